@@ -1,0 +1,1 @@
+"""What touches the outside: the PostgreSQL store, embedders, file readers."""

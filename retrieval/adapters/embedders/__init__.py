@@ -1,0 +1,1 @@
+"""Embedders: the role of `retrieval.domain.embedding.Embedder`, one provider a file."""

@@ -1,0 +1,203 @@
+"""Embeddings from OpenAI or any endpoint that speaks its API."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, omit
+
+from retrieval.adapters.embedders.batching import batches, estimated_tokens
+from retrieval.adapters.embedders.concurrency import all_of
+from retrieval.adapters.embedders.openai_answers import parse_answer
+from retrieval.adapters.embedders.openai_errors import Endpoint, TooLongError
+from retrieval.adapters.embedders.openai_options import OPENAI_URL, OpenAIOptions
+from retrieval.adapters.embedders.retries import Backoff, Sleep, TryAgainError, with_retries
+from retrieval.adapters.embedders.texts import cut, prepared, without_repeats
+from retrieval.adapters.embedders.usage import Usage
+from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
+from retrieval.domain.errors import EmbedderRejectedError
+
+# The API takes 300,000 tokens a request; ours are estimates.
+_TOKENS_A_REQUEST = 250_000
+# Decoding an answer holds up the event loop: a million numbers take some 20 ms as base64, 150 ms as decimals.
+_NUMBERS_A_REQUEST = 2**20
+_BYTES_A_TOKEN = 3
+# The client refuses an empty key; servers without keys ignore what they get.
+_NO_KEY = "none"
+
+
+class OpenAIEmbedder:
+    """Embeds over HTTP, in batches and in parallel; belongs to the event loop that it is first used in.
+
+    - A text that occurs several times in a call is sent once. An empty text, which the API refuses, is sent
+      as one space.
+    - A text is cut at three bytes for each token the model takes; if the server still finds it too long, at
+      one byte a token, which no byte-pair tokenizer can exceed. Which other texts are in the call makes no
+      difference.
+    - Overload (408, 409, 425, 429, 5xx), broken connections, answers cut short and timeouts are tried again
+      with exponential backoff and jitter, not sooner than ``Retry-After`` says; one of more than 60 seconds
+      is given up.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str = OPENAI_URL,
+        model: str = "text-embedding-3-small",
+        dimensions: int | None = None,
+        document_prefix: str = "",
+        query_prefix: str = "",
+        send_dimensions: bool | None = None,
+        max_concurrency: int = 4,
+        max_texts: int = 2048,
+        max_input_tokens: int = 8191,
+        timeout_seconds: float = 30.0,
+        max_attempts: int = 6,
+        sleep: Sleep = asyncio.sleep,
+        rng: random.Random | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
+
+        - ``api_key``: may be empty for an endpoint other than OpenAI's own.
+        - ``dimensions``: None for the model's own, where it is a known one.
+        - ``send_dimensions``: whether requests name the dimensions; None for when they were set, and for
+          models that can shorten vectors. Some servers refuse to be told those of a model of fixed size:
+          False is for them.
+        - ``max_concurrency``: requests under way at once, over all calls.
+        - ``max_texts``: texts a request; some servers take no more than 32.
+        - ``max_input_tokens``: tokens that the model takes of one text.
+        - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
+        - ``max_attempts``: for one request, the first one included.
+        - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After``
+          date.
+        """
+        self._options = options = OpenAIOptions(
+            api_key=api_key,
+            base_url=base_url,
+            model=model,
+            dimensions=dimensions,
+            document_prefix=document_prefix,
+            query_prefix=query_prefix,
+            send_dimensions=send_dimensions,
+            max_concurrency=max_concurrency,
+            max_texts=max_texts,
+            max_input_tokens=max_input_tokens,
+            timeout_seconds=timeout_seconds,
+            max_attempts=max_attempts,
+        )
+        self._space = options.space
+        self._endpoint = Endpoint(options.host, options.model, options.api_key)
+        self._client = AsyncOpenAI(
+            api_key=options.api_key or _NO_KEY,
+            base_url=options.base_url,
+            timeout=options.timeout_seconds,
+            max_retries=0,
+        )
+        self._slots = asyncio.Semaphore(options.max_concurrency)
+        self._backoff = Backoff(max_attempts=options.max_attempts)
+        self._sleep = sleep
+        self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
+        self._now = now
+        self._requests = self._tokens = self._retries = 0
+        self._closed = False
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that the vectors belong to; its provider is ``openai`` whatever the endpoint."""
+        return self._space
+
+    @property
+    def usage(self) -> Usage:
+        """What has been asked so far."""
+        return Usage(requests=self._requests, tokens=self._tokens, retries=self._retries)
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
+
+        Raises ``EmbedderUnavailableError`` when the attempts are used up, ``EmbedderRejectedError`` when
+        the server refuses or its answer is not usable. When it raises or is cancelled, its outstanding
+        requests are cancelled.
+        """
+        if self._closed:
+            raise EmbedderRejectedError("the embedder is closed; make a new one")
+        longest = self._options.max_input_tokens * _BYTES_A_TOKEN
+        ready = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
+        distinct, places = without_repeats(ready)
+        if not distinct:
+            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+        split = batches(
+            [estimated_tokens(text) for text in distinct],
+            max_items=max(1, min(self._options.max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),
+            max_size=_TOKENS_A_REQUEST,
+        )
+        parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop]) for batch in split)
+        rows: Vectors = np.concatenate(parts)[places]
+        return rows
+
+    async def _embed_batch(self, texts: list[str]) -> Vectors:
+        """The vectors of a batch; one that is too long is halved, so that only the long text is cut."""
+        try:
+            return await self._request(texts)
+        except TooLongError as refusal:
+            if len(texts) > 1:
+                middle = len(texts) // 2
+                return np.concatenate(await all_of(map(self._embed_batch, (texts[:middle], texts[middle:]))))
+            shortest = cut(texts[0], self._options.max_input_tokens)
+            if shortest != texts[0]:
+                return await self._embed_batch([shortest])
+            raise EmbedderRejectedError(
+                f"{refusal}; set max_input_tokens (now {self._options.max_input_tokens}) to what it takes"
+            ) from None
+
+    async def _request(self, texts: list[str]) -> Vectors:
+        attempts = 0
+
+        async def attempt() -> Vectors:
+            nonlocal attempts
+            attempts += 1
+            self._requests += 1
+            self._retries += attempts > 1
+            return await self._ask(texts)
+
+        async with self._slots:
+            return await with_retries(attempt, backoff=self._backoff, sleep=self._sleep, rng=self._rng)
+
+    async def _ask(self, texts: list[str]) -> Vectors:
+        """One request. Raises ``TryAgainError`` or ``EmbedderRejectedError``.
+
+        Errors of the client are not chained to ours: they quote the server, which may quote the key.
+        """
+        host, seconds = self._options.host, self._options.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                body = await self._post(texts)
+        except (TimeoutError, APITimeoutError):
+            raise TryAgainError(f"{host} did not answer within {seconds:g} seconds") from None
+        except APIStatusError as refused:
+            raise self._endpoint.refusal(refused, self._now()) from None
+        except APIConnectionError as broken:
+            reason = type(broken.__cause__ or broken).__name__
+            raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
+        answer = parse_answer(body, self._space, [f"text {number}" for number in range(1, len(texts) + 1)])
+        self._tokens += answer.tokens
+        return answer.vectors
+
+    async def _post(self, texts: list[str]) -> bytes:
+        """The body of the answer, as it came: the client's own models take a second for a million numbers."""
+        answer = await self._client.embeddings.with_raw_response.create(
+            model=self._options.model,
+            input=texts,
+            dimensions=self._space.dimensions if self._options.names_dimensions else omit,
+        )
+        return answer.content
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        await self._client.close()

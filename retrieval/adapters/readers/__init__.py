@@ -1,0 +1,9 @@
+"""Readers of item files: a stream of items or bad lines, whatever the format."""
+
+from __future__ import annotations
+
+from retrieval.adapters.readers.input_line import InputLine
+from retrieval.adapters.readers.item_files import read_items, size_of
+from retrieval.adapters.readers.records import item_from_record
+
+__all__ = ["InputLine", "item_from_record", "read_items", "size_of"]

@@ -1,0 +1,85 @@
+"""Files of items, whatever their format."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows
+from retrieval.adapters.readers.input_line import InputLine
+from retrieval.adapters.readers.jsonl import read_json_lines
+from retrieval.adapters.readers.lines import MAX_LINE_BYTES, STANDARD_INPUT, readable_status
+from retrieval.domain.errors import ConfigurationError
+
+FORMATS = ("jsonl", "csv")
+"""What ``format`` may be."""
+
+_FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
+
+
+def read_items(
+    path: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    format: str | None = None,  # noqa: A002 - what users call it
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[InputLine]:
+    """Every line of a file, or record of a CSV file, as an item or an error; blank ones are left out.
+
+    The file is read as it is consumed, in memory that does not grow with its size. ``-`` is standard input.
+    What starts like gzip is unpacked, whatever its name. The text is UTF-8.
+
+    ``format`` is ``jsonl`` (BEIR's: see ``item_from_record``) or ``csv``; otherwise the name's ending decides
+    (``.jsonl``, ``.ndjson``, ``.json``, ``.csv``, each also with ``.gz``), and standard input is ``jsonl``.
+
+    In CSV, ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …) or an attribute's new
+    name to a column; see ``plan_columns`` for the others. An empty value is missing. Tags are a JSON list, or
+    texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
+    number, ``true`` or ``false`` are that; everything else, the id above all, is text.
+
+    Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened and
+    ``ConfigurationError`` for an unknown format or columns that the file does not have (of standard input, as
+    reading begins). Raises ``InvalidRequestError`` while reading when the data ends too early or is damaged;
+    what stood before that has then been given.
+    """
+    file = os.fspath(path)
+    chosen = _chosen_format(file, format)
+    if columns and chosen != "csv":
+        raise ConfigurationError(f"{file}: columns are for CSV files and this is {chosen}; leave them out")
+    known_size = size_of(file)
+    if chosen == "jsonl":
+        return read_json_lines(file, max_line_bytes=max_line_bytes)
+    # What has no size is a pipe, which can be read only once.
+    if known_size is not None:
+        check_header(file, columns)
+    return read_csv_rows(file, columns=columns, max_line_bytes=max_line_bytes)
+
+
+def size_of(path: str | os.PathLike[str]) -> int | None:
+    """The file's bytes on disk; None for standard input and for pipes, whose size nobody knows.
+
+    Raises ``InvalidRequestError`` for a file that cannot be opened.
+    """
+    file = os.fspath(path)
+    if file == STANDARD_INPUT:
+        return None
+    status = readable_status(file)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _chosen_format(file: str, given: str | None) -> str:
+    if given is not None:
+        if given not in FORMATS:
+            raise ConfigurationError(f"format {given!r} is not known; use {' or '.join(FORMATS)}")
+        return given
+    if file == STANDARD_INPUT:
+        return "jsonl"
+    name = PurePath(file.lower())
+    ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix
+    if ending not in _FORMAT_OF:
+        raise ConfigurationError(
+            f"{file}: the name does not tell the format; give format {' or '.join(FORMATS)}"
+        )
+    return _FORMAT_OF[ending]

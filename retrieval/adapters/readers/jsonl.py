@@ -1,0 +1,62 @@
+"""JSON Lines in BEIR's format: one object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
+from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
+from retrieval.adapters.readers.records import item_from_record
+from retrieval.domain.errors import InvalidItemError
+
+_ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
+
+
+def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[InputLine]:
+    """Every line that is not blank, as an item or an error. Raises what ``read_lines`` raises."""
+    for line in read_lines(file, max_line_bytes=max_line_bytes):
+        raw, fault = decoded(line.data)
+        if line.too_long:
+            fault = too_long_reason(max_line_bytes)
+        elif not raw.strip():
+            continue
+        if fault:
+            yield bad_line(file, line, raw, fault)
+            continue
+        try:
+            item = item_from_record(_parsed(raw))
+        except (_NotJSONError, InvalidItemError) as error:
+            yield bad_line(file, line, raw, str(error))
+        else:
+            yield good_line(file, line, raw, item)
+
+
+class _NotJSONError(ValueError):
+    """The message is the reason."""
+
+
+def _parsed(raw: str) -> Any:
+    try:
+        value = _DECODER.decode(raw)
+    except _NotJSONError:
+        raise
+    except json.JSONDecodeError as error:
+        reason = f"not JSON: {error.msg} (column {error.colno})"
+        raise _NotJSONError(_ARRAY if raw.strip() == "[" else reason) from None
+    except RecursionError:
+        raise _NotJSONError("nested too deeply; flatten it") from None
+    except ValueError:
+        # Python refuses to turn very long digit strings into numbers, since that takes quadratic time.
+        raise _NotJSONError("holds a number of too many digits; write it as text") from None
+    if isinstance(value, list):
+        raise _NotJSONError(_ARRAY)
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _NotJSONError(f"not JSON: {name} is no JSON number; write null or leave it out")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -1,0 +1,175 @@
+"""The bytes of a file or of standard input, line by line: unpacked, counted, bounded."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+from retrieval.domain.errors import InvalidRequestError
+
+STANDARD_INPUT = "-"
+"""The file name that means standard input."""
+
+MAX_LINE_BYTES = 128 * 1024 * 1024
+"""Longest line or CSV record, in bytes after unpacking: twice the longest body."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_KEPT_OF_LONG_LINE = 1000
+_SKIPPED_AT_ONCE = 1024 * 1024
+
+
+class Line(NamedTuple):
+    """One line as it stands in the file."""
+
+    number: int
+    """Counts from 1."""
+    data: bytes
+    """With its line end; of a line that is too long, the first 1,000 bytes."""
+    too_long: bool
+    offset: int
+    """Bytes of the input, packed as it is on disk, that were consumed so far."""
+
+
+def read_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
+    """Every line of the file, unpacked when it starts like gzip; a UTF-8 byte order mark is left out.
+
+    Raises ``InvalidRequestError`` when the file cannot be opened, or stops being readable on the way:
+    the lines before that place have then been given.
+    """
+    number = 0
+    with ExitStack() as stack:
+        counted = _open(file, stack)
+        unpacked = _unpacked(counted, stack)
+        while True:
+            try:
+                data, too_long = _next_line(unpacked, max_line_bytes)
+            except (EOFError, OSError, zlib.error) as error:
+                raise InvalidRequestError(_broken(file, number, error)) from error
+            if not data:
+                return
+            number += 1
+            if number == 1:
+                data = data.removeprefix(codecs.BOM_UTF8)
+            yield Line(number, data, too_long, counted.consumed)
+
+
+def decoded(data: bytes) -> tuple[str, str | None]:
+    r"""The text of a line, and what is wrong with its bytes (None when nothing is).
+
+    Bytes that are not UTF-8 stand in the text as ``\xff``, so that it can be shown and written anywhere.
+    """
+    try:
+        text, fault = data.decode(), None
+    except UnicodeDecodeError as error:
+        text = data.decode(errors="backslashreplace")
+        fault = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8"
+    if b"\x00" in data:
+        fault = "holds a NUL byte, which PostgreSQL cannot store (a UTF-16 file? save it as UTF-8)"
+    return text, fault
+
+
+def too_long_reason(max_line_bytes: int) -> str:
+    """The reason to give for a line that is longer than that."""
+    return f"longer than {max_line_bytes:,} bytes; split the item into several"
+
+
+def readable_status(file: str) -> os.stat_result:
+    """The file's status, after a try to open it.
+
+    Raises ``InvalidRequestError`` when it is missing, a directory, or may not be read.
+    """
+    try:
+        status = Path(file).stat()
+        # Opening a pipe would wait for its writer.
+        if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+            Path(file).open("rb").close()
+    except (OSError, ValueError) as error:
+        raise InvalidRequestError(_unopened(file, error)) from error
+    return status
+
+
+class _LineSource(Protocol):
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class _CountedInput(io.RawIOBase):
+    """Passes bytes through, counts them, and knows the first two."""
+
+    def __init__(self, source: io.BufferedReader) -> None:
+        self._source = source
+        self.magic = source.read(2)
+        self._unread = self.magic
+        self.consumed = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if self._unread:
+            size = min(len(buffer), len(self._unread))
+            buffer[:size] = self._unread[:size]
+            self._unread = self._unread[size:]
+        else:
+            size = self._source.readinto1(buffer)
+        self.consumed += size
+        return size
+
+
+def _open(file: str, stack: ExitStack) -> _CountedInput:
+    try:
+        if file == STANDARD_INPUT:
+            return _CountedInput(_standard_input())
+        return _CountedInput(stack.enter_context(Path(file).open("rb")))
+    except (OSError, ValueError) as error:
+        raise InvalidRequestError(_unopened(file, error)) from error
+
+
+def _standard_input() -> io.BufferedReader:
+    if sys.stdin is None:
+        raise InvalidRequestError("standard input is closed; name a file instead of '-'")
+    return cast(io.BufferedReader, sys.stdin.buffer)
+
+
+def _unpacked(counted: _CountedInput, stack: ExitStack) -> _LineSource:
+    buffered = stack.enter_context(io.BufferedReader(counted, io.DEFAULT_BUFFER_SIZE * 8))
+    if counted.magic != _GZIP_MAGIC:
+        return buffered
+    return stack.enter_context(gzip.GzipFile(fileobj=buffered, mode="rb"))
+
+
+def _next_line(source: _LineSource, limit: int) -> tuple[bytes, bool]:
+    data = source.readline(limit + 1)
+    if len(data) <= limit:
+        return data, False
+    piece = data
+    while piece and not piece.endswith(b"\n"):
+        piece = source.readline(_SKIPPED_AT_ONCE)
+    return data[:_KEPT_OF_LONG_LINE], True
+
+
+def _broken(file: str, number: int, error: Exception) -> str:
+    where = f"{file}: after line {number}"
+    if isinstance(error, EOFError):
+        return f"{where}, the gzip data ends too early; the file was cut off, copy it again"
+    if isinstance(error, gzip.BadGzipFile | zlib.error):
+        return f"{where}, the gzip data is damaged ({error}); copy the file again"
+    return f"{where}, reading failed: {error}"
+
+
+def _unopened(file: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{file}: no such file; check the name"
+    if isinstance(error, IsADirectoryError):
+        return f"{file}: is a directory; name the files in it"
+    if isinstance(error, PermissionError):
+        return f"{file}: may not be read by this user; change its permissions"
+    return f"{file}: cannot be opened: {error}"

@@ -1,0 +1,164 @@
+"""From a record, as BEIR files and Python programs write it, to an item."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.item import Item
+
+FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
+    "item_id": ("_id", "item_id", "id"),
+    "title": ("title",),
+    "body": ("text", "body"),
+    "kind": ("kind",),
+    "tags": ("tags",),
+    "status": ("status",),
+    "source": ("source",),
+    "occurred_at": ("occurred_at", "event_time"),
+}
+"""Each field of an item, and the names that it has in a record; an earlier name goes before a later one."""
+
+MAX_DEPTH = 64
+"""Most levels of lists and objects inside one attribute."""
+
+_METADATA_NAMES = ("metadata", "attributes")
+_ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
+
+
+def item_from_record(record: Mapping[str, Any]) -> Item:
+    """The item that a record in BEIR's format describes.
+
+    - ``_id`` (or ``item_id``, ``id``): text, or a whole number, which becomes its text.
+    - ``title`` and ``text`` (or ``body``): texts; missing is empty.
+    - ``metadata`` (or ``attributes``): an object.
+    - ``kind``, ``tags``, ``status``, ``source`` and ``occurred_at`` (or ``event_time``) may stand at the top
+      or in the metadata; the top goes first. An empty status is the default one. A time is ISO 8601 text or a
+      ``datetime``: without a zone it is UTC, a date alone is midnight UTC, empty is none.
+    - Every other entry, at the top or in the metadata, becomes an attribute; so does the second of two names
+      for one field, and a field's name in the metadata when the top has it already. The top goes first.
+    - An entry that is null counts as missing.
+
+    Raises ``InvalidItemError`` for anything else.
+    """
+    if not isinstance(record, Mapping):
+        raise InvalidItemError(f"an item is written as an object with an '_id', not as {_kind_of(record)}")
+    top = _without_nulls(record)
+    fields = {field: _taken(top, names) for field, names in FIELD_NAMES.items()}
+    key = _item_id(fields["item_id"])
+    metadata = _metadata(_taken(top, _METADATA_NAMES), key)
+    for field in _ALSO_IN_METADATA:
+        if fields[field] is None:
+            fields[field] = _taken(metadata, FIELD_NAMES[field])
+    return item_from_fields(fields, {**metadata, **top})
+
+
+def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any]) -> Item:
+    """The item with these fields, by their names in ``Item`` (None is missing), and these attributes.
+
+    Raises ``InvalidItemError`` as ``item_from_record`` does.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    key = given["item_id"] = _item_id(given.get("item_id"))
+    if given.get("status") == "":
+        del given["status"]
+    if "occurred_at" in given:
+        given["occurred_at"] = _time(given["occurred_at"], key)
+    for value in attributes.values():
+        _check_attribute(value, MAX_DEPTH, key)
+    return Item(**given, attributes=attributes)
+
+
+def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def _taken(entries: dict[str, Any], names: tuple[str, ...]) -> Any:
+    for name in names:
+        if name in entries:
+            return entries.pop(name)
+    return None
+
+
+def _item_id(value: object) -> str:
+    if value is None:
+        raise InvalidItemError("no '_id'; every item needs one, a text or a whole number")
+    if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > sys.float_info.max:
+            raise InvalidItemError("'_id' is a number beyond ±1.8e308; write it as text")
+        return str(value)
+    if not isinstance(value, str):
+        raise InvalidItemError(f"'_id' must be a text or a whole number, not {_kind_of(value)}")
+    return value
+
+
+def _metadata(value: object, key: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidItemError(
+            f"item {key!r}: metadata must be an object, not {_kind_of(value)}", item_id=key
+        )
+    return _without_nulls(value)
+
+
+def _time(value: object, key: str) -> datetime | None:
+    if value == "":
+        return None
+    try:
+        moment = _moment(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidItemError(
+            f"item {key!r}: occurred_at is {repr(value)[:60]}, which is no time; "
+            "write ISO 8601, such as 2024-05-31T12:00:00Z",
+            item_id=key,
+        ) from None
+
+
+def _moment(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime.combine(value, time())
+    if isinstance(value, str):
+        return datetime.fromisoformat(value.strip())
+    raise TypeError
+
+
+def _check_attribute(value: object, depth: int, key: str) -> None:
+    """Refuses what no double-precision number can hold, and what nests too deeply to be walked safely."""
+    if value is None or isinstance(value, str | bytes | float):
+        return
+    if isinstance(value, int):
+        if abs(value) > sys.float_info.max:
+            raise InvalidItemError(
+                f"item {key!r}: an attribute is a number beyond ±1.8e308; write it as text", item_id=key
+            )
+    elif isinstance(value, Mapping | Sequence):
+        if depth == 0:
+            raise InvalidItemError(
+                f"item {key!r}: an attribute is nested more than {MAX_DEPTH} levels deep; flatten it",
+                item_id=key,
+            )
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            _check_attribute(inner, depth - 1, key)
+
+
+def _kind_of(value: object) -> str:
+    """What a person who writes JSON calls it."""
+    return _JSON_KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+_JSON_KINDS: Mapping[type, str] = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}

@@ -1,0 +1,1 @@
+"""Storage in PostgreSQL: connections, schema, statements."""

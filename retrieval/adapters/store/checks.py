@@ -1,0 +1,116 @@
+"""Start-up checks: what a database must have before the platform uses it, and how to mend what is missing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.schema import status_of
+from retrieval.domain.errors import MissingPrivilegeError, UnsupportedDatabaseError
+
+_log = logging.getLogger(__name__)
+
+OLDEST_POSTGRESQL = 16
+OLDEST_PGVECTOR = (0, 8, 0)
+SOUND_PGVECTOR = (0, 8, 6)
+
+_FACTS = """
+    SELECT
+        current_setting('server_version_num')::int / 10000 AS postgresql,
+        extension.extversion AS pgvector,
+        place.nspname AS vector_schema,
+        session_user::text AS login,
+        to_regclass(%(versions)s) IS NOT NULL AS has_schema,
+        coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
+        has_database_privilege(current_database(), 'TEMPORARY')
+            OR coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
+                         FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
+        current_database() AS database
+    FROM (VALUES (1)) AS one
+    LEFT JOIN pg_extension extension ON extension.extname = 'vector'
+    LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What the start-up looked at."""
+
+    postgresql: int
+    """Major version."""
+    pgvector: str | None
+    vector_schema: str | None
+    login: str
+    has_schema: bool
+    may_act: bool
+    """Whether the login may take on the application role."""
+    may_stage: bool
+    """Whether the application role may make temporary tables, which bulk writes need."""
+    database: str
+
+
+async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
+    """Look at the server."""
+    versions = f"{quote_identifier(names.schema)}.alembic_version"
+    cursor = await connection.execute(_FACTS, {"versions": versions, "app": names.app_role})
+    row = await cursor.fetchone()
+    return ServerFacts(*(row or ()))
+
+
+def check_versions(facts: ServerFacts) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a PostgreSQL or pgvector that is too old; warn about a risky pgvector."""
+    if facts.postgresql < OLDEST_POSTGRESQL:
+        raise UnsupportedDatabaseError(
+            f"the server is PostgreSQL {facts.postgresql}; version {OLDEST_POSTGRESQL} or newer is needed; "
+            "upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one"
+        )
+    if facts.pgvector is None:
+        raise UnsupportedDatabaseError(
+            f"pgvector is not installed in database {facts.database!r}; have a superuser run there: "
+            "CREATE EXTENSION vector;"
+        )
+    version = tuple(int(part) for part in facts.pgvector.split(".")[:3])
+    if version < OLDEST_PGVECTOR:
+        raise UnsupportedDatabaseError(
+            f"pgvector {facts.pgvector} is installed; 0.8.0 or newer is needed (iterative index scans); "
+            "install the newer package on the server, then run: ALTER EXTENSION vector UPDATE;"
+        )
+    if version < SOUND_PGVECTOR:
+        _log.warning(
+            "pgvector %s is installed; releases before 0.8.6 can corrupt or break HNSW indexes (parallel builds, vacuum); "
+            "update it, run ALTER EXTENSION vector UPDATE; and REINDEX the HNSW indexes",
+            facts.pgvector,
+        )
+
+
+def check_privileges(facts: ServerFacts, names: Names) -> None:
+    """Raise ``MissingPrivilegeError`` with the grant that is missing."""
+    app = quote_identifier(names.app_role)
+    if not facts.may_act:
+        raise MissingPrivilegeError(
+            f"login {facts.login!r} may not act as role {names.app_role!r}; "
+            f"have the schema's owner run: GRANT {app} TO {quote_identifier(facts.login)};"
+        )
+    if not facts.may_stage:
+        raise MissingPrivilegeError(
+            f"role {names.app_role!r} may not make temporary tables, which bulk writes need; "
+            f"have the database's owner run: GRANT TEMPORARY ON DATABASE {quote_identifier(facts.database)} TO {app};"
+        )
+
+
+async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
+    """All start-up checks, in the order in which they can be mended. Warns or raises; see each."""
+    facts = await server_facts(connection, names)
+    check_versions(facts)
+    current = None
+    if facts.has_schema:
+        query = psycopg.sql.SQL("SELECT version_num FROM {}.alembic_version").format(psycopg.sql.Identifier(names.schema))
+        row = await (await connection.execute(query)).fetchone()
+        current = row[0] if row else None
+    status_of(names.schema, current).check()
+    check_privileges(facts, names)
+    return facts

@@ -1,0 +1,153 @@
+"""Collections, their profiles and their attributes, as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCollection:
+    """A collection as a search needs to know it."""
+
+    collection_id: int
+    name: str
+    text_search_config: str
+    profile: Profile
+    profile_version: int
+    space: StoredSpace | None
+    """The active embedding space; None: lexical search only."""
+    documents: int
+    """Items that a search can find."""
+    has_hnsw: bool
+    """Whether a valid HNSW index serves its active space."""
+    attributes: Mapping[str, tuple[str, ...]]
+    """The JSON types seen, by attribute."""
+
+
+_COLUMNS = """
+    c.collection_id, c.name, c.text_search_config, p.definition, c.profile_version,
+    coalesce(t.documents, 0),
+    s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
+    EXISTS (
+        SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
+        WHERE i.indisvalid AND n.nspname = current_schema()
+            AND k.relname = format('embeddings_%s_%s_hnsw', s.space_id, c.collection_id)
+    ),
+    coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
+              WHERE a.collection_id = c.collection_id), '{}')
+"""
+
+_FROM = """
+    FROM collections c
+    JOIN profiles p ON p.collection_id = c.collection_id AND p.version = c.profile_version
+    LEFT JOIN embedding_spaces s ON s.space_id = c.space_id
+    LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
+    WHERE c.tenant_id = %(tenant_id)s
+"""
+
+_BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
+_ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
+
+
+async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
+    """The tenant's collection of that name, or None."""
+    rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
+    return _from_row(rows[0]) if rows else None
+
+
+async def all_collections(database: Database, tenant_id: int) -> list[StoredCollection]:
+    """The tenant's collections, by name."""
+    return [_from_row(row) for row in await database.read(tenant_id, _ALL.bind(tenant_id=tenant_id))]
+
+
+async def ensure_tenant(database: Database, name: str) -> int:
+    """The tenant's id; made if it is missing."""
+    return int((await database.read(None, Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})))[0][0])
+
+
+async def check_text_search_config(connection: Connection, config: str) -> None:
+    """Raise ``InvalidRequestError`` for a configuration that this database does not have."""
+    names = "SELECT array_agg(cfgname::text ORDER BY cfgname) FROM pg_ts_config"
+    row = await (await connection.execute(names)).fetchone()
+    known = row[0] if row else []
+    if config not in known:
+        raise InvalidRequestError(f"there is no text search configuration {config!r}; there are {', '.join(known)}")
+
+
+async def create_collection(
+    connection: Connection, tenant_id: int, name: str, *, language: str, profile: Profile, space_id: int | None
+) -> None:
+    """Make the collection with version 1 of its profile, unless another transaction made it first."""
+    await check_text_search_config(connection, language)
+    await connection.execute(
+        """
+        WITH made AS (
+            INSERT INTO collections (tenant_id, name, text_search_config, space_id)
+            VALUES (%s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id
+        )
+        INSERT INTO profiles (collection_id, version, definition, note)
+        SELECT collection_id, 1, %s, 'the default' FROM made
+        """,
+        (tenant_id, name, language, space_id, Jsonb(profile.as_dict())),
+    )
+
+
+async def set_space(connection: Connection, collection_id: int, space_id: int) -> None:
+    """Make the space the collection's active one, if it has none yet."""
+    await connection.execute(
+        "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL",
+        (space_id, collection_id),
+    )
+
+
+async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
+    """Store the profile as a new version, active from now on; gives the version."""
+    cursor = await connection.execute(
+        """
+        WITH held AS (SELECT collection_id FROM collections WHERE collection_id = %(id)s FOR UPDATE),
+        added AS (
+            INSERT INTO profiles (collection_id, version, definition, note)
+            SELECT held.collection_id,
+                   (SELECT max(version) + 1 FROM profiles WHERE collection_id = %(id)s), %(definition)s, %(note)s
+            FROM held
+            RETURNING version
+        )
+        UPDATE collections SET profile_version = added.version FROM added WHERE collection_id = %(id)s
+        RETURNING added.version
+        """,
+        {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise InvalidRequestError(f"collection {collection_id} is gone")
+    return int(row[0])
+
+
+def _from_row(row: tuple[Any, ...]) -> StoredCollection:
+    collection_id, name, config, definition, version, documents, space_id, *space, has_hnsw, attributes = row
+    names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
+    stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
+    return StoredCollection(
+        collection_id=collection_id,
+        name=name,
+        text_search_config=config,
+        profile=Profile.from_dict(definition),
+        profile_version=version,
+        space=stored,
+        documents=documents,
+        has_hnsw=has_hnsw,
+        attributes={key: tuple(types) for key, types in attributes.items()},
+    )
+
+

@@ -1,0 +1,82 @@
+"""The filter language as SQL conditions on ``items``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import ge, gt, le, lt
+from typing import Any
+
+import sqlalchemy as sa
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.tables import items
+from retrieval.domain.filters import AllTags, And, Compare, Exists, Field, Filter, Not, OneOf, Or, Scalar
+
+Condition = sa.ColumnElement[Any]
+
+_ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+
+
+def condition(wanted: Filter) -> Condition:
+    """The SQL condition that the filter says. Every value is a parameter."""
+    match wanted:
+        case And(filters):
+            return sa.and_(sa.true(), *map(condition, filters))
+        case Or(filters):
+            return sa.or_(sa.false(), *map(condition, filters))
+        case Not(inner):
+            # A comparison with nothing is unknown in SQL; here it is simply not so.
+            return sa.not_(sa.func.coalesce(condition(inner), sa.false()))
+        case AllTags(tags):
+            return items.c.tags.op("@>", is_comparison=True)(_bind(list(tags)))
+        case OneOf(field, values):
+            return _one_of(field, values)
+        case Compare(field, operator, value):
+            return _compare(field, operator, value)
+        case Exists(field):
+            return _exists(field)
+
+
+def _bind(value: Any) -> sa.BindParameter[Any]:
+    """A parameter that psycopg adapts by its Python type."""
+    return sa.bindparam(None, value, unique=True, type_=sa.types.NullType())
+
+
+def _attribute(field: Field) -> sa.ColumnElement[Any]:
+    return items.c.attributes.op("->", return_type=sa.types.NullType())(_bind(field.name))
+
+
+def _one_of(field: Field, values: tuple[Scalar, ...]) -> Condition:
+    if not field.is_attribute:
+        operator = "&&" if field.name == "tags" else "= ANY"
+        if operator == "&&":
+            return items.c.tags.op("&&", is_comparison=True)(_bind(list(values)))
+        return items.c[field.name] == sa.func.any(_bind(list(values)))
+    if not values:
+        return sa.false()
+    found = [_attribute(field).op("= ANY", is_comparison=True)(_bind([Jsonb(value) for value in values]))]
+    found += [
+        items.c.attributes.op("@>", is_comparison=True)(_bind(Jsonb({field.name: [value]}))) for value in values
+    ]
+    return sa.or_(*found)
+
+
+def _compare(field: Field, operator: str, value: Scalar) -> Condition:
+    order = _ORDER[operator]
+    if not field.is_attribute:
+        result: Condition = order(items.c[field.name], _bind(value))
+        return result
+    # JSON orders values of different types too; only values of one type are compared here.
+    kind = "string" if isinstance(value, str | datetime) else "number"
+    same_type = sa.func.jsonb_typeof(_attribute(field)) == _bind(kind)
+    return sa.and_(same_type, order(_attribute(field), _bind(Jsonb(value))))
+
+
+def _exists(field: Field) -> Condition:
+    if field.is_attribute:
+        return items.c.attributes.op("?", is_comparison=True)(_bind(field.name))
+    if field.name == "tags":
+        return sa.func.cardinality(items.c.tags) > 0
+    if field.name in {"occurred_at", "created_at"}:
+        return items.c[field.name].is_not(None)
+    return items.c[field.name] != ""

@@ -1,0 +1,169 @@
+"""Connections: a bounded pool, and transactions that act as one tenant.
+
+Nothing is ever set on a session. Each transaction starts with one statement that sets, for itself alone, the role, the
+search path and the tenant; so the platform works in any schema and through a pooler in transaction mode.
+Plans are always made for the values at hand: a generic plan would hide how large a collection is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from pgvector.psycopg.halfvec import register_halfvec_info
+from pgvector.psycopg.sparsevec import register_sparsevec_info
+from psycopg import sql
+from psycopg.types import TypeInfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
+
+from retrieval.adapters.store.checks import ServerFacts, check_server
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.translate import translated
+from retrieval.domain.errors import DatabaseUnreachableError
+
+_log = logging.getLogger(__name__)
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Row = tuple[Any, ...]
+
+CONNECT_TIMEOUT_SECONDS = 10
+
+_SET_UP = (
+    "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "
+    "set_config('retrieval.tenant', %s, true)"
+)
+_SET_MORE = ", set_config(%s, %s, true)"
+
+
+class Database:
+    """One installation: a schema of a database, through a pool of connections."""
+
+    def __init__(self, url: str, names: Names, facts: ServerFacts, pool: AsyncConnectionPool[Connection]) -> None:
+        self.url = url
+        self.names = names
+        self.facts = facts
+        self._pool = pool
+        vector_schema = facts.vector_schema or "public"
+        schemas = dict.fromkeys([names.schema, vector_schema])
+        self._search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
+
+    @classmethod
+    async def open(cls, url: str, schema: str, *, pool_size: int, pool_timeout_seconds: float) -> Database:
+        """Check the server and open the pool.
+
+        Raises ``DatabaseUnreachableError``, ``UnsupportedDatabaseError``, ``SchemaRevisionError`` or
+        ``MissingPrivilegeError``, each saying how to mend it.
+        """
+        names = Names(schema)
+        with translated(url):
+            async with await _connect(url) as connection:
+                facts = await check_server(connection, names)
+                types = await _vector_types(connection, facts.vector_schema or "public")
+
+        async def configure(connection: Connection) -> None:
+            _register(connection, types)
+
+        pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            url,
+            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_SECONDS},
+            min_size=1,
+            max_size=pool_size,
+            timeout=pool_timeout_seconds,
+            max_waiting=max(100, 20 * pool_size),
+            configure=configure,
+            open=False,
+            name="retrieval",
+        )
+        await pool.open()
+        return cls(url, names, facts, pool)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()
+
+    async def read(
+        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] | None = None
+    ) -> list[Row]:
+        """Run one statement as a tenant, in one round trip and one snapshot.
+
+        ``settings`` hold for this statement alone. A connection that the server had closed is replaced once.
+        """
+        try:
+            return await self._read(tenant_id, statement, settings)
+        except DatabaseUnreachableError:
+            _log.info("the connection was lost; reading again on a new one")
+            return await self._read(tenant_id, statement, settings)
+
+    async def _read(
+        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] | None = None
+    ) -> list[Row]:
+        # Statements of one pipeline share a transaction and a round trip.
+        with translated(self.url):
+            async with self._acquire() as connection, connection.pipeline():
+                await connection.execute(*self._set_up(tenant_id, settings))
+                cursor = await connection.execute(statement.text, statement.parameters, binary=True)
+                return await cursor.fetchall()
+
+    @asynccontextmanager
+    async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
+        """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
+        with translated(self.url):
+            async with self._acquire() as connection, connection.transaction():
+                await connection.execute(*self._set_up(tenant_id, None))
+                yield connection
+
+    @asynccontextmanager
+    async def maintenance(self) -> AsyncIterator[Connection]:
+        """A connection of the login's own role, outside any transaction: for building indexes concurrently."""
+        with translated(self.url):
+            async with self._acquire() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _acquire(self) -> AsyncIterator[Connection]:
+        try:
+            connection = await self._pool.getconn()
+        except PoolTimeout as error:
+            await self._check_reachable(error)
+            raise
+        try:
+            yield connection
+        finally:
+            await self._pool.putconn(connection)
+
+    async def _check_reachable(self, error: PoolTimeout | TooManyRequests) -> None:
+        """A pool that cannot connect times out as an exhausted one does; tell the two apart."""
+        if self._pool.get_stats().get("pool_size", 0) == 0:
+            await (await _connect(self.url)).close()
+
+    def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> tuple[sql.SQL, list[str]]:
+        tenant = "" if tenant_id is None else str(tenant_id)
+        parameters = [self.names.app_role, self._search_path, tenant]
+        for name, value in (settings or {}).items():
+            parameters += [name, value]
+        return sql.SQL(_SET_UP + _SET_MORE * len(settings or {})), parameters
+
+
+async def _connect(url: str) -> Connection:
+    return await psycopg.AsyncConnection.connect(
+        url, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_SECONDS
+    )
+
+
+async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, TypeInfo]:
+    halfvec = await TypeInfo.fetch(connection, sql.Identifier(schema, "halfvec"))
+    sparsevec = await TypeInfo.fetch(connection, sql.Identifier(schema, "sparsevec"))
+    if halfvec is None or sparsevec is None:
+        raise DatabaseUnreachableError("pgvector's types were not found; run: retrieval db status")
+    return halfvec, sparsevec
+
+
+def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
+    """Vectors travel binary; the types' numbers were looked up once for all connections."""
+    halfvec, sparsevec = types
+    register_halfvec_info(connection, halfvec)
+    register_sparsevec_info(connection, sparsevec)

@@ -1,0 +1,120 @@
+"""Vectors as they are stored: in their space's table and in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from pgvector import HalfVector
+from psycopg import sql
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import Vector
+from retrieval.domain.item import Item
+
+_STAGE = "CREATE TEMPORARY TABLE staged_embeddings (item_id text, vector halfvec, content_hash bytea) ON COMMIT DROP"
+_STAGE_COPY = "COPY staged_embeddings FROM STDIN (FORMAT binary)"
+_MERGE = """
+    INSERT INTO {table} (collection_id, item_id, vector, content_hash)
+    SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
+    FROM staged_embeddings AS staged
+    JOIN items AS item
+        ON item.collection_id = %s AND item.item_id = staged.item_id
+            AND item.text_hash = staged.content_hash AND item.status <> 'archived'
+    ORDER BY item.item_id
+    ON CONFLICT (collection_id, item_id)
+    DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+"""
+_PENDING = """
+    SELECT item.item_id, item.title, item.body
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived' AND item.item_id > %(after)s
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    ORDER BY item.item_id
+    LIMIT %(limit)s
+"""
+_COUNT_PENDING = """
+    SELECT count(*)
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived'
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+"""
+_CACHED = """
+    SELECT text_hash, vector FROM embedding_cache
+    WHERE tenant_id = %(tenant_id)s AND space_id = %(space_id)s AND text_hash = ANY(%(hashes)s)
+"""
+_CACHE = """
+    INSERT INTO embedding_cache (tenant_id, space_id, text_hash, vector)
+    SELECT %(tenant_id)s, %(space_id)s, entry.text_hash, entry.vector
+    FROM unnest(%(hashes)s::bytea[], %(vectors)s::halfvec[]) AS entry (text_hash, vector)
+    ON CONFLICT DO NOTHING
+"""
+
+
+async def write_embeddings(
+    connection: Connection, collection_id: int, space: StoredSpace, vectors: Mapping[str, tuple[bytes, Vector]]
+) -> None:
+    """Store vectors by item id, each with the hash of the text it stands for.
+
+    A vector whose item is gone, archived or has another text by now is left out: it would be wrong.
+    """
+    await connection.execute(_STAGE)
+    async with connection.cursor().copy(_STAGE_COPY) as copy:
+        copy.set_types(("text", "halfvec", "bytea"))
+        for item_id, (content_hash, vector) in vectors.items():
+            await copy.write_row((item_id, HalfVector(vector), content_hash))
+    await connection.execute(_for_table(_MERGE, space.table_name), (collection_id,))
+    await connection.execute("DROP TABLE staged_embeddings")
+
+
+async def pending_items(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, limit: int
+) -> list[Item]:
+    """The next items, in order of item id, whose text has no vector in the space: a page of a walk."""
+    statement = Compiled(
+        _for_table(_PENDING, space.table_name).as_string(),
+        {"collection_id": collection_id, "after": after, "limit": limit},
+    )
+    rows = await database.read(tenant_id, statement)
+    return [Item(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+
+
+async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
+    """How many items wait for their vector."""
+    statement = Compiled(
+        _for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id}
+    )
+    return int((await database.read(tenant_id, statement))[0][0])
+
+
+async def cached_vectors(
+    database: Database, tenant_id: int, space: StoredSpace, hashes: Sequence[bytes]
+) -> dict[bytes, Vector]:
+    """The vectors that the cache holds, by text hash."""
+    parameters = {"tenant_id": tenant_id, "space_id": space.space_id, "hashes": list(hashes)}
+    rows = await database.read(tenant_id, Compiled(_CACHED, parameters))
+    return {row[0]: np.asarray(row[1].to_numpy(), dtype=np.float32) for row in rows}
+
+
+async def cache_vectors(
+    database: Database, tenant_id: int, space: StoredSpace, vectors: Mapping[bytes, Vector]
+) -> None:
+    """Keep vectors by text hash."""
+    parameters = {
+        "tenant_id": tenant_id,
+        "space_id": space.space_id,
+        "hashes": list(vectors),
+        "vectors": [HalfVector(vector) for vector in vectors.values()],
+    }
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_CACHE, parameters)
+
+
+@lru_cache(maxsize=256)
+def _for_table(template: str, table_name: str) -> sql.Composed:
+    return sql.SQL(template).format(table=sql.Identifier(table_name))  # type: ignore[arg-type]

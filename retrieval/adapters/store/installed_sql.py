@@ -1,0 +1,62 @@
+"""The SQL that is installed in the database: the files of ``sql/``, with the installation's own names put in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrieval.domain.errors import ConfigurationError
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that belong to one installation; all follow from its schema's name."""
+
+    schema: str
+
+    @property
+    def app_role(self) -> str:
+        """The role that the platform acts as."""
+        return f"{self.schema}_app"
+
+    @property
+    def definer_role(self) -> str:
+        """The role that owns the functions which look across the policies."""
+        return f"{self.schema}_definer"
+
+
+def quote_identifier(name: str) -> str:
+    """The name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_literal(value: str) -> str:
+    """The value as an SQL string literal, for names in definitions; a caller's values are always parameters."""
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f" E'{escaped}'" if "\\" in value else f"'{escaped}'"
+
+
+def directory(name: str) -> Path:
+    """``migrations`` or ``sql``: inside the installed package, or beside it in a checkout."""
+    for place in (_PACKAGE / f"_{name}", _PACKAGE.parent / name):
+        if place.is_dir():
+            return place
+    raise ConfigurationError(f"the folder {name!r} is missing from the installation; install the package again")
+
+
+def installed_sql(name: str, names: Names) -> str:
+    """The text of ``sql/<name>.sql`` for this installation."""
+    text = (directory("sql") / f"{name}.sql").read_text(encoding="utf-8")
+    replacements = {
+        "@schema@": quote_identifier(names.schema),
+        "@app@": quote_identifier(names.app_role),
+        "@definer@": quote_identifier(names.definer_role),
+        "@app_literal@": quote_literal(names.app_role),
+        "@definer_literal@": quote_literal(names.definer_role),
+        "@schema_literal@": quote_literal(names.schema),
+    }
+    for token, value in replacements.items():
+        text = text.replace(token, value)
+    return text

@@ -1,0 +1,160 @@
+"""Items as they are stored: compared, written, archived, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.domain.item import Item, text_hash
+
+ARCHIVED = "archived"
+
+_STAGE = """
+    CREATE TEMPORARY TABLE staged_items (
+        item_id text, kind text, title text, body text, tags text[], attributes jsonb, status text, source text,
+        occurred_at timestamptz, content_hash bytea, text_hash bytea
+    ) ON COMMIT DROP
+"""
+_STAGE_COPY = "COPY staged_items FROM STDIN (FORMAT binary)"
+_STAGE_TYPES = (
+    *("text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea"),
+)
+_MERGE = """
+    INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at,
+                       content_hash, text_hash)
+    SELECT %s, item_id, kind, title, body, tags, attributes, status, source, occurred_at, content_hash, text_hash
+    FROM staged_items
+    ORDER BY item_id
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET
+        kind = excluded.kind, title = excluded.title, body = excluded.body, tags = excluded.tags,
+        attributes = excluded.attributes, status = excluded.status, source = excluded.source,
+        occurred_at = excluded.occurred_at, content_hash = excluded.content_hash, text_hash = excluded.text_hash,
+        updated_at = now()
+"""
+_KNOW_ATTRIBUTES = """
+    INSERT INTO collection_attributes AS known (collection_id, name, types)
+    SELECT %s, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
+    FROM staged_items, jsonb_each(attributes) AS entry
+    GROUP BY entry.key
+    ORDER BY entry.key
+    ON CONFLICT (collection_id, name) DO UPDATE SET
+        types = (SELECT array_agg(DISTINCT one ORDER BY one) FROM unnest(known.types || excluded.types) AS one)
+    WHERE NOT known.types @> excluded.types
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHashes:
+    """What is known of a stored item: enough to tell what a new version of it changes."""
+
+    content_hash: bytes
+    text_hash: bytes
+
+
+async def stored_hashes(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
+) -> dict[str, StoredHashes]:
+    """The hashes of those items that are stored, by item id."""
+    statement = Compiled(
+        "SELECT item_id, content_hash, text_hash FROM items "
+        "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)",
+        {"collection_id": collection_id, "item_ids": list(item_ids)},
+    )
+    return {row[0]: StoredHashes(row[1], row[2]) for row in await database.read(tenant_id, statement)}
+
+
+async def write_items(connection: Connection, collection_id: int, batch: Sequence[Item]) -> None:
+    """Store the items, new ones and new versions, with their terms and statistics. Item ids must not repeat."""
+    await connection.execute(_STAGE)
+    async with connection.cursor().copy(_STAGE_COPY) as copy:
+        copy.set_types(_STAGE_TYPES)
+        for item in batch:
+            await copy.write_row(_staged(item))
+    await connection.execute(_MERGE, (collection_id,))
+    await connection.execute(_KNOW_ATTRIBUTES, (collection_id,))
+    await index_terms(connection, collection_id, [item.item_id for item in batch])
+
+
+async def index_terms(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
+    """Bring the lexical index of these items up to date (``sql/index_terms.sql``)."""
+    await connection.execute("SELECT index_terms(%s, %s)", (collection_id, list(item_ids)))
+
+
+async def item_ids_after(connection: Connection, collection_id: int, after: str, limit: int) -> list[str]:
+    """The next active items' ids in order: a page of a walk over the collection."""
+    cursor = await connection.execute(
+        "SELECT item_id FROM items WHERE collection_id = %s AND item_id > %s AND status <> %s ORDER BY item_id LIMIT %s",
+        (collection_id, after, ARCHIVED, limit),
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def archive_items(connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]) -> None:
+    """Keep the items and let no search find them. ``table_names`` are those of their embeddings."""
+    # The content hash goes, so that the same content given again makes the item active again.
+    await connection.execute(
+        "UPDATE items SET status = %s, content_hash = '', updated_at = now() "
+        "WHERE collection_id = %s AND item_id = ANY(%s)",
+        (ARCHIVED, collection_id, ids),
+    )
+    await index_terms(connection, collection_id, ids)
+    for name in table_names:
+        await remove_embeddings(connection, name, collection_id, ids)
+
+
+async def remove_embeddings(connection: Connection, table_name: str, collection_id: int, ids: list[str]) -> None:
+    """Take the items' vectors out of a space."""
+    table = sa.table(table_name, sa.column("collection_id"), sa.column("item_id"))
+    statement = compiled(
+        sa.delete(table).where(
+            table.c.collection_id == sa.literal_column(str(int(collection_id))),
+            table.c.item_id == sa.func.any(sa.bindparam("ids", type_=sa.types.NullType())),
+        )
+    )
+    await connection.execute(statement.text, {**statement.parameters, "ids": ids})
+
+
+async def delete_items(connection: Connection, collection_id: int, ids: list[str]) -> int:
+    """Remove the items with their terms and vectors; gives how many there were."""
+    # First out of the statistics, which count what item_terms holds.
+    await connection.execute(
+        "UPDATE items SET status = %s WHERE collection_id = %s AND item_id = ANY(%s)", (ARCHIVED, collection_id, ids)
+    )
+    await index_terms(connection, collection_id, ids)
+    cursor = await connection.execute(
+        "DELETE FROM items WHERE collection_id = %s AND item_id = ANY(%s)", (collection_id, ids)
+    )
+    return cursor.rowcount
+
+
+_READ_COLUMNS = "item_id, kind, title, body, tags, attributes, status, source, occurred_at"
+_READ = Compiled(
+    f"SELECT {_READ_COLUMNS} FROM items WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
+)
+
+
+async def read_items(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
+) -> dict[str, Item]:
+    """The items of those ids that exist, by item id."""
+    statement = _READ.bind(collection_id=collection_id, item_ids=list(item_ids))
+    return {row[0]: _item(row) for row in await database.read(tenant_id, statement)}
+
+
+def _item(row: tuple[Any, ...]) -> Item:
+    names = ("item_id", "kind", "title", "body", "tags", "attributes", "status", "source", "occurred_at")
+    return Item(**dict(zip(names, row, strict=True)))
+
+
+def _staged(item: Item) -> tuple[Any, ...]:
+    attributes: Mapping[str, Any] = dict(item.attributes)
+    return (
+        *(item.item_id, item.kind, item.title, item.body, list(item.tags), Jsonb(attributes), item.status),
+        *(item.source, item.occurred_at, item.content_hash, text_hash(item.text)),
+    )

@@ -1,0 +1,188 @@
+"""The schema's revision: upgrade, downgrade, status, and the SQL of it all for a DBA."""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
+
+from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.translate import translated
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
+
+_log = logging.getLogger(__name__)
+
+UPGRADE_WAIT_SECONDS = 120.0
+"""How long an upgrade waits for another one to finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """Where the schema stands against this code."""
+
+    schema: str
+    current: str | None
+    """The revision in the database; None before the first upgrade."""
+    head: str
+    """The revision that this code needs."""
+    known: bool
+    """Whether this code knows the current revision; if not, the schema is ahead."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the two agree."""
+        return self.current == self.head
+
+    def check(self) -> None:
+        """Raise ``SchemaRevisionError`` unless the schema is the one that this code needs."""
+        if self.is_current:
+            return
+        if self.current is None:
+            raise SchemaRevisionError(
+                f"schema {self.schema!r} is not set up in this database; run: retrieval db upgrade"
+            )
+        if not self.known:
+            raise SchemaRevisionError(
+                f"schema {self.schema!r} is at revision {self.current}, which this version of the program does not "
+                f"know (it needs {self.head}); install the newer program, or run its: retrieval db downgrade {self.head}"
+            )
+        raise SchemaRevisionError(
+            f"schema {self.schema!r} is at revision {self.current} and this program needs {self.head}; "
+            "run: retrieval db upgrade"
+        )
+
+
+def head_revision() -> str:
+    """The newest revision that this code knows."""
+    head = ScriptDirectory(str(directory("migrations"))).get_current_head()
+    if head is None:
+        raise DatabaseError("there are no migrations in the installation; install the package again")
+    return head
+
+
+def status_of(schema: str, current: str | None) -> SchemaStatus:
+    """What a revision found in the database means to this code."""
+    known = {revision.revision for revision in ScriptDirectory(str(directory("migrations"))).walk_revisions()}
+    return SchemaStatus(schema, current, head_revision(), current in known)
+
+
+def status(url: str, schema: str) -> SchemaStatus:
+    """Where the schema stands."""
+    with _connection(url) as connection:
+        context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
+        return status_of(schema, context.get_current_revision())
+
+
+def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
+    """Bring the schema to a revision. Only one upgrade runs at a time; the others wait for it.
+
+    Raises ``MissingPrivilegeError`` when the role may not, and ``DatabaseError`` when a lock was not to be had.
+    """
+    with _connection(url) as connection, _only_one(url, schema, wait_seconds):
+        _make_schema(connection, schema)
+        _make_extension(connection)
+        if _is_ahead(connection, schema):
+            status(url, schema).check()
+        command.upgrade(_config(connection, schema), revision)
+
+
+def downgrade(url: str, schema: str, revision: str = "-1", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
+    """Take the schema back to a revision; ``base`` removes every table, with what is in it."""
+    with _connection(url) as connection, _only_one(url, schema, wait_seconds):
+        command.downgrade(_config(connection, schema), revision)
+
+
+def upgrade_sql(schema: str, vector_schema: str = "public") -> str:
+    """The whole upgrade as SQL text, for a DBA to read and run."""
+    output = io.StringIO()
+    config = _config(None, schema, vector_schema=vector_schema)
+    config.output_buffer = output
+    command.upgrade(config, "head", sql=True)
+    return (
+        "-- Run as a role that may create roles and extensions, with psql's ON_ERROR_STOP set.\n"
+        f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};\n"
+        "CREATE EXTENSION IF NOT EXISTS vector;\n" + output.getvalue()
+    )
+
+
+def _config(connection: sa.Connection | None, schema: str, **attributes: object) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(directory("migrations")).replace("%", "%%"))
+    config.attributes.update(connection=connection, names=Names(schema), **attributes)
+    return config
+
+
+@contextmanager
+def _connection(url: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(
+        sa.make_url(url).set(drivername="postgresql+psycopg"),
+        poolclass=sa.NullPool,
+        connect_args={"prepare_threshold": None, "connect_timeout": 10},
+    )
+    try:
+        with translated(url), engine.connect() as connection:
+            yield connection
+    except DBAPIError as error:
+        with translated(url):
+            raise (error.orig or error) from error
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _only_one(url: str, schema: str, wait_seconds: float) -> Iterator[None]:
+    """Hold the installation's advisory lock in a transaction of its own, so that it works through a pooler too."""
+    take = sa.text("SELECT pg_try_advisory_xact_lock(hashtextextended('retrieval schema ' || :schema, 0))")
+    deadline = time.monotonic() + wait_seconds
+    with _connection(url) as holder:
+        while not holder.execute(take, {"schema": schema}).scalar_one():
+            holder.rollback()
+            if time.monotonic() > deadline:
+                raise DatabaseError(
+                    f"another upgrade of schema {schema!r} has been running for {wait_seconds:g} s; "
+                    "wait for it, or end its session (pg_stat_activity shows it)"
+                )
+            time.sleep(0.1)
+        # The holder sits idle: it must not be timed out, and this statement also lets go of the query's snapshot,
+        # for which a concurrent index build would wait for ever.
+        holder.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
+
+
+def _make_schema(connection: sa.Connection, schema: str) -> None:
+    exists = connection.execute(sa.text("SELECT to_regnamespace(quote_ident(:name)) IS NOT NULL"), {"name": schema})
+    if not exists.scalar_one():
+        connection.execute(sa.schema.CreateSchema(schema))
+    connection.commit()
+
+
+def _make_extension(connection: sa.Connection) -> None:
+    exists = connection.execute(sa.text("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"))
+    if exists.scalar_one():
+        connection.commit()
+        return
+    try:
+        connection.execute(sa.text("CREATE EXTENSION vector"))
+    except DBAPIError as error:
+        raise MissingPrivilegeError(
+            "pgvector is not installed in this database and this role may not install it; "
+            f"have a superuser run: CREATE EXTENSION vector; ({str(error.orig).splitlines()[0]})"
+        ) from error
+    connection.commit()
+
+
+def _is_ahead(connection: sa.Connection, schema: str) -> bool:
+    context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
+    found = status_of(schema, context.get_current_revision())
+    connection.rollback()
+    return found.current is not None and not found.known

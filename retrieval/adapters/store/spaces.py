@@ -1,0 +1,43 @@
+"""Embedding spaces as they are stored, their tables, and their HNSW indexes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.domain.embedding import EmbeddingSpace
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpace:
+    """A registered space: its vectors are in table ``embeddings_<space_id>``."""
+
+    space_id: int
+    space: EmbeddingSpace
+
+    @property
+    def table_name(self) -> str:
+        """The table that holds the space's vectors."""
+        return f"embeddings_{self.space_id}"
+
+
+def hnsw_name(space_id: int, collection_id: int) -> str:
+    """The name of a collection's HNSW index in a space."""
+    return f"embeddings_{space_id}_{collection_id}_hnsw"
+
+
+def hnsw_definition(collection_id: int) -> str:
+    """What is indexed: the collection's own vectors, so that the number of indexes follows that of large collections."""
+    return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
+
+
+async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpace:
+    """The space with its number; it and its table are made if they are missing."""
+    statement = Compiled(
+        "SELECT register_embedding_space(%(provider)s, %(model)s, %(revision)s, %(dimensions)s::integer, "
+        "%(distance)s, %(document_prefix)s, %(query_prefix)s)",
+        {name: getattr(space, name) for name in EmbeddingSpace.__slots__},
+    )
+    rows = await database.read(None, statement)
+    return StoredSpace(int(rows[0][0]), space)

@@ -1,0 +1,191 @@
+"""The tables, as SQLAlchemy knows them. Migrations make them; a test holds the two together.
+
+Names are without a schema: every transaction sets its own search path (see ``database``).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
+
+TERM_DIMENSIONS = 1_000_000_000
+"""The most that a sparsevec may have: the space of hashed lexemes."""
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+        "pk": "%(table_name)s_pkey",
+    }
+)
+
+
+def _key(name: str) -> Column[str]:
+    """An application's own key: compared byte by byte, so that no collation can make two keys one."""
+    return Column(name, Text(collation="C"), nullable=False)
+
+
+def _now(name: str) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now())
+
+
+def _collection_id(*, references: bool = True) -> Column[int]:
+    owner = [ForeignKey("collections.collection_id", ondelete="CASCADE")] if references else []
+    return Column("collection_id", BigInteger, *owner, primary_key=True, autoincrement=False)
+
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant_id", BigInteger, Identity(always=True), primary_key=True),
+    _key("name"),
+    _now("created_at"),
+    UniqueConstraint("name"),
+)
+
+embedding_spaces = Table(
+    "embedding_spaces",
+    metadata,
+    Column("space_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("distance", Text, nullable=False),
+    Column("document_prefix", Text, nullable=False),
+    Column("query_prefix", Text, nullable=False),
+    _now("created_at"),
+    UniqueConstraint(
+        "provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix",
+        name="embedding_spaces_identity_key",
+    ),
+)  # fmt: skip
+
+collections = Table(
+    "collections",
+    metadata,
+    Column("collection_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id"), nullable=False),
+    _key("name"),
+    Column("text_search_config", Text, nullable=False, server_default=text("'english'")),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id")),
+    Column("profile_version", Integer, nullable=False, server_default=text("1")),
+    _now("created_at"),
+    UniqueConstraint("tenant_id", "name"),
+)
+
+profiles = Table(
+    "profiles",
+    metadata,
+    _collection_id(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("definition", JSONB, nullable=False),
+    Column("note", Text, nullable=False, server_default=text("''")),
+    _now("created_at"),
+)
+
+items = Table(
+    "items",
+    metadata,
+    _collection_id(),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("tags", ARRAY(Text), nullable=False),
+    Column("attributes", JSONB, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("occurred_at", DateTime(timezone=True)),
+    _now("created_at"),
+    _now("updated_at"),
+    Column("content_hash", LargeBinary, nullable=False),
+    Column("text_hash", LargeBinary, nullable=False),
+    Index(None, "collection_id", "occurred_at"),
+    postgresql_with={"fillfactor": "90"},
+)
+
+item_terms = Table(
+    "item_terms",
+    metadata,
+    _collection_id(references=False),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("lexemes", ARRAY(Integer), nullable=False),
+    Column("frequencies", ARRAY(SmallInteger), nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("weights", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
+    ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
+    Index(None, "lexemes", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
+    postgresql_with={"toast_tuple_target": "8160"},
+)
+
+term_statistics = Table(
+    "term_statistics",
+    metadata,
+    _collection_id(),
+    Column("lexeme", Integer, primary_key=True, autoincrement=False),
+    Column("document_frequency", Integer, nullable=False),
+    postgresql_with={"fillfactor": "70"},
+)
+
+collection_statistics = Table(
+    "collection_statistics",
+    metadata,
+    _collection_id(),
+    Column("documents", BigInteger, nullable=False),
+    Column("total_length", BigInteger, nullable=False),
+    Column("weighed_length", REAL),
+    postgresql_with={"fillfactor": "50"},
+)
+
+collection_attributes = Table(
+    "collection_attributes",
+    metadata,
+    _collection_id(),
+    Column("name", Text(collation="C"), primary_key=True),
+    Column("types", ARRAY(Text), nullable=False),
+)
+
+embedding_cache = Table(
+    "embedding_cache",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), primary_key=True),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("text_hash", LargeBinary, primary_key=True),
+    Column("vector", HALFVEC, nullable=False),
+    _now("created_at"),
+)
+
+
+@lru_cache(maxsize=256)
+def embeddings_table(space_id: int, dimensions: int) -> Table:
+    """The table of one embedding space (made by ``sql/register_embedding_space.sql``)."""
+    return Table(
+        f"embeddings_{space_id}",
+        MetaData(),
+        Column("collection_id", BigInteger, primary_key=True, autoincrement=False),
+        Column("item_id", Text(collation="C"), primary_key=True),
+        Column("vector", HALFVEC(dimensions), nullable=False),
+        Column("content_hash", LargeBinary, nullable=False),
+    )

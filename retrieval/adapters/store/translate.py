@@ -1,0 +1,67 @@
+"""Driver errors become the platform's own, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors as pg
+from psycopg_pool import PoolTimeout, TooManyRequests
+from sqlalchemy.exc import DBAPIError
+
+from retrieval.domain.errors import (
+    DatabaseError,
+    DatabaseUnreachableError,
+    MissingPrivilegeError,
+    PoolExhaustedError,
+    SchemaRevisionError,
+)
+
+
+@contextmanager
+def translated(url: str = "") -> Iterator[None]:
+    """Raise the platform's errors for the driver's; the URL names the server in messages, without its password."""
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig if isinstance(error.orig, psycopg.Error) else psycopg.OperationalError(str(error.orig))
+        raise _translation(cause, url) from error
+    except psycopg.Error as error:
+        raise _translation(error, url) from error
+
+
+def server_name(url: str) -> str:
+    """Host, port and database of a URL: enough to know which server, and nothing secret."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        return "the configured server"
+    host = parts.get("host") or "the local socket"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"{host}{port}, database {parts.get('dbname') or parts.get('user') or 'default'!r}"
+
+
+def _translation(error: psycopg.Error, url: str) -> DatabaseError:
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    match error:
+        case TooManyRequests() | PoolTimeout():
+            return PoolExhaustedError(
+                "no database connection became free in time; raise RETRIEVAL_POOL_SIZE or RETRIEVAL_POOL_TIMEOUT_SECONDS, "
+                "or send fewer searches at once"
+            )
+        case pg.InsufficientPrivilege():
+            return MissingPrivilegeError(f"the database refused: {first_line}; see docs/how-to/postgres.md for the grants")
+        case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn() | pg.InvalidSchemaName():
+            return SchemaRevisionError(f"the schema is not the one expected: {first_line}; run: retrieval db status")
+        case pg.LockNotAvailable() | pg.QueryCanceled():
+            return DatabaseError(f"the database gave up waiting: {first_line}; try again when it is less busy")
+        case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
+            return DatabaseUnreachableError(f"{server_name(url)} refused the login: {first_line}; check the URL")
+        case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
+            return DatabaseUnreachableError(
+                f"cannot reach PostgreSQL at {server_name(url)}: {first_line}; "
+                "check that it runs and that RETRIEVAL_DATABASE_URL is right"
+            )
+        case _:
+            return DatabaseError(f"the database refused: {first_line}")

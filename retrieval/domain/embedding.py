@@ -1,0 +1,113 @@
+"""Embedding spaces and the role that fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
+
+Vectors = NDArray[np.float32]
+"""Shape (n, dimensions), one row a text."""
+
+Vector = NDArray[np.float32]
+"""Shape (dimensions,)."""
+
+MAX_DIMENSIONS = 4000
+"""The most dimensions of a ``halfvec`` that HNSW can index."""
+
+
+class TextRole(StrEnum):
+    """What a text is to the search: some models embed the two differently."""
+
+    DOCUMENT = "document"
+    QUERY = "query"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """Where vectors are comparable: all of these equal, or the vectors are never compared."""
+
+    provider: str
+    model: str
+    revision: str = ""
+    dimensions: int
+    """1 to 4000."""
+    distance: str = "cosine"
+    document_prefix: str = ""
+    query_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.dimensions <= MAX_DIMENSIONS:
+            raise ConfigurationError(
+                f"{self.dimensions} dimensions: an embedding space has 1 to {MAX_DIMENSIONS}, "
+                "the most that pgvector's HNSW can index as halfvec; ask the model for fewer"
+            )
+        if self.distance != "cosine":
+            raise ConfigurationError(f"distance {self.distance!r} is not supported; use 'cosine'")
+
+    @property
+    def name(self) -> str:
+        """A short name for people: ``minilm/all-MiniLM-L6-v2@1.0.0 (384)``."""
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{self.provider}/{self.model}{revision} ({self.dimensions})"
+
+    def prefix(self, role: TextRole) -> str:
+        """What is put before a text of that role."""
+        return self.query_prefix if role is TextRole.QUERY else self.document_prefix
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one space.
+
+    ``retrieval.testing.check_embedder`` is its conformance suite.
+    """
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that the vectors belong to."""
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
+
+        The space's prefix is put before each text. An empty sequence gives shape (0, dimensions).
+        Raises ``EmbedderUnavailableError`` when trying again may help, ``EmbedderRejectedError`` when not.
+        """
+
+    async def aclose(self) -> None:
+        """Give back connections and threads."""
+
+
+def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str]) -> Vectors:
+    """The vectors as (len(keys), dimensions) float32, unit length.
+
+    ``keys`` name the rows in messages. Raises ``WrongDimensionError`` for another shape and
+    ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
+    """
+    try:
+        array = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidVectorError(
+            "vectors must be numbers, one row of the same length for each text"
+        ) from None
+    if len(keys) == 0:
+        return np.zeros((0, space.dimensions), dtype=np.float32)
+    if array.ndim != 2 or array.shape[0] != len(keys):
+        raise InvalidVectorError(f"expected {len(keys)} vectors, got an array of shape {array.shape}")
+    if array.shape[1] != space.dimensions:
+        raise WrongDimensionError(
+            f"{keys[0]!r}: the vector has {array.shape[1]} dimensions and the embedding space "
+            f"{space.name} has {space.dimensions}; embed with that model, or use another collection"
+        )
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise InvalidVectorError(f"{keys[int(np.argmin(finite))]!r}: the vector holds NaN or infinity")
+    norms: NDArray[np.float64] = np.linalg.norm(array, axis=1)
+    if not norms.all():
+        raise InvalidVectorError(f"{keys[int(np.argmin(norms))]!r}: the vector is zero; it has no direction")
+    return (array / norms[:, None]).astype(np.float32)

@@ -1,0 +1,153 @@
+"""Every error that the platform raises on purpose.
+
+    RetrievalError
+    ├── ConfigurationError          settings that cannot work
+    │   └── MissingExtraError       an optional dependency is not installed
+    ├── DatabaseError               the database cannot serve
+    │   ├── DatabaseUnreachableError
+    │   ├── EmbeddedServerError     the embedded PostgreSQL did not start or stop
+    │   ├── UnsupportedDatabaseError
+    │   ├── SchemaRevisionError     the schema is behind or ahead of this code
+    │   ├── MissingPrivilegeError
+    │   └── PoolExhaustedError      no connection became free in time
+    ├── InvalidRequestError         the caller's input (also a ValueError)
+    │   ├── EmptyQueryError
+    │   ├── InvalidLimitError
+    │   ├── InvalidFilterError
+    │   │   └── UnknownFieldError
+    │   ├── InvalidVectorError      NaN, zero, not a vector
+    │   │   └── WrongDimensionError
+    │   ├── InvalidItemError        carries the item's key when it has one
+    │   ├── InvalidProfileError
+    │   └── BadLineError            a line of a file; carries file, line, reason
+    ├── NotFoundError
+    │   └── UnknownCollectionError
+    ├── EmbedderError
+    │   ├── EmbedderUnavailableError    down, slow or overloaded: try again later
+    │   └── EmbedderRejectedError       it answered, and the answer is no or not usable
+    └── RunningLoopError            the sync door was used inside a running event loop
+
+A message says what happened and what to do next, in one line. Catch ``RetrievalError`` to catch them all.
+"""
+
+from __future__ import annotations
+
+
+class RetrievalError(Exception):
+    """The root of the tree: everything the platform raises on purpose."""
+
+
+class ConfigurationError(RetrievalError):
+    """Settings that cannot work."""
+
+
+class MissingExtraError(ConfigurationError):
+    """An optional dependency is not installed; the message carries the install command."""
+
+
+class DatabaseError(RetrievalError):
+    """The database cannot serve the request."""
+
+
+class DatabaseUnreachableError(DatabaseError):
+    """No server answered at the configured address."""
+
+
+class EmbeddedServerError(DatabaseError):
+    """The embedded PostgreSQL did not start or stop."""
+
+
+class UnsupportedDatabaseError(DatabaseError):
+    """PostgreSQL or pgvector is missing or too old."""
+
+
+class SchemaRevisionError(DatabaseError):
+    """The schema in the database is behind or ahead of this code."""
+
+
+class MissingPrivilegeError(DatabaseError):
+    """The connecting role may not do what is needed."""
+
+
+class PoolExhaustedError(DatabaseError):
+    """No connection became free within the acquire timeout."""
+
+
+class InvalidRequestError(RetrievalError, ValueError):
+    """The caller's input cannot be served as it is."""
+
+
+class EmptyQueryError(InvalidRequestError):
+    """A search without words and without a vector."""
+
+
+class InvalidLimitError(InvalidRequestError):
+    """A limit outside its range."""
+
+
+class InvalidFilterError(InvalidRequestError):
+    """A filter that cannot be understood."""
+
+
+class UnknownFieldError(InvalidFilterError):
+    """A filter names a field that no item of the collection has."""
+
+
+class InvalidVectorError(InvalidRequestError):
+    """A vector with NaN or infinity, a zero vector, or something that is no vector."""
+
+
+class WrongDimensionError(InvalidVectorError):
+    """A vector whose length is not that of the embedding space."""
+
+
+class InvalidItemError(InvalidRequestError):
+    """An item that cannot be stored.
+
+    ``item_id`` is the item's key, or None when the key itself is what is wrong.
+    """
+
+    def __init__(self, message: str, *, item_id: str | None = None) -> None:
+        super().__init__(message)
+        self.item_id = item_id
+
+
+class InvalidProfileError(InvalidRequestError):
+    """Legs, fusion or weights that do not make a profile."""
+
+
+class BadLineError(InvalidRequestError):
+    """A line of a file that holds no usable item.
+
+    ``file`` is the name as given, ``line`` counts from 1, ``reason`` says what is wrong.
+    """
+
+    def __init__(self, file: str, line: int, reason: str) -> None:
+        super().__init__(f"{file}:{line}: {reason}")
+        self.file = file
+        self.line = line
+        self.reason = reason
+
+
+class NotFoundError(RetrievalError):
+    """A thing that was named does not exist."""
+
+
+class UnknownCollectionError(NotFoundError):
+    """The tenant has no collection of that name."""
+
+
+class EmbedderError(RetrievalError):
+    """The embedder gave no usable vectors."""
+
+
+class EmbedderUnavailableError(EmbedderError):
+    """The embedder is down, slow or overloaded; the same call may work later."""
+
+
+class EmbedderRejectedError(EmbedderError):
+    """The embedder answered, and the answer is a refusal or not usable."""
+
+
+class RunningLoopError(RetrievalError):
+    """The sync door was used inside a running event loop; await the async API there."""

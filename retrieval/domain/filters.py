@@ -1,0 +1,279 @@
+"""The filter language: conditions on items as frozen values, and the mapping that people write.
+
+    {"priority": "High"}                          equals; on a list attribute: contains
+    {"priority": ["High", "Low"]}                 one of
+    {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
+    {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
+    {"resolution": {"exists": True}}              the attribute is there
+    {"priority": {"ne": "Low"}}                   not equal, or absent
+    {"and": [...]}  {"or": [...]}  {"not": {...}}
+
+Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``occurred_at``, ``created_at``; every other name
+is an attribute. ``attributes.kind`` is the attribute of that name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from retrieval.domain.errors import InvalidFilterError
+
+TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
+TIME_FIELDS = frozenset({"occurred_at", "created_at"})
+FIELDS = TEXT_FIELDS | TIME_FIELDS | {"tags"}
+"""The fields that every item has."""
+
+_ATTRIBUTE_PREFIX = "attributes."
+_MAX_NESTING = 32
+
+Scalar = str | int | float | bool | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the item, or one of its attributes."""
+
+    name: str
+    is_attribute: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The field equals one of the values; a list attribute contains one of them; ``tags`` has one of them."""
+
+    field: Field
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllTags:
+    """The item has every one of the tags."""
+
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The field stands in that order to the value: ``gt``, ``gte``, ``lt`` or ``lte``."""
+
+    field: Field
+    operator: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The field has a value."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every one of the filters; none of them means all items."""
+
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of the filters; none of them means no item."""
+
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The items that the filter leaves out."""
+
+    filter: Filter
+
+
+Filter = OneOf | AllTags | Compare | Exists | And | Or | Not
+
+Where = Mapping[str, Any]
+"""The mapping that people write; see the module's description."""
+
+
+def parse_where(where: Where | Filter | None) -> Filter | None:
+    """The filter that a mapping says; None and an empty mapping filter nothing.
+
+    Raises ``InvalidFilterError`` for what it cannot understand.
+    """
+    if where is None or isinstance(where, Filter):
+        return where
+    if not isinstance(where, Mapping):
+        raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r}')
+    return _parse_mapping(where, 0) if where else None
+
+
+def attribute_names(condition: Filter | None) -> frozenset[str]:
+    """The attributes that a filter speaks of."""
+    match condition:
+        case And(filters) | Or(filters):
+            return frozenset().union(*map(attribute_names, filters))
+        case Not(inner):
+            return attribute_names(inner)
+        case OneOf(field=field) | Compare(field=field) | Exists(field=field) if field.is_attribute:
+            return frozenset({field.name})
+        case _:
+            return frozenset()
+
+
+def both(first: Filter | None, second: Filter | None) -> Filter | None:
+    """The items that satisfy both filters."""
+    if first is None or second is None:
+        return first or second
+    return And((first, second))
+
+
+def _parse_mapping(where: Where, depth: int) -> Filter:
+    if depth > _MAX_NESTING:
+        raise InvalidFilterError(f"the filter is nested deeper than {_MAX_NESTING} levels")
+    parts = tuple(_parse_entry(key, value, depth) for key, value in where.items())
+    return parts[0] if len(parts) == 1 else And(parts)
+
+
+def _parse_entry(key: object, value: object, depth: int) -> Filter:
+    if key in {"and", "or"}:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise InvalidFilterError(f"{key!r} takes a list of filters")
+        parts = tuple(_parse_part(part, depth) for part in value)
+        return And(parts) if key == "and" else Or(parts)
+    if key == "not":
+        return Not(_parse_part(value, depth))
+    return _parse_condition(_parse_field(key), value)
+
+
+def _parse_part(part: object, depth: int) -> Filter:
+    if isinstance(part, Filter):
+        return part
+    if not isinstance(part, Mapping):
+        raise InvalidFilterError(f"a filter inside and, or, not must be a mapping, not {part!r}")
+    return _parse_mapping(part, depth + 1)
+
+
+def _parse_field(key: object) -> Field:
+    if not isinstance(key, str) or not key or "\x00" in key:
+        raise InvalidFilterError(f"a field's name must be a non-empty text, not {key!r}")
+    if key.startswith(_ATTRIBUTE_PREFIX):
+        return Field(key.removeprefix(_ATTRIBUTE_PREFIX), is_attribute=True)
+    return Field(key, is_attribute=key not in FIELDS)
+
+
+def _parse_condition(field: Field, value: object) -> Filter:
+    if value is None:
+        return Not(Exists(field))
+    if isinstance(value, Mapping):
+        if not value:
+            raise InvalidFilterError(f"{field.name!r}: the condition is empty")
+        parts = tuple(_parse_operator(field, name, operand) for name, operand in value.items())
+        return parts[0] if len(parts) == 1 else And(parts)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return OneOf(field, _values(field, value))
+    return OneOf(field, (_value(field, value),))
+
+
+def _parse_operator(field: Field, name: object, operand: object) -> Filter:
+    if not isinstance(name, str) or name not in _OPERATORS:
+        known = ", ".join(sorted(_OPERATORS))
+        raise InvalidFilterError(f"{field.name!r}: there is no operator {name!r}; there are {known}")
+    return _OPERATORS[name](field, operand)
+
+
+def _compare(operator: str) -> Callable[[Field, object], Filter]:
+    def parse(field: Field, operand: object) -> Filter:
+        if field == Field("tags", is_attribute=False):
+            raise InvalidFilterError("'tags' cannot be compared by order; use a list, any or all")
+        value = _value(field, operand)
+        if isinstance(value, bool):
+            raise InvalidFilterError(f"{field.name!r}: {operator} needs a number, a text or a time, not {value!r}")
+        return Compare(field, operator, value)
+
+    return parse
+
+
+def _exists(field: Field, operand: object) -> Filter:
+    if not isinstance(operand, bool):
+        raise InvalidFilterError(f"{field.name!r}: exists takes true or false, not {operand!r}")
+    return Exists(field) if operand else Not(Exists(field))
+
+
+def _one_of(field: Field, operand: object) -> Filter:
+    if isinstance(operand, str) or not isinstance(operand, Sequence | frozenset | set):
+        raise InvalidFilterError(f"{field.name!r}: 'in' and 'any' take a list, not {operand!r}")
+    return OneOf(field, _values(field, operand))
+
+
+def _all(field: Field, operand: object) -> Filter:
+    if field != Field("tags", is_attribute=False):
+        raise InvalidFilterError(f"{field.name!r}: 'all' is for tags")
+    if isinstance(operand, str) or not isinstance(operand, Sequence):
+        raise InvalidFilterError(f"'all' takes a list of tags, not {operand!r}")
+    return AllTags(tuple(str(_value(field, tag)) for tag in operand))
+
+
+def _equals(field: Field, operand: object) -> Filter:
+    return Not(Exists(field)) if operand is None else OneOf(field, (_value(field, operand),))
+
+
+_OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
+    "eq": _equals,
+    "ne": lambda field, operand: Not(_equals(field, operand)),
+    "in": _one_of,
+    "nin": lambda field, operand: Not(_one_of(field, operand)),
+    "any": _one_of,
+    "all": _all,
+    "exists": _exists,
+    "gt": _compare("gt"),
+    "gte": _compare("gte"),
+    "lt": _compare("lt"),
+    "lte": _compare("lte"),
+}
+
+
+def _values(field: Field, values: Sequence[object] | frozenset[object] | set[object]) -> tuple[Scalar, ...]:
+    return tuple(dict.fromkeys(_value(field, value) for value in values))
+
+
+def _value(field: Field, value: object) -> Scalar:
+    if not field.is_attribute and field.name in TIME_FIELDS:
+        return _time(field.name, value)
+    if isinstance(value, str):
+        return _text(field.name, value)
+    if not field.is_attribute:
+        raise InvalidFilterError(f"{field.name!r} is text; it cannot be compared with {value!r}")
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidFilterError(f"{field.name!r}: {value} is no number that an item can have")
+    if isinstance(value, bool | int | float):
+        return value
+    raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
+
+
+def _text(name: str, value: str) -> str:
+    if "\x00" in value:
+        raise InvalidFilterError(f"{name!r}: the value holds a NUL byte; no item can have it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidFilterError(f"{name!r}: the value holds half of a surrogate pair") from None
+    return value
+
+
+def _time(name: str, value: object) -> datetime:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidFilterError(f"{name!r}: {value!r} is no ISO 8601 time such as 2024-05-01T12:00Z") from None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if not isinstance(value, datetime):
+        raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
+    return value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -1,0 +1,73 @@
+"""Fusion: several legs' rankings become one, and every score keeps its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from retrieval.domain.hit import Contribution
+from retrieval.domain.profile import Fusion, FusionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An item that a leg returned."""
+
+    leg: str
+    item_id: str
+    rank: int
+    """From 1."""
+    score: float
+    """The leg's own score, higher is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A candidate after fusion."""
+
+    item_id: str
+    score: float
+    """The sum of the contributions."""
+    contributions: tuple[Contribution, ...]
+
+
+Rankings = Mapping[str, Sequence[Candidate]]
+"""Candidates by leg, best first."""
+
+_Values = Callable[[Sequence[Candidate], float], list[float]]
+
+
+def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[Fused]:
+    """Merge the rankings, best first; equal scores are ordered by item id.
+
+    RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × (s - min) / (max - min), with s the leg's own
+    score and min, max those of the leg's candidates; a leg whose candidates all score the same gives each 1.
+    An item that a leg did not return gets nothing from it. A leg with weight 0 contributes 0.
+    """
+    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
+    parts: dict[str, list[Contribution]] = {}
+    for leg, candidates in rankings.items():
+        weight = weights.get(leg, 0.0)
+        for candidate, value in zip(candidates, values(candidates, weight), strict=True):
+            part = Contribution(leg, candidate.rank, candidate.score, weight, value)
+            parts.setdefault(candidate.item_id, []).append(part)
+    fused = [Fused(item_id, sum(p.value for p in found), tuple(found)) for item_id, found in parts.items()]
+    return sorted(fused, key=lambda one: (-one.score, one.item_id))
+
+
+def _values(fusion: Fusion, total_weight: float) -> _Values:
+    if fusion.kind is FusionKind.RRF:
+        return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
+    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0)
+
+
+def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
+    """Each score's place between the leg's lowest (0) and highest (1), times the leg's share."""
+    if not candidates:
+        return []
+    scores = [candidate.score for candidate in candidates]
+    low, high = min(scores), max(scores)
+    if high == low:
+        return [share] * len(scores)
+    return [share * (score - low) / (high - low) for score in scores]

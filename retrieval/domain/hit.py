@@ -1,0 +1,137 @@
+"""What a search gives back: hits, each with the explanation of its score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, overload
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One leg's part of a score."""
+
+    leg: str
+    rank: int
+    """The item's rank in that leg, from 1."""
+    raw_score: float
+    """The leg's own score: cosine similarity, BM25."""
+    weight: float
+    """The leg's weight in the profile."""
+    value: float
+    """What the leg adds to the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a hit got its score. The contributions add up to it."""
+
+    fusion: str
+    contributions: tuple[Contribution, ...]
+
+    @property
+    def score(self) -> float:
+        """The sum of the contributions."""
+        return sum(part.value for part in self.contributions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        parts = [{name: getattr(part, name) for name in part.__slots__} for part in self.contributions]
+        return {"fusion": self.fusion, "score": self.score, "contributions": parts}
+
+    def __str__(self) -> str:
+        parts = [
+            f"{part.value:.5f} {part.leg} (rank {part.rank}, raw {part.raw_score:.3f}, weight {part.weight:g})"
+            for part in self.contributions
+        ]
+        return f"{self.score:.5f} = " + " + ".join(parts) + f"  [{self.fusion}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """An item that a search returned."""
+
+    item_id: str
+    score: float
+    """Higher is better; comparable within one search only."""
+    rank: int
+    """From 1."""
+    explanation: Explanation
+    title: str = ""
+    body: str = ""
+    kind: str = ""
+    tags: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    status: str = "active"
+    source: str = ""
+    occurred_at: datetime | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "item_id": self.item_id,
+            "score": self.score,
+            "rank": self.rank,
+            "title": self.title,
+            "body": self.body,
+            "kind": self.kind,
+            "tags": list(self.tags),
+            "attributes": dict(self.attributes),
+            "status": self.status,
+            "source": self.source,
+            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
+            "explanation": self.explanation.as_dict(),
+        }
+
+
+class Path(StrEnum):
+    """How the dense leg found its candidates."""
+
+    NONE = "none"
+    """The dense leg did not run."""
+    EXACT = "exact"
+    """Every matching vector was compared."""
+    APPROXIMATE = "approximate"
+    """An HNSW index was walked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult(Sequence[Hit]):
+    """The hits, best first, and how they were found. Reads like a list of hits."""
+
+    hits: tuple[Hit, ...]
+    path: Path
+    why: str
+    """Why that path was taken, in words."""
+    profile_version: int | None
+    """The stored profile that answered; None when the call brought its own."""
+    notes: tuple[str, ...] = ()
+    """What the caller should know: a leg that could not run and why."""
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+    """Milliseconds by stage: embed, candidates, items, total."""
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "hits": [hit.as_dict() for hit in self.hits],
+            "path": self.path.value,
+            "why": self.why,
+            "profile_version": self.profile_version,
+            "notes": list(self.notes),
+            "timings_ms": dict(self.timings_ms),
+        }

@@ -1,0 +1,167 @@
+"""An item: one retrievable thing of a collection."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.domain.errors import InvalidItemError
+
+MAX_KEY_BYTES = 512
+"""Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Longest body, in UTF-8 bytes."""
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One retrievable thing.
+
+    Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use.
+    """
+
+    item_id: str
+    """The application's own key, unique within its collection; 1 to 512 bytes."""
+    title: str = ""
+    body: str = ""
+    kind: str = ""
+    """What sort of thing it is, in the application's words."""
+    tags: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    """JSON values by name; filterable."""
+    status: str = "active"
+    """``archived`` items are kept and not found; any other value is the application's own."""
+    source: str = ""
+    """Where it came from: a system, a file, a person."""
+    occurred_at: datetime | None = None
+    """When the thing happened (event time); always with a time zone."""
+
+    def __post_init__(self) -> None:
+        _check_key("item_id", self.item_id, self.item_id)
+        if not self.item_id:
+            raise InvalidItemError("an item needs a non-empty item_id (field '_id' in a file)")
+        for name in ("title", "body"):
+            _check_text(name, getattr(self, name), self.item_id)
+        if len(self.body.encode()) > MAX_BODY_BYTES:
+            raise InvalidItemError(
+                f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; "
+                "split it into several items",
+                item_id=self.item_id,
+            )
+        for name in ("kind", "status", "source"):
+            _check_key(name, getattr(self, name), self.item_id)
+        object.__setattr__(self, "tags", _checked_tags(self.tags, self.item_id))
+        object.__setattr__(self, "attributes", _checked_attributes(self.attributes, self.item_id))
+        _check_time(self.occurred_at, self.item_id)
+
+    @property
+    def text(self) -> str:
+        """Title and body as one text: what is embedded and indexed."""
+        return f"{self.title}\n{self.body}".strip()
+
+    @property
+    def content_hash(self) -> bytes:
+        """SHA-256 over every field, 32 bytes: equal exactly when nothing about the item changed."""
+        fields = [
+            self.item_id,
+            self.title,
+            self.body,
+            self.kind,
+            list(self.tags),
+            dict(self.attributes),
+            self.status,
+            self.source,
+            self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None,
+        ]
+        return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).digest()
+
+
+def text_hash(text: str) -> bytes:
+    """SHA-256 of a text, 32 bytes: the key under which its embedding is kept."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _check_text(name: str, value: object, item_id: object) -> None:
+    key = item_id if isinstance(item_id, str) else None
+    if not isinstance(value, str):
+        raise InvalidItemError(f"item {key!r}: {name} must be text, not {type(value).__name__}", item_id=key)
+    if "\x00" in value:
+        raise InvalidItemError(
+            f"item {key!r}: {name} holds a NUL byte; PostgreSQL cannot store it", item_id=key
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidItemError(f"item {key!r}: {name} holds half of a surrogate pair", item_id=key) from None
+
+
+def _check_key(name: str, value: object, item_id: object) -> None:
+    _check_text(name, value, item_id)
+    if len(str(value).encode()) > MAX_KEY_BYTES:
+        key = item_id if isinstance(item_id, str) else None
+        raise InvalidItemError(
+            f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key
+        )
+
+
+def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InvalidItemError(f"item {item_id!r}: tags must be a list of texts", item_id=item_id)
+    for tag in tags:
+        _check_key("a tag", tag, item_id)
+    return tuple(dict.fromkeys(tags))
+
+
+def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
+    if not isinstance(attributes, Mapping):
+        raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
+    return MappingProxyType(
+        {_attribute_name(k, item_id): _json_value(v, item_id) for k, v in attributes.items()}
+    )
+
+
+def _attribute_name(name: object, item_id: str) -> str:
+    _check_key("an attribute's name", name, item_id)
+    return str(name)
+
+
+def _json_value(value: object, item_id: str) -> Any:
+    """The value as JSON can say it; times become ISO 8601 texts."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidItemError(f"item {item_id!r}: an attribute is NaN or infinite", item_id=item_id)
+        return value
+    if isinstance(value, str):
+        _check_text("an attribute", value, item_id)
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {_attribute_name(k, item_id): _json_value(v, item_id) for k, v in value.items()}
+    if isinstance(value, Sequence):
+        return [_json_value(v, item_id) for v in value]
+    raise InvalidItemError(
+        f"item {item_id!r}: an attribute is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
+    )
+
+
+def _check_time(value: object, item_id: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, datetime):
+        raise InvalidItemError(f"item {item_id!r}: occurred_at must be a datetime", item_id=item_id)
+    if value.tzinfo is None:
+        raise InvalidItemError(
+            f"item {item_id!r}: occurred_at has no time zone; use datetime(..., tzinfo=UTC)", item_id=item_id
+        )

@@ -1,0 +1,112 @@
+"""A profile: which legs answer a search, how they are fused, and how much each counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.domain.errors import InvalidProfileError
+
+RRF_K = 60
+"""The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
+
+MAX_DEPTH = 1000
+"""The most candidates that a leg may be asked for."""
+
+
+class LegName(StrEnum):
+    """The sources of candidates."""
+
+    DENSE = "dense"
+    LEXICAL = "lexical"
+
+
+class FusionKind(StrEnum):
+    """How ranked lists are merged."""
+
+    RRF = "rrf"
+    WEIGHTED_SUM = "weighted_sum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusion:
+    """How the legs' rankings become one."""
+
+    kind: FusionKind = FusionKind.RRF
+    k: int = RRF_K
+    """Rank constant of RRF, at least 1; the weighted sum does not use it."""
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise InvalidProfileError(f"fusion k is {self.k}; it must be at least 1 (60 is customary)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Legs with weights, their depth, and their fusion.
+
+    Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
+    weights that are all zero, or a depth outside 1 to 1000.
+    """
+
+    legs: Mapping[LegName, float] = field(
+        default_factory=lambda: MappingProxyType({LegName.DENSE: 1.0, LegName.LEXICAL: 1.0})
+    )
+    """Weight by leg; a leg that is not named does not run."""
+    fusion: Fusion = field(default_factory=Fusion)
+    depth: int = 100
+    """Candidates asked of each leg; raised to the limit of a search that asks for more."""
+
+    def __post_init__(self) -> None:
+        legs = {leg_name(name): _checked_weight(name, weight) for name, weight in self.legs.items()}
+        if not legs or not any(legs.values()):
+            raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
+        if not 1 <= self.depth <= MAX_DEPTH:
+            raise InvalidProfileError(f"depth is {self.depth}; it must be 1 to {MAX_DEPTH}")
+        object.__setattr__(self, "legs", MappingProxyType(legs))
+
+    def only(self, names: tuple[LegName, ...]) -> Profile:
+        """The same profile with just these legs; a leg it did not have joins with weight 1."""
+        legs = {name: self.legs.get(name, 0.0) or 1.0 for name in names}
+        return Profile(legs=legs, fusion=self.fusion, depth=self.depth)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is stored: plain JSON values."""
+        return {
+            "legs": {name.value: weight for name, weight in self.legs.items()},
+            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
+            "depth": self.depth,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
+        """The profile that ``as_dict`` gave. Raises ``InvalidProfileError`` for anything else."""
+        try:
+            fusion = Fusion(kind=FusionKind(stored["fusion"]["kind"]), k=int(stored["fusion"]["k"]))
+            legs = {leg_name(name): float(weight) for name, weight in stored["legs"].items()}
+            return cls(legs=legs, fusion=fusion, depth=int(stored["depth"]))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, InvalidProfileError):
+                raise
+            raise InvalidProfileError(f"not a profile: {error!r}; see docs/reference/profiles.md") from error
+
+
+def leg_name(name: str) -> LegName:
+    """The leg of that name. Raises ``InvalidProfileError`` naming the legs there are."""
+    try:
+        return LegName(name)
+    except ValueError:
+        known = ", ".join(LegName)
+        raise InvalidProfileError(f"there is no leg {name!r}; the legs are {known}") from None
+
+
+def _checked_weight(name: str, weight: float) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise InvalidProfileError(f"the weight of leg {name!r} is {weight!r}; it must be a number")
+    if not math.isfinite(weight) or weight < 0:
+        raise InvalidProfileError(f"the weight of leg {name!r} is {weight}; it must be a number of at least 0")
+    return float(weight)

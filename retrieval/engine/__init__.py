@@ -1,0 +1,1 @@
+"""One search, told in the order it happens: plan, candidates, fuse, explain."""

@@ -1,0 +1,1 @@
+"""Long work: ingest, evaluation, tuning, index building."""

@@ -1,0 +1,258 @@
+"""Tuning: which legs, fusion and weights serve judged queries best, and whether that is more than chance.
+
+Each leg is asked once a query; everything after that is arithmetic on its candidates. A setting is chosen on
+some queries and measured on others (cross-validation), because the best of many settings looks better than it
+is on the queries that chose it. A change is proposed only where the held-out gain is significant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.fusion import Candidate, fuse
+from retrieval.domain.profile import RRF_K, Fusion, FusionKind
+from retrieval.jobs.evaluate import Progress
+from retrieval.jobs.judgements import Qrels
+from retrieval.jobs.metrics import Ndcg
+from retrieval.jobs.significance import SIGNIFICANT, Comparison, compare
+
+LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
+"""Candidates by query id and leg, best first: what each leg returned, once."""
+
+PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
+"""RRF weights tried for two legs, the even ones first."""
+
+_MOST_LEGS_TOGETHER = 3
+
+_EQUAL_DIGITS = 12
+"""Means that agree to so many digits are equal; what differs beyond is the order of addition."""
+
+_Scores = NDArray[np.float64]
+"""nDCG, shape (settings, queries)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Legs with weights, and their fusion: the part of a profile that tuning may change.
+
+    Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
+    """
+
+    legs: Mapping[str, float]
+    """Weight by leg."""
+    fusion: Fusion = field(default_factory=Fusion)
+
+    def __post_init__(self) -> None:
+        weights = self.legs.values()
+        if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+            raise InvalidProfileError(f"leg weights {dict(self.legs)}: use finite numbers, one above 0")
+        object.__setattr__(self, "legs", MappingProxyType(dict(self.legs)))
+
+    def describe(self) -> str:
+        """For people: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
+        used = {leg: weight for leg, weight in self.legs.items() if weight}
+        if len(used) == 1:
+            return f"{next(iter(used))} alone"
+        parts = ", ".join(f"{leg} {weight:g}" for leg, weight in used.items())
+        if self.fusion.kind is FusionKind.RRF:
+            return f"RRF (k = {self.fusion.k}) of {parts}"
+        return f"weighted sum of {parts}"
+
+    def rank(self, rankings: Mapping[str, Sequence[Candidate]]) -> list[str]:
+        """Item ids, best first, as a search with this setting would rank these candidates."""
+        used = {leg: rankings.get(leg, ()) for leg in self.legs}
+        return [fused.item_id for fused in fuse(used, self.legs, self.fusion)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"legs": dict(self.legs), "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningReport:
+    """What tuning found."""
+
+    metric: str
+    queries: int
+    seed: int
+    current: Setting
+    proposal: Setting
+    """The best of all settings on all queries, or the current one where no change is proposed."""
+    improves: bool
+    """Whether ``proposal`` is a change worth making."""
+    reason: str
+    """Why, in one line for people."""
+    chosen: tuple[Setting, ...]
+    """What each fold's training queries chose: alike when the choice is stable."""
+    comparisons: tuple[Comparison, ...]
+    """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
+    means: tuple[tuple[Setting, float], ...]
+    """Every setting's mean on all queries, best first; the best of many is a flattering figure."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "metric": self.metric,
+            "queries": self.queries,
+            "seed": self.seed,
+            "current": self.current.as_dict(),
+            "proposal": self.proposal.as_dict(),
+            "improves": self.improves,
+            "reason": self.reason,
+            "chosen": [setting.as_dict() for setting in self.chosen],
+            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+            "means": [{**setting.as_dict(), "mean": mean} for setting, mean in self.means],
+        }
+
+
+def grid(legs: Sequence[str], k: int = RRF_K) -> list[Setting]:
+    """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of two and three legs.
+
+    Two legs give 20 settings, three 88; more than three are never fused at once. Weights of a weighted sum
+    add up to 1, in steps of 0.1 for two legs and 0.2 for three. Raises ``InvalidProfileError`` without legs.
+    """
+    if not legs:
+        raise InvalidProfileError("no leg to tune: give at least one")
+    rrf, weighted_sum = Fusion(kind=FusionKind.RRF, k=k), Fusion(kind=FusionKind.WEIGHTED_SUM, k=k)
+    settings = [Setting({leg: 1.0}, rrf) for leg in legs]
+    for size in range(2, min(len(legs), _MOST_LEGS_TOGETHER) + 1):
+        for together in combinations(legs, size):
+            ratios = PAIR_RATIOS if size == 2 else _lowest_terms(size, 3)
+            settings += [Setting(_weights(together, ratio), rrf) for ratio in ratios]
+            steps = 10 if size == 2 else 5
+            settings += [
+                Setting(_weights(together, [part / steps for part in parts]), weighted_sum)
+                for parts in product(range(1, steps), repeat=size)
+                if sum(parts) == steps
+            ]
+    return settings
+
+
+def tune(
+    rankings: LegRankings,
+    qrels: Qrels,
+    current: Setting,
+    *,
+    settings: Sequence[Setting] | None = None,
+    cutoff: int = 10,
+    folds: int = 5,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TuningReport:
+    """Find the setting with the best nDCG@cutoff, and say whether it beats the current one beyond chance.
+
+    Queries are those of ``rankings`` with a relevant item. ``settings`` is ``grid`` of all legs seen when not
+    given; the current setting and each leg alone are always tried too. Each fold's queries are ranked by the
+    setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change
+    is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
+    give an equal report. ``progress`` is called once a setting.
+    Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
+    """
+    query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
+    if not 2 <= folds <= len(query_ids):
+        raise InvalidRequestError(
+            f"cannot tune on {len(query_ids)} judged queries in {folds} folds: "
+            "use at least 2 folds, and judge at least as many queries"
+        )
+    tried = _tried(rankings, query_ids, current, settings)
+    ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
+    scores = _scores(tried, rankings, query_ids, ndcg, progress)
+    rng = np.random.default_rng(seed)
+    held_out, chosen = _cross_validate(scores, folds, rng)
+    comparisons = tuple(
+        compare(held_out, scores[row], names=("tuned", setting.describe() if row else "current"), rng=rng)
+        for row, setting in enumerate(tried)
+        if row == 0 or len(setting.legs) == 1
+    )
+    best = _best(scores)
+    improves, reason = _verdict(tried, best, comparisons[0])
+    means = sorted(zip(tried, scores.mean(axis=1).tolist(), strict=True), key=lambda pair: -pair[1])
+    return TuningReport(
+        metric=ndcg.name,
+        queries=len(query_ids),
+        seed=seed,
+        current=current,
+        proposal=tried[best] if improves else current,
+        improves=improves,
+        reason=reason,
+        chosen=tuple(tried[i] for i in chosen),
+        comparisons=comparisons,
+        means=tuple(means),
+    )
+
+
+def _tried(
+    rankings: LegRankings, query_ids: Sequence[str], current: Setting, settings: Sequence[Setting] | None
+) -> list[Setting]:
+    """The current setting, each leg alone, then the others: each once."""
+    legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
+    k = current.fusion.k
+    tried = [current]
+    for setting in (*(Setting({leg: 1.0}, Fusion(k=k)) for leg in legs), *(settings or grid(legs, k))):
+        if setting not in tried:
+            tried.append(setting)
+    return tried
+
+
+def _scores(
+    tried: Sequence[Setting],
+    rankings: LegRankings,
+    query_ids: Sequence[str],
+    ndcg: Ndcg,
+    progress: Progress | None,
+) -> _Scores:
+    scores = np.zeros((len(tried), len(query_ids)))
+    for row, setting in enumerate(tried):
+        scores[row] = [ndcg.score(query_id, setting.rank(rankings[query_id])) for query_id in query_ids]
+        if progress is not None:
+            progress(row + 1, len(tried))
+    return scores
+
+
+def _cross_validate(scores: _Scores, folds: int, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
+    """Each query's score under the setting that the other folds chose, (queries,), and each fold's choice."""
+    queries = scores.shape[1]
+    held_out, chosen = np.zeros(queries), []
+    for fold in np.array_split(rng.permutation(queries), folds):
+        best = _best(np.delete(scores, fold, axis=1))
+        held_out[fold] = scores[best, fold]
+        chosen.append(best)
+    return held_out, chosen
+
+
+def _best(scores: _Scores) -> int:
+    """The row with the highest mean, the first among equals."""
+    return int(np.argmax(np.round(scores.mean(axis=1), _EQUAL_DIGITS)))
+
+
+def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -> tuple[bool, str]:
+    """Whether to change, and why, given the held-out comparison with the current setting."""
+    gain, p_value = f"{against_current.difference:+.4f}", f"p = {against_current.p_value:.4f}"
+    if best == 0:
+        return False, f"keep the current profile: it is the best of {len(tried)} settings"
+    if against_current.difference <= 0:
+        return False, f"keep the current profile: no gain on held-out queries ({gain}, {p_value})"
+    if against_current.p_value >= SIGNIFICANT:
+        return False, (
+            f"keep the current profile: the held-out gain ({gain}, {p_value}) may be chance; "
+            f"judge more than {against_current.queries} queries to tell"
+        )
+    return True, f"change to {tried[best].describe()}: tuning gains {gain} on held-out queries ({p_value})"
+
+
+def _weights(legs: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+    return {leg: float(weight) for leg, weight in zip(legs, weights, strict=True)}
+
+
+def _lowest_terms(size: int, most: int) -> list[tuple[int, ...]]:
+    """Ratios of whole numbers from 1 to ``most``, the even one first, none twice in other terms."""
+    return [ratio for ratio in product(range(1, most + 1), repeat=size) if math.gcd(*ratio) == 1]

@@ -1,0 +1,31 @@
+-- A text's lexemes with their frequency: the collection's text search configuration, and bigrams for scripts
+-- that write no spaces (Chinese, Japanese, Korean, Thai), which no configuration of PostgreSQL can split.
+-- Reads the first 200,000 characters: a tsvector holds at most 1 MB.
+CREATE OR REPLACE FUNCTION analyze_text(collection bigint, config regconfig, content text)
+RETURNS TABLE (lexeme integer, frequency integer)
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    WITH input AS (
+        SELECT
+            left(content, 200000) AS text,
+            left(content, 200000) ~ '[\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]'
+                AS has_unspaced
+    ),
+    terms AS (
+        SELECT word.lexeme AS term, coalesce(cardinality(word.positions), 1) AS occurrences
+        FROM
+            input,
+            unnest(to_tsvector(config, CASE WHEN has_unspaced THEN regexp_replace(
+                text, '[\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]+', ' ', 'g'
+            ) ELSE text END)) AS word
+        UNION ALL
+        SELECT substr(run[1], start, 2), 1
+        FROM
+            input,
+            regexp_matches(
+                CASE WHEN has_unspaced THEN text ELSE '' END,
+                '([\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]+)', 'g'
+            ) AS run,
+            generate_series(1, greatest(length(run[1]) - 1, 1)) AS start
+    )
+    SELECT lexeme_id(collection, term), sum(occurrences)::integer FROM terms GROUP BY 1
+$$;

