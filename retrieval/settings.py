@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 EmbedderName = Literal["auto", "openai", "minilm", "hashing", "none"]
@@ -38,9 +38,21 @@ class Settings(BaseSettings):
     """The model asked of an OpenAI-compatible endpoint."""
     embedding_dimensions: int | None = None
     """Dimensions asked of the model; unset: the model's own."""
-    openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
-    openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+    embedding_api_key: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("RETRIEVAL_EMBEDDING_API_KEY", "OPENAI_API_KEY")
+    )
+    """Of the OpenAI-compatible endpoint."""
+    embedding_base_url: str | None = Field(
+        default=None, validation_alias=AliasChoices("RETRIEVAL_EMBEDDING_BASE_URL", "OPENAI_BASE_URL")
+    )
+    """Where the endpoint is; unset: OpenAI."""
+    embedding_max_texts: int = Field(default=2048, ge=1)
+    """Texts a request; some endpoints take no more than 32."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
+
+    def changed(self, **values: object) -> Settings:
+        """The same settings with other values, checked like the rest."""
+        return self.model_validate({**self.model_dump(), **values})
 
     @field_validator("database_schema")
     @classmethod

@@ -153,6 +153,13 @@ async def _unit_length(embedder: Embedder) -> None:
 
 
 @_EMBEDDER.add
+async def _deterministic(embedder: Embedder) -> None:
+    first = await _documents(embedder, *_TEXTS)
+    second = await _documents(embedder, *_TEXTS)
+    _require(that=_close(first, second), otherwise="the same texts have other vectors the second time")
+
+
+@_EMBEDDER.add
 async def _empty_input(embedder: Embedder) -> None:
     for role in TextRole:
         vectors = await embedder.embed([], role)
@@ -182,13 +189,6 @@ async def _order_kept(embedder: Embedder) -> None:
     forward = await _documents(embedder, *_TEXTS)
     backward = await _documents(embedder, *reversed(_TEXTS))
     _require(that=_close(forward, backward[::-1]), otherwise="vectors are not in the order of the texts")
-
-
-@_EMBEDDER.add
-async def _deterministic(embedder: Embedder) -> None:
-    first = await _documents(embedder, *_TEXTS)
-    second = await _documents(embedder, *_TEXTS)
-    _require(that=_close(first, second), otherwise="the same texts have other vectors the second time")
 
 
 @_EMBEDDER.add
@@ -269,7 +269,10 @@ async def _event_loop_stays_free(embedder: Embedder) -> None:
         heart.cancel()
     seconds = time.monotonic() - began
     beats.append(time.monotonic())
-    _require(that=len(beats) > 2, otherwise="no other task ran during embed; compute in a thread")
+    _require(
+        that=len(beats) > 2,
+        otherwise="no other task ran during embed; compute in a thread",
+    )
     longest = float(max(np.diff(beats)))
     # Relative to the call, so that a slow or busy machine changes nothing.
     _require(
@@ -290,8 +293,8 @@ async def _documents(embedder: Embedder, *texts: str) -> Vectors:
 
 async def _beat(beats: list[float]) -> None:
     while True:
-        await asyncio.sleep(0)
         beats.append(time.monotonic())
+        await asyncio.sleep(0.001)
 
 
 def _close(some: Vectors, others: Vectors) -> bool:

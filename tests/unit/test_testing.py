@@ -86,8 +86,7 @@ class Moody(HashingEmbedder):
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed with the fault."""
         self.calls += 1
-        mood = self.calls if self.calls > 8 else 0
-        return await super().embed([f"{text} {mood}" for text in texts], role)
+        return await super().embed([f"{text} {self.calls}" for text in texts], role)
 
 
 class Padded(HashingEmbedder):
@@ -113,9 +112,9 @@ class Prefixless(HashingEmbedder):
     def __init__(self) -> None:
         super().__init__(query_prefix="query: ")
 
-    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:  # noqa: ARG002 - the fault
         """Embed with the fault."""
-        return await super().embed(texts, TextRole.DOCUMENT if role else role)
+        return await super().embed(texts, TextRole.DOCUMENT)
 
 
 class WrongPrefix(HashingEmbedder):

@@ -24,8 +24,8 @@ T = TypeVar("T")
 _MOST_THREADS = 4
 # One long text or ten short ones: larger batches are no faster, need more memory and keep queries waiting.
 _TOKENS_A_BATCH = 256
-# Texts that are split into tokens and sorted by length together: bounds the memory for their tokens.
-_WINDOW = 512
+# Texts that are split into tokens and sorted by length together, in one step that a query may wait for.
+_WINDOW = 128
 
 
 class MiniLMEmbedder:

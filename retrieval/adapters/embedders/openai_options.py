@@ -59,7 +59,7 @@ class OpenAIOptions:
         return EmbeddingSpace(
             provider="openai",
             model=self.model,
-            dimensions=self.dimensions or _DIMENSIONS[self.model],
+            dimensions=_DIMENSIONS[self.model] if self.dimensions is None else self.dimensions,
             document_prefix=self.document_prefix,
             query_prefix=self.query_prefix,
         )
@@ -96,11 +96,13 @@ class OpenAIOptions:
             raise ConfigurationError(
                 f"the dimensions of model {self.model!r} are not known; set RETRIEVAL_EMBEDDING_DIMENSIONS"
             )
-        if self.dimensions is None or native is None:
+        # A space checks its own range.
+        asked = self.space.dimensions
+        if native is None:
             return
-        if self.dimensions > native or (self.model in _FIXED_SIZE and self.dimensions != native):
+        if asked > native or (self.model in _FIXED_SIZE and asked != native):
             raise ConfigurationError(
-                f"model {self.model!r} has {native} dimensions and cannot have {self.dimensions}; "
+                f"model {self.model!r} has {native} dimensions and cannot have {asked}; "
                 f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}"
                 + ("" if self.model in _FIXED_SIZE else " or fewer")
             )

@@ -68,6 +68,8 @@ def check_versions(facts: ServerFacts) -> None:
             f"the server is PostgreSQL {facts.postgresql}; version {OLDEST_POSTGRESQL} or newer is needed; "
             "upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one"
         )
+    if facts.pgvector is None and not facts.has_schema:
+        return  # setting up the schema installs the extension too, or says what is missing
     if facts.pgvector is None:
         raise UnsupportedDatabaseError(
             f"pgvector is not installed in database {facts.database!r}; have a superuser run there: "

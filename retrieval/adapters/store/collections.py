@@ -42,7 +42,7 @@ _COLUMNS = """
     EXISTS (
         SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
         WHERE i.indisvalid AND n.nspname = current_schema()
-            AND k.relname = format('embeddings_%s_%s_hnsw', s.space_id, c.collection_id)
+            AND k.relname = 'embeddings_' || s.space_id || '_' || c.collection_id || '_hnsw'
     ),
     coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
               WHERE a.collection_id = c.collection_id), '{}')
@@ -90,17 +90,18 @@ async def create_collection(
 ) -> None:
     """Make the collection with version 1 of its profile, unless another transaction made it first."""
     await check_text_search_config(connection, language)
-    await connection.execute(
-        """
-        WITH made AS (
-            INSERT INTO collections (tenant_id, name, text_search_config, space_id)
-            VALUES (%s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id
-        )
-        INSERT INTO profiles (collection_id, version, definition, note)
-        SELECT collection_id, 1, %s, 'the default' FROM made
-        """,
-        (tenant_id, name, language, space_id, Jsonb(profile.as_dict())),
+    # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
+    cursor = await connection.execute(
+        "INSERT INTO collections (tenant_id, name, text_search_config, space_id) VALUES (%s, %s, %s, %s) "
+        "ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
+        (tenant_id, name, language, space_id),
     )
+    made = await cursor.fetchone()
+    if made is not None:
+        await connection.execute(
+            "INSERT INTO profiles (collection_id, version, definition, note) VALUES (%s, 1, %s, 'the default')",
+            (made[0], Jsonb(profile.as_dict())),
+        )
 
 
 async def set_space(connection: Connection, collection_id: int, space_id: int) -> None:

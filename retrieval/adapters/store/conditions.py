@@ -14,6 +14,10 @@ from retrieval.domain.filters import AllTags, And, Compare, Exists, Field, Filte
 
 Condition = sa.ColumnElement[Any]
 
+# Without their SQL types: a parameter beside them is then adapted by what it is, not cast to what they are.
+_ATTRIBUTES = sa.type_coerce(items.c.attributes, sa.types.NullType())
+_TAGS = sa.type_coerce(items.c.tags, sa.types.NullType())
+
 _ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
 
@@ -28,7 +32,7 @@ def condition(wanted: Filter) -> Condition:
             # A comparison with nothing is unknown in SQL; here it is simply not so.
             return sa.not_(sa.func.coalesce(condition(inner), sa.false()))
         case AllTags(tags):
-            return items.c.tags.op("@>", is_comparison=True)(_bind(list(tags)))
+            return _TAGS.op("@>", is_comparison=True)(_bind(list(tags)))
         case OneOf(field, values):
             return _one_of(field, values)
         case Compare(field, operator, value):
@@ -43,22 +47,23 @@ def _bind(value: Any) -> sa.BindParameter[Any]:
 
 
 def _attribute(field: Field) -> sa.ColumnElement[Any]:
-    return items.c.attributes.op("->", return_type=sa.types.NullType())(_bind(field.name))
+    return _ATTRIBUTES.op("->", return_type=sa.types.NullType())(_name(field))
+
+
+def _name(field: Field) -> sa.BindParameter[str]:
+    return sa.bindparam(None, field.name, unique=True, type_=sa.Text())
 
 
 def _one_of(field: Field, values: tuple[Scalar, ...]) -> Condition:
-    if not field.is_attribute:
-        operator = "&&" if field.name == "tags" else "= ANY"
-        if operator == "&&":
-            return items.c.tags.op("&&", is_comparison=True)(_bind(list(values)))
-        return items.c[field.name] == sa.func.any(_bind(list(values)))
     if not values:
         return sa.false()
-    found = [_attribute(field).op("= ANY", is_comparison=True)(_bind([Jsonb(value) for value in values]))]
-    found += [
-        items.c.attributes.op("@>", is_comparison=True)(_bind(Jsonb({field.name: [value]}))) for value in values
-    ]
-    return sa.or_(*found)
+    if not field.is_attribute:
+        if field.name == "tags":
+            return _TAGS.op("&&", is_comparison=True)(_bind(list(values)))
+        result: Condition = items.c[field.name] == sa.func.any(_bind(list(values)))
+        return result
+    in_list = (_ATTRIBUTES.op("@>", is_comparison=True)(_bind(Jsonb({field.name: [value]}))) for value in values)
+    return sa.or_(_attribute(field) == sa.func.any(_bind([Jsonb(value) for value in values])), *in_list)
 
 
 def _compare(field: Field, operator: str, value: Scalar) -> Condition:
@@ -74,9 +79,9 @@ def _compare(field: Field, operator: str, value: Scalar) -> Condition:
 
 def _exists(field: Field) -> Condition:
     if field.is_attribute:
-        return items.c.attributes.op("?", is_comparison=True)(_bind(field.name))
+        return _ATTRIBUTES.op("?", is_comparison=True)(_name(field))
     if field.name == "tags":
-        return sa.func.cardinality(items.c.tags) > 0
+        return sa.func.cardinality(_TAGS) > 0
     if field.name in {"occurred_at", "created_at"}:
         return items.c[field.name].is_not(None)
     return items.c[field.name] != ""

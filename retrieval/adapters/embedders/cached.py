@@ -1,0 +1,70 @@
+"""Any embedder, with a cache in PostgreSQL in front: a text is paid for once by each tenant."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.embeddings import cache_vectors, cached_vectors
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, checked_vectors
+from retrieval.domain.item import text_hash
+
+KEPT_QUERIES = 2048
+"""Query vectors that one process keeps at hand."""
+
+
+class CachedEmbedder:
+    """Embeds what neither the cache nor an earlier text of the same call has.
+
+    Vectors come back as the database keeps them (half precision), so that a cached text and a fresh one rank alike.
+    """
+
+    def __init__(self, embedder: Embedder, database: Database, tenant_id: int, space: StoredSpace) -> None:
+        self._embedder = embedder
+        self._database = database
+        self._tenant_id = tenant_id
+        self.stored_space = space
+        self._queries: OrderedDict[str, Vector] = OrderedDict()
+
+    async def embed_documents(self, texts: Sequence[str], keys: Sequence[str]) -> Vectors:
+        """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages.
+
+        Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, ``WrongDimensionError`` or
+        ``InvalidVectorError`` with the key.
+        """
+        return await self._embed(texts, keys, TextRole.DOCUMENT)
+
+    async def embed_query(self, text: str) -> Vector:
+        """The query's vector, shape (dimensions,)."""
+        if text in self._queries:
+            self._queries.move_to_end(text)
+            return self._queries[text]
+        vector: Vector = (await self._embed([text], ["the query"], TextRole.QUERY))[0]
+        self._queries[text] = vector
+        if len(self._queries) > KEPT_QUERIES:
+            self._queries.popitem(last=False)
+        return vector
+
+    async def _embed(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
+        prefix = self._embedder.space.prefix(role)
+        hashes = [text_hash(prefix + text) for text in texts]
+        known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
+        fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
+        if fresh:
+            places = sorted(fresh.values())
+            vectors = await self._embedder.embed([texts[place] for place in places], role)
+            vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
+            made = {hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)}
+            await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
+            known |= made
+        if not hashes:
+            return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
+        return np.stack([known[hash_] for hash_ in hashes])
+
+
+def _as_stored(vector: Vector) -> Vector:
+    return vector.astype(np.float16).astype(np.float32)

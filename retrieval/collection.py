@@ -1,0 +1,224 @@
+"""A collection: add items to it, search it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.readers import InputLine, item_from_record
+from retrieval.adapters.store.collections import StoredCollection, add_profile, find_collection
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.embeddings import count_pending
+from retrieval.adapters.store.items import delete_items, read_items
+from retrieval.domain.embedding import checked_vectors
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.filters import Filter, Where, parse_where
+from retrieval.domain.fusion import Candidate
+from retrieval.domain.hit import SearchResult
+from retrieval.domain.item import Item
+from retrieval.domain.profile import Profile, leg_name
+from retrieval.engine.request import checked_request
+from retrieval.engine.search import leg_rankings, search
+from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.indexes import IndexOutcome, ensure_hnsw
+from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
+from retrieval.jobs.weights import refresh_weights
+
+FRESH_SECONDS = 1.0
+"""How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionInfo:
+    """A collection at a glance."""
+
+    name: str
+    documents: int
+    """Items that a search can find."""
+    pending: int
+    """Items that wait for their vector."""
+    space: str | None
+    """The embedding space's name; None: lexical search only."""
+    text_search_config: str
+    profile_version: int
+    has_hnsw: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {name: getattr(self, name) for name in CollectionInfo.__slots__}
+
+
+class Collection:
+    """A named corpus of one tenant. ``Platform.collection`` gives it."""
+
+    def __init__(
+        self, database: Database, tenant_id: int, stored: StoredCollection, embedder: CachedEmbedder | None
+    ) -> None:
+        self._database = database
+        self._tenant_id = tenant_id
+        self._stored = stored
+        self._read_at = time.monotonic()
+        self._embedder = embedder
+
+    @property
+    def name(self) -> str:
+        """The collection's name, unique within its tenant."""
+        return self._stored.name
+
+    @property
+    def profile(self) -> Profile:
+        """The active profile, as last read."""
+        return self._stored.profile
+
+    def __repr__(self) -> str:
+        return f"<Collection {self.name!r}: {self._stored.documents} items>"
+
+    async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
+        """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
+
+        ``embeddings``: precomputed vectors, shape (number of items, dimensions), used instead of the embedder.
+        Nothing is stored when an item or a vector is refused. Raises ``InvalidItemError`` or ``InvalidVectorError``
+        with the item's key. If the embedder fails, the items are stored and ``report.pending`` counts those that wait.
+        """
+        batch = [_item(one) for one in items]
+        vectors = None
+        if embeddings is not None:
+            space = (await self._fresh()).space
+            if space is None:
+                raise InvalidRequestError(
+                    f"collection {self.name!r} has no embedding space; connect with an embedder whose space "
+                    "the vectors belong to"
+                )
+            vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
+        report = AddReport()
+        writer = await self._writer()
+        for start in range(0, len(batch), BATCH_ITEMS):
+            part = slice(start, start + BATCH_ITEMS)
+            report = report + await writer.add(batch[part], None if vectors is None else vectors[part])
+        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        return replace(report, notes=report.notes + await self._keep_indexed())
+
+    async def ingest(
+        self,
+        lines: Iterator[InputLine],
+        *,
+        rejected: Rejected | None = None,
+        prune: bool = False,
+        progress: Progress | None = None,
+    ) -> IngestReport:
+        """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.jobs.ingest.ingest``."""
+        writer = await self._writer()
+        report = await ingest(writer, lines, rejected=rejected, prune=prune, progress=progress)
+        notes = await self._keep_indexed()
+        return replace(report, items=report.items + AddReport(notes=notes))
+
+    async def search(
+        self,
+        query: str | None = None,
+        *,
+        vector: object = None,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        legs: Sequence[str] | None = None,
+        profile: Profile | None = None,
+    ) -> SearchResult:
+        """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
+
+        ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
+        1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call. Raises
+        ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
+        ``InvalidVectorError``, ``WrongDimensionError``.
+        """
+        stored = await self._fresh()
+        request = checked_request(
+            query,
+            vector=vector,
+            limit=limit,
+            condition=parse_where(where),
+            profile=self._chosen(stored, legs, profile),
+        )
+        return await search(self._database, self._tenant_id, stored, self._embedder, request)
+
+    async def leg_rankings(
+        self, query: str, *, where: Where | Filter | None = None, legs: Sequence[str] = ("dense", "lexical"), depth: int = 100
+    ) -> dict[str, list[Candidate]]:
+        """Each leg's candidates before fusion, best first."""
+        stored = await self._fresh()
+        profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
+        request = checked_request(query, limit=1, condition=parse_where(where), profile=profile)
+        return await leg_rankings(self._database, self._tenant_id, stored, self._embedder, request)
+
+    async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
+        """The items of those ids that exist, by item id."""
+        return await read_items(self._database, self._tenant_id, self._stored.collection_id, item_ids)
+
+    async def delete(self, item_ids: Sequence[str]) -> int:
+        """Remove items with their terms and vectors; gives how many there were."""
+        async with self._database.transaction(self._tenant_id) as connection:
+            return await delete_items(connection, self._stored.collection_id, list(item_ids))
+
+    async def set_profile(self, profile: Profile, *, note: str = "") -> int:
+        """Store the profile as a new version and search with it from now on; gives the version."""
+        async with self._database.transaction(self._tenant_id) as connection:
+            version = await add_profile(connection, self._stored.collection_id, profile, note)
+        await self.refresh()
+        return version
+
+    async def info(self) -> CollectionInfo:
+        """The collection at a glance, read now."""
+        stored = await self.refresh()
+        pending = 0
+        if stored.space is not None:
+            pending = await count_pending(self._database, self._tenant_id, stored.collection_id, stored.space)
+        return CollectionInfo(
+            name=stored.name,
+            documents=stored.documents,
+            pending=pending,
+            space=stored.space.space.name if stored.space else None,
+            text_search_config=stored.text_search_config,
+            profile_version=stored.profile_version,
+            has_hnsw=stored.has_hnsw,
+        )
+
+    async def refresh(self) -> StoredCollection:
+        """Read the collection's profile, space and size again."""
+        stored = await find_collection(self._database, self._tenant_id, self.name)
+        if stored is None:
+            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+        self._stored = stored
+        self._read_at = time.monotonic()
+        return stored
+
+    async def _fresh(self) -> StoredCollection:
+        if time.monotonic() - self._read_at > FRESH_SECONDS:
+            return await self.refresh()
+        return self._stored
+
+    async def _writer(self) -> Writer:
+        return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
+
+    async def _keep_indexed(self) -> tuple[str, ...]:
+        outcome = await ensure_hnsw(self._database, await self.refresh())
+        if outcome is IndexOutcome.BUILT:
+            await self.refresh()
+        return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
+
+    def _chosen(
+        self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
+    ) -> Profile | None:
+        if legs is None:
+            return profile
+        if isinstance(legs, str):
+            raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}")
+        return (profile or stored.profile).only(tuple(map(leg_name, legs)))
+
+
+def _item(one: Item | Mapping[str, Any]) -> Item:
+    if isinstance(one, Item):
+        return one
+    if isinstance(one, Mapping):
+        return item_from_record(one)
+    raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")

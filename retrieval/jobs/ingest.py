@@ -1,0 +1,166 @@
+"""Ingest: a stream of lines into a collection, batch by batch, so that an interruption costs one batch."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.items import archive_items, item_ids_after
+from retrieval.domain.item import Item
+from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.weights import refresh_weights
+
+_log = logging.getLogger(__name__)
+
+BATCH_ITEMS = 500
+BATCH_BYTES = 16 * 1024 * 1024
+"""A batch ends at whichever comes first, so that memory does not follow the items' size."""
+
+_PRUNE_PAGE = 2000
+
+Rejected = Callable[[InputLine], None]
+Progress = Callable[["IngestReport", int], None]
+"""Called after each batch with the report so far and the bytes of input consumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What became of the input."""
+
+    read: int = 0
+    """Items read, the bad lines not among them."""
+    rejected: int = 0
+    """Bad lines."""
+    archived: int = 0
+    """Items that the input no longer has."""
+    items: AddReport = field(default_factory=AddReport)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain JSON values."""
+        counts = {name: getattr(self.items, name) for name in AddReport.__slots__ if name != "notes"}
+        return {
+            "read": self.read,
+            **counts,
+            "rejected": self.rejected,
+            "archived": self.archived,
+            "notes": list(self.items.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    items: list[Item]
+    rejected: list[InputLine]
+    offset: int
+
+
+async def ingest(
+    writer: Writer,
+    lines: Iterator[InputLine],
+    *,
+    rejected: Rejected | None = None,
+    prune: bool = False,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Store every item of the input; unchanged ones cost nothing.
+
+    A bad line raises its ``BadLineError`` before the batch it stands in is stored; with ``rejected`` given, it is
+    handed there instead. ``prune`` archives the items that the input does not have; it is left undone when a line was
+    rejected, for that line may have held one of them. A run that was interrupted is completed by running it again.
+    """
+    report = IngestReport()
+    seen = array("Q")
+    while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
+        for line in batch.rejected:
+            if rejected is not None:
+                rejected(line)
+        if prune:
+            seen.extend(_fingerprint(item.item_id) for item in batch.items)
+        report = replace(
+            report,
+            read=report.read + len(batch.items),
+            rejected=report.rejected + len(batch.rejected),
+            items=report.items + await writer.add(batch.items),
+        )
+        if progress:
+            progress(report, batch.offset)
+    report = await _embed_pending(writer, report)
+    if prune and report.rejected:
+        report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
+    elif prune:
+        report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
+    await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+    return report
+
+
+def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
+    """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
+    items: list[Item] = []
+    rejected: list[InputLine] = []
+    offset = size = 0
+    for line in islice(lines, BATCH_ITEMS):
+        offset = line.offset
+        if line.item is not None:
+            items.append(line.item)
+            size += len(line.raw)
+        elif skip:
+            rejected.append(line)
+        elif line.error is not None:
+            raise line.error
+        if size > BATCH_BYTES:
+            break
+    return _Batch(items, rejected, offset) if items or rejected else None
+
+
+async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:
+    """Embed what earlier runs left without a vector, unless the embedder has just failed."""
+    if report.items.pending:
+        return report
+    after = ""
+    items = report.items
+    while page := await writer.next_pending(after):
+        done = await writer.embed(page)
+        items = items + done
+        if done.pending:
+            break
+        after = page[-1].item_id
+    return replace(report, items=items)
+
+
+async def _prune(writer: Writer, seen: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
+    """Archive the active items whose fingerprint was not seen; gives how many."""
+    collection = writer.collection
+    tables = [collection.space.table_name] if collection.space else []
+    after, archived = "", 0
+    while True:
+        async with writer.database.transaction(writer.tenant_id) as connection:
+            page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
+            gone = [item_id for item_id in page if not _contains(seen, _fingerprint(item_id))]
+            if gone:
+                await archive_items(connection, collection.collection_id, tables, gone)
+        if not page:
+            return archived
+        after = page[-1]
+        archived += len(gone)
+
+
+def _contains(sorted_values: np.ndarray[tuple[int], np.dtype[np.uint64]], value: int) -> bool:
+    place = int(np.searchsorted(sorted_values, np.uint64(value)))
+    return place < len(sorted_values) and int(sorted_values[place]) == value
+
+
+def _fingerprint(item_id: str) -> int:
+    """Eight bytes an item: what a run over any number of items can keep in memory."""
+    return int.from_bytes(hashlib.blake2b(item_id.encode(), digest_size=8).digest(), "big")
+
+
+def _with_note(report: IngestReport, note: str) -> IngestReport:
+    return replace(report, items=report.items + AddReport(notes=(note,)))

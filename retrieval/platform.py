@@ -1,0 +1,206 @@
+"""The composition root: settings become a database, an embedder and collections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from pydantic import SecretStr
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.store import schema
+from retrieval.adapters.store.collections import (
+    StoredCollection,
+    all_collections,
+    create_collection,
+    ensure_tenant,
+    find_collection,
+    set_space,
+)
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.embedded import default_home, start_embedded
+from retrieval.adapters.store.spaces import StoredSpace, register_space
+from retrieval.collection import Collection
+from retrieval.domain.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.profile import Profile
+from retrieval.engine.defaults import default_profile
+from retrieval.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+MAX_NAME_BYTES = 512
+
+
+class Platform:
+    """One tenant's view of one installation. Use ``connect`` as an async context manager.
+
+    The parts can be given instead of made from the settings: that is how tests and applications bring their own.
+    """
+
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None) -> None:
+        self.settings = settings
+        self._given_embedder = embedder
+        self._stack = AsyncExitStack()
+        self._embedders: dict[EmbeddingSpace, Embedder] = {}
+        self._cached: dict[int, CachedEmbedder] = {}
+        self._database: Database | None = None
+        self._tenant_id = 0
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            url = await self._server_url(stack)
+            self._database = await self._open_database(url)
+            stack.push_async_callback(self._database.close)
+            stack.push_async_callback(self._close_embedders)
+            self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+        self._database = None
+
+    @property
+    def database(self) -> Database:
+        """The open database. Raises ``InvalidRequestError`` before ``async with`` and after it."""
+        if self._database is None:
+            raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
+        return self._database
+
+    @property
+    def tenant_id(self) -> int:
+        """The tenant's number in the database."""
+        return self._tenant_id
+
+    async def collection(
+        self, name: str, *, create: bool = True, language: str = "english", profile: Profile | None = None
+    ) -> Collection:
+        """The tenant's collection of that name; made if missing, with its profile and embedding space.
+
+        ``language`` (a text search configuration of PostgreSQL) and ``profile`` count when it is made. With
+        ``create=False`` a missing one raises ``UnknownCollectionError``.
+        """
+        _check_name(name)
+        stored = await find_collection(self.database, self._tenant_id, name)
+        if stored is None or stored.space is None:
+            stored = await self._prepare(stored, name, create=create, language=language, profile=profile)
+        return Collection(self.database, self._tenant_id, stored, self._embedder_of(stored.space))
+
+    async def collections(self) -> list[Collection]:
+        """The tenant's collections, by name."""
+        stored = await all_collections(self.database, self._tenant_id)
+        return [Collection(self.database, self._tenant_id, one, self._embedder_of(one.space)) for one in stored]
+
+    async def _prepare(
+        self, stored: StoredCollection | None, name: str, *, create: bool, language: str, profile: Profile | None
+    ) -> StoredCollection:
+        """Make a missing collection; give one without an embedding space the configured one."""
+        if stored is None and not create:
+            known = [one.name for one in await all_collections(self.database, self._tenant_id)]
+            raise UnknownCollectionError(
+                f"there is no collection {name!r}; " + (f"there are: {', '.join(known[:20])}" if known else "there is none yet")
+                + f"; make it with: retrieval ingest {name} FILE"
+            )
+        space = await self._configured_space()
+        async with self.database.transaction(self._tenant_id) as connection:
+            if stored is None:
+                chosen = profile or default_profile(space.space if space else None)
+                space_id = space.space_id if space else None
+                await create_collection(
+                    connection, self._tenant_id, name, language=language, profile=chosen, space_id=space_id
+                )
+            elif space is not None:
+                await set_space(connection, stored.collection_id, space.space_id)
+        found = await find_collection(self.database, self._tenant_id, name)
+        if found is None:
+            raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
+        return found
+
+    async def _configured_space(self) -> StoredSpace | None:
+        embedder = self._given_embedder or configured_embedder(self.settings)
+        if embedder is None:
+            return None
+        self._embedders.setdefault(embedder.space, embedder)
+        return await register_space(self.database, embedder.space)
+
+    def _embedder_of(self, space: StoredSpace | None) -> CachedEmbedder | None:
+        """The embedder of a collection's space, one for all collections of this platform."""
+        if space is None:
+            return None
+        if space.space_id not in self._cached:
+            embedder = self._embedders.get(space.space)
+            if embedder is None and self._given_embedder and self._given_embedder.space == space.space:
+                embedder = self._given_embedder
+            embedder = embedder or embedder_for(space.space, self.settings)
+            if embedder is None:
+                return None
+            self._embedders[space.space] = embedder
+            self._cached[space.space_id] = CachedEmbedder(embedder, self.database, self._tenant_id, space)
+        return self._cached[space.space_id]
+
+    async def _close_embedders(self) -> None:
+        for embedder in self._embedders.values():
+            if embedder is not self._given_embedder:
+                await embedder.aclose()
+        self._embedders.clear()
+        self._cached.clear()
+
+    async def _server_url(self, stack: AsyncExitStack) -> str:
+        """The configured server, or the embedded one, started."""
+        if self.settings.database_url is not None:
+            return self.settings.database_url.get_secret_value()
+        home = self.settings.home or default_home()
+        server = await asyncio.to_thread(start_embedded, home)
+        stack.push_async_callback(asyncio.to_thread, server.close)
+        return server.url
+
+    async def _open_database(self, url: str) -> Database:
+        try:
+            return await self._connect(url)
+        except SchemaRevisionError:
+            if self.settings.database_url is not None:
+                raise
+            # The embedded database is the platform's own: nobody else would set it up.
+            await asyncio.to_thread(schema.upgrade, url, self.settings.database_schema)
+            return await self._connect(url)
+
+    async def _connect(self, url: str) -> Database:
+        return await Database.open(
+            url,
+            self.settings.database_schema,
+            pool_size=self.settings.pool_size,
+            pool_timeout_seconds=self.settings.pool_timeout_seconds,
+        )
+
+
+def connect(
+    url: str | None = None,
+    *,
+    tenant: str | None = None,
+    settings: Settings | None = None,
+    embedder: Embedder | None = None,
+) -> Platform:
+    """The platform, to be opened with ``async with``.
+
+    Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen. ``embedder``
+    replaces the configured one and stays the caller's to close.
+    """
+    chosen = settings or Settings()
+    changes: dict[str, object] = {}
+    if url is not None:
+        changes["database_url"] = SecretStr(url)
+    if tenant is not None:
+        changes["tenant"] = tenant
+    return Platform(chosen.changed(**changes), embedder=embedder)
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name or "\x00" in name or len(name.encode()) > MAX_NAME_BYTES:
+        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
