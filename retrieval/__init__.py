@@ -5,19 +5,29 @@
         tickets = await platform.collection("tickets")
         await tickets.add(items)
         hits = await tickets.search("database connection timeout", where={"priority": "High"}, limit=5)
+
+Without ``await``, for scripts: ``retrieval.sync``.
 """
 
-from retrieval.adapters.readers import read_items
-from retrieval.collection import Collection
-from retrieval.domain.errors import RetrievalError
-from retrieval.domain.hit import Explanation, Hit, SearchResult
-from retrieval.domain.item import Item
-from retrieval.domain.profile import Fusion, Profile
-from retrieval.platform import Platform, connect
-from retrieval.settings import Settings
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retrieval.adapters.readers import read_items
+    from retrieval.collection import Collection
+    from retrieval.domain.embedding import EmbeddingSpace
+    from retrieval.domain.errors import RetrievalError
+    from retrieval.domain.hit import Explanation, Hit, SearchResult
+    from retrieval.domain.item import Item
+    from retrieval.domain.profile import Fusion, Profile
+    from retrieval.platform import Platform, connect
+    from retrieval.settings import Settings
 
 __all__ = [
     "Collection",
+    "EmbeddingSpace",
     "Explanation",
     "Fusion",
     "Hit",
@@ -31,7 +41,30 @@ __all__ = [
     "read_items",
 ]
 
-for _name in __all__:
-    if _name != "__all__":
-        globals()[_name].__module__ = __name__
-del _name
+_HOMES = {
+    "adapters.readers": ("read_items",),
+    "collection": ("Collection",),
+    "domain.embedding": ("EmbeddingSpace",),
+    "domain.errors": ("RetrievalError",),
+    "domain.hit": ("Explanation", "Hit", "SearchResult"),
+    "domain.item": ("Item",),
+    "domain.profile": ("Fusion", "Profile"),
+    "platform": ("Platform", "connect"),
+    "settings": ("Settings",),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers read the imports above
+        """Load a public name when it is first asked for, so that the command line answers at once."""
+        home = next((home for home, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        value.__module__ = __name__
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__"]

@@ -89,8 +89,8 @@ class Collection:
             space = (await self._fresh()).space
             if space is None:
                 raise InvalidRequestError(
-                    f"collection {self.name!r} has no embedding space; connect with an embedder whose space "
-                    "the vectors belong to"
+                    f"collection {self.name!r} has no embedding space for the vectors; make it with "
+                    "platform.collection(name, space=EmbeddingSpace(provider=..., model=..., dimensions=...))"
                 )
             vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
         report = AddReport()
@@ -143,7 +143,12 @@ class Collection:
         return await search(self._database, self._tenant_id, stored, self._embedder, request)
 
     async def leg_rankings(
-        self, query: str, *, where: Where | Filter | None = None, legs: Sequence[str] = ("dense", "lexical"), depth: int = 100
+        self,
+        query: str,
+        *,
+        where: Where | Filter | None = None,
+        legs: Sequence[str] = ("dense", "lexical"),
+        depth: int = 100,
     ) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion, best first."""
         stored = await self._fresh()
@@ -187,7 +192,9 @@ class Collection:
         """Read the collection's profile, space and size again."""
         stored = await find_collection(self._database, self._tenant_id, self.name)
         if stored is None:
-            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+            raise UnknownCollectionError(
+                f"collection {self.name!r} is gone; make it again with platform.collection()"
+            )
         self._stored = stored
         self._read_at = time.monotonic()
         return stored
@@ -212,7 +219,9 @@ class Collection:
         if legs is None:
             return profile
         if isinstance(legs, str):
-            raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}")
+            raise InvalidRequestError(
+                f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}"
+            )
         return (profile or stored.profile).only(tuple(map(leg_name, legs)))
 
 

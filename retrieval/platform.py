@@ -12,7 +12,6 @@ from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
-from retrieval.adapters.store import schema
 from retrieval.adapters.store.collections import (
     StoredCollection,
     all_collections,
@@ -80,17 +79,38 @@ class Platform:
         return self._tenant_id
 
     async def collection(
-        self, name: str, *, create: bool = True, language: str = "english", profile: Profile | None = None
+        self,
+        name: str,
+        *,
+        create: bool = True,
+        language: str = "english",
+        profile: Profile | None = None,
+        space: EmbeddingSpace | None = None,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
-        ``language`` (a text search configuration of PostgreSQL) and ``profile`` count when it is made. With
-        ``create=False`` a missing one raises ``UnknownCollectionError``.
+        ``language`` (a text search configuration of PostgreSQL), ``profile`` and ``space`` count when it is made;
+        ``space`` is for vectors of your own, otherwise it is the configured embedder's. With ``create=False`` a
+        missing collection raises ``UnknownCollectionError``.
         """
         _check_name(name)
         stored = await find_collection(self.database, self._tenant_id, name)
+        if stored is None and not create:
+            raise await self._unknown(name)
         if stored is None or stored.space is None:
-            stored = await self._prepare(stored, name, create=create, language=language, profile=profile)
+            stored_space = await self._space(space)
+            if stored is None:
+                await self._make(
+                    name,
+                    language,
+                    profile or default_profile(stored_space.space if stored_space else None),
+                    stored_space,
+                )
+            elif stored_space is not None:
+                await self._give_space(stored, stored_space)
+            stored = await find_collection(self.database, self._tenant_id, name)
+        if stored is None:
+            raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
         return Collection(self.database, self._tenant_id, stored, self._embedder_of(stored.space))
 
     async def collections(self) -> list[Collection]:
@@ -98,32 +118,33 @@ class Platform:
         stored = await all_collections(self.database, self._tenant_id)
         return [Collection(self.database, self._tenant_id, one, self._embedder_of(one.space)) for one in stored]
 
-    async def _prepare(
-        self, stored: StoredCollection | None, name: str, *, create: bool, language: str, profile: Profile | None
-    ) -> StoredCollection:
-        """Make a missing collection; give one without an embedding space the configured one."""
-        if stored is None and not create:
-            known = [one.name for one in await all_collections(self.database, self._tenant_id)]
-            raise UnknownCollectionError(
-                f"there is no collection {name!r}; " + (f"there are: {', '.join(known[:20])}" if known else "there is none yet")
-                + f"; make it with: retrieval ingest {name} FILE"
-            )
-        space = await self._configured_space()
-        async with self.database.transaction(self._tenant_id) as connection:
-            if stored is None:
-                chosen = profile or default_profile(space.space if space else None)
-                space_id = space.space_id if space else None
-                await create_collection(
-                    connection, self._tenant_id, name, language=language, profile=chosen, space_id=space_id
-                )
-            elif space is not None:
-                await set_space(connection, stored.collection_id, space.space_id)
-        found = await find_collection(self.database, self._tenant_id, name)
-        if found is None:
-            raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
-        return found
+    async def _unknown(self, name: str) -> UnknownCollectionError:
+        known = [one.name for one in await all_collections(self.database, self._tenant_id)]
+        there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
+        return UnknownCollectionError(
+            f"there is no collection {name!r}; {there_are}; make it with: retrieval ingest {name} FILE"
+        )
 
-    async def _configured_space(self) -> StoredSpace | None:
+    async def _make(self, name: str, language: str, profile: Profile, space: StoredSpace | None) -> None:
+        async with self.database.transaction(self._tenant_id) as connection:
+            await create_collection(
+                connection,
+                self._tenant_id,
+                name,
+                language=language,
+                profile=profile,
+                space_id=space.space_id if space else None,
+            )
+
+    async def _give_space(self, stored: StoredCollection, space: StoredSpace) -> None:
+        """A collection that was made without an embedder gets the one that is configured now."""
+        async with self.database.transaction(self._tenant_id) as connection:
+            await set_space(connection, stored.collection_id, space.space_id)
+
+    async def _space(self, wanted: EmbeddingSpace | None) -> StoredSpace | None:
+        """The space asked for, or the configured embedder's; None where neither is."""
+        if wanted is not None:
+            return await register_space(self.database, wanted)
         embedder = self._given_embedder or configured_embedder(self.settings)
         if embedder is None:
             return None
@@ -168,6 +189,8 @@ class Platform:
             if self.settings.database_url is not None:
                 raise
             # The embedded database is the platform's own: nobody else would set it up.
+            from retrieval.adapters.store import schema
+
             await asyncio.to_thread(schema.upgrade, url, self.settings.database_schema)
             return await self._connect(url)
 
@@ -189,8 +212,8 @@ def connect(
 ) -> Platform:
     """The platform, to be opened with ``async with``.
 
-    Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen. ``embedder``
-    replaces the configured one and stays the caller's to close.
+    Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
+    ``embedder`` replaces the configured one and stays the caller's to close.
     """
     chosen = settings or Settings()
     changes: dict[str, object] = {}

@@ -17,7 +17,14 @@ MAX_SCHEMA_BYTES = 50
 class Settings(BaseSettings):
     """What can be configured, each as ``RETRIEVAL_<NAME>`` in the environment."""
 
-    model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", extra="ignore", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="RETRIEVAL_",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        # A refused value may hold a password.
+        hide_input_in_errors=True,
+    )
 
     database_url: SecretStr | None = None
     """``postgresql://...``; unset: the embedded PostgreSQL."""
@@ -53,6 +60,13 @@ class Settings(BaseSettings):
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""
         return self.model_validate({**self.model_dump(), **values})
+
+    @field_validator("database_url")
+    @classmethod
+    def _usable_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("it must be a URL such as postgresql://user:password@host:5432/database")
+        return value
 
     @field_validator("database_schema")
     @classmethod

@@ -1,6 +1,7 @@
 -- A text's lexemes with their frequency: the collection's text search configuration, and bigrams for scripts
 -- that write no spaces (Chinese, Japanese, Korean, Thai), which no configuration of PostgreSQL can split.
--- Reads the first 200,000 characters: a tsvector holds at most 1 MB.
+-- Reads the first 200,000 characters, and of what has spaces about the first 200,000 bytes: a tsvector holds at most
+-- 1 MB, and words joined by hyphens take four times their own length in it.
 CREATE OR REPLACE FUNCTION analyze_text(collection bigint, config regconfig, content text)
 RETURNS TABLE (lexeme integer, frequency integer)
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
@@ -10,13 +11,19 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
             left(content, 200000) ~ '[\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]'
                 AS has_unspaced
     ),
+    spaced AS (
+        SELECT CASE WHEN has_unspaced THEN regexp_replace(
+            text, '[\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]+', ' ', 'g'
+        ) ELSE text END AS text
+        FROM input
+    ),
     terms AS (
         SELECT word.lexeme AS term, coalesce(cardinality(word.positions), 1) AS occurrences
         FROM
-            input,
-            unnest(to_tsvector(config, CASE WHEN has_unspaced THEN regexp_replace(
-                text, '[\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]+', ' ', 'g'
-            ) ELSE text END)) AS word
+            spaced,
+            unnest(to_tsvector(config, left(
+                text, (200000 * length(text)::bigint / greatest(octet_length(text), 1))::integer
+            ))) AS word
         UNION ALL
         SELECT substr(run[1], start, 2), 1
         FROM

@@ -12,7 +12,7 @@ GRANT SELECT ON collections, item_terms, term_statistics, collection_statistics 
 
 GRANT EXECUTE ON FUNCTION current_tenant(), ensure_tenant(text), lexeme_id(bigint, text),
     analyze_text(bigint, regconfig, text), bm25_weights(integer[], smallint[], integer, real),
-    index_terms(bigint, text[]), refresh_weights(bigint, text[]), query_terms(bigint, text),
+    index_terms(bigint, text[]), refresh_weights(bigint, integer), query_terms(bigint, text),
     lexical_query(bigint, text), lexical_search(bigint, text, integer, integer),
     register_embedding_space(text, text, text, integer, text, text, text) TO @app@;
 GRANT EXECUTE ON FUNCTION current_tenant(), lexeme_id(bigint, text), analyze_text(bigint, regconfig, text),

@@ -31,11 +31,12 @@ BEGIN
                                  'collection_attributes'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
-        EXECUTE format('CREATE POLICY %I ON %I TO @app@
+        EXECUTE format('CREATE POLICY %I ON %I TO %I
                         USING (collection_id IN (SELECT c.collection_id FROM collections c))
                         WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))',
-                       owned || '_app', owned);
-        EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO @definer@ USING (true)', owned || '_definer', owned);
+                       owned || '_app', owned, @app_literal@);
+        EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO %I USING (true)',
+                       owned || '_definer', owned, @definer_literal@);
     END LOOP;
 END
 $policies$;

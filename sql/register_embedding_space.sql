@@ -41,10 +41,10 @@ BEGIN
     EXECUTE format('ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN', vectors);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', vectors);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', vectors);
-    EXECUTE format('CREATE POLICY app ON %I TO @app@
+    EXECUTE format('CREATE POLICY app ON %I TO %I
                     USING (collection_id IN (SELECT c.collection_id FROM collections c))
-                    WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))', vectors);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO @app@', vectors);
+                    WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))', vectors, @app_literal@);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', vectors, @app_literal@);
     RETURN found_id;
 END
 $$;

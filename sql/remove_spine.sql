@@ -16,7 +16,7 @@ $remove$;
 DROP TABLE embedding_cache, item_terms, term_statistics, collection_statistics, collection_attributes, items, profiles,
     collections, embedding_spaces, tenants CASCADE;
 DROP FUNCTION ensure_tenant(text), lexical_search(bigint, text, integer, integer), lexical_query(bigint, text),
-    query_terms(bigint, text), index_terms(bigint, text[]), refresh_weights(bigint, text[]),
+    query_terms(bigint, text), index_terms(bigint, text[]), refresh_weights(bigint, integer),
     bm25_weights(integer[], smallint[], integer, real), analyze_text(bigint, regconfig, text), lexeme_id(bigint, text),
     register_embedding_space(text, text, text, integer, text, text, text), current_tenant();
 

@@ -20,5 +20,20 @@ BEGIN
 END
 $roles$;
 
+-- pgvector's types and operators may live in a schema that not everybody may use.
+DO $vectors$
+DECLARE
+    wanted name;
+    place name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+                   WHERE e.extname = 'vector');
+BEGIN
+    FOREACH wanted IN ARRAY ARRAY[@app_literal@, @definer_literal@]::name[] LOOP
+        IF NOT has_schema_privilege(wanted, place, 'USAGE') THEN
+            EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', place, wanted);
+        END IF;
+    END LOOP;
+END
+$vectors$;
+
 GRANT USAGE ON SCHEMA @schema@ TO @app@, @definer@;
 GRANT CREATE ON SCHEMA @schema@ TO @definer@;

@@ -196,6 +196,7 @@ def make_lexical_index() -> None:
         sa.Column("documents", sa.BigInteger, nullable=False),
         sa.Column("total_length", sa.BigInteger, nullable=False),
         sa.Column("weighed_length", REAL),
+        sa.Column("weighing_after", sa.Text(collation="C")),
         sa.PrimaryKeyConstraint("collection_id", name="collection_statistics_pkey"),
         belongs_to_collection("collection_statistics"),
         postgresql_with={"fillfactor": "50"},

@@ -41,8 +41,9 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> li
     """Merge the rankings, best first; equal scores are ordered by item id.
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
-    Weighted sum: score(d) = Σ over legs of weight / Σ weights × (s - min) / (max - min), with s the leg's own
-    score and min, max those of the leg's candidates; a leg whose candidates all score the same gives each 1.
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
+    its highest, so that a leg's first candidate brings the leg's whole share, whatever the depth and however few
+    there are. A leg whose best score is not above 0 brings nothing.
     An item that a leg did not return gets nothing from it. A leg with weight 0 contributes 0.
     """
     values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
@@ -63,11 +64,8 @@ def _values(fusion: Fusion, total_weight: float) -> _Values:
 
 
 def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
-    """Each score's place between the leg's lowest (0) and highest (1), times the leg's share."""
-    if not candidates:
-        return []
-    scores = [candidate.score for candidate in candidates]
-    low, high = min(scores), max(scores)
-    if high == low:
-        return [share] * len(scores)
-    return [share * (score - low) / (high - low) for score in scores]
+    """Each score relative to the leg's best, times the leg's share."""
+    best = max((candidate.score for candidate in candidates), default=0.0)
+    if best <= 0:
+        return [0.0] * len(candidates)
+    return [share * max(candidate.score, 0.0) / best for candidate in candidates]

@@ -19,6 +19,12 @@ MAX_KEY_BYTES = 512
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Longest body, in UTF-8 bytes."""
 
+MAX_NESTING = 64
+"""Levels of lists and objects within an attribute."""
+
+MAX_INTEGER_BITS = 1024
+"""The range of a double: what any reader of the JSON can take."""
+
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -134,8 +140,18 @@ def _attribute_name(name: object, item_id: str) -> str:
     return str(name)
 
 
-def _json_value(value: object, item_id: str) -> Any:
+def _json_value(value: object, item_id: str, depth: int = 0) -> Any:
     """The value as JSON can say it; times become ISO 8601 texts."""
+    if depth > MAX_NESTING:
+        raise InvalidItemError(
+            f"item {item_id!r}: an attribute is nested deeper than {MAX_NESTING} levels", item_id=item_id
+        )
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise InvalidItemError(
+            f"item {item_id!r}: an attribute is a whole number of more than {MAX_INTEGER_BITS} bits; "
+            "keep it as text",
+            item_id=item_id,
+        )
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -148,9 +164,9 @@ def _json_value(value: object, item_id: str) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_attribute_name(k, item_id): _json_value(v, item_id) for k, v in value.items()}
-    if isinstance(value, Sequence):
-        return [_json_value(v, item_id) for v in value]
+        return {_attribute_name(k, item_id): _json_value(v, item_id, depth + 1) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [_json_value(v, item_id, depth + 1) for v in value]
     raise InvalidItemError(
         f"item {item_id!r}: an attribute is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
     )

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.profile import LegName, Profile
+from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
+
+# Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
+_TUNED = {
+    ("minilm", "all-MiniLM-L6-v2"): Profile(
+        legs={LegName.DENSE: 0.7, LegName.LEXICAL: 0.3}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
+    ),
+}
+
+_UNTUNED = Profile(legs={LegName.DENSE: 1.0, LegName.LEXICAL: 1.0})
 
 
 def default_profile(space: EmbeddingSpace | None) -> Profile:
-    """Both legs, weighted for the space; a collection without a space uses the words alone until it gets one."""
-    return Profile(legs={LegName.DENSE: 1.0, LegName.LEXICAL: 1.0})
+    """The space's tuned profile; for any other space both legs count the same, by rank (RRF, k = 60)."""
+    return _TUNED.get((space.provider, space.model), _UNTUNED) if space else _UNTUNED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retrieval.adapters.store.candidates import CandidateRequest
+from retrieval.adapters.store.candidates import CandidateRequest, match_budget
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.filters import Filter
@@ -22,6 +22,8 @@ class Plan:
     """What will run."""
 
     request: CandidateRequest
+    budget: int
+    """Items that the lexical leg may look at."""
     profile: Profile
     path: Path
     why: str
@@ -66,10 +68,19 @@ def make_plan(
         space_id=space.space_id if space else 0,
         dimensions=space.space.dimensions if space else 0,
     )
-    return Plan(request=request, profile=profile, path=path, why=why, notes=tuple(notes))
+    return Plan(
+        request=request,
+        budget=match_budget(collection.documents),
+        profile=profile,
+        path=path,
+        why=why,
+        notes=tuple(notes),
+    )
 
 
-def choose_path(collection: StoredCollection, legs: list[LegName], condition: Filter | None) -> tuple[Path, str]:
+def choose_path(
+    collection: StoredCollection, legs: list[LegName], condition: Filter | None
+) -> tuple[Path, str]:
     """Exact unless an HNSW index can answer the whole question."""
     if LegName.DENSE not in legs:
         return Path.NONE, "no dense leg"

@@ -53,7 +53,9 @@ async def search(
     watch = _Stopwatch()
     plan, vector = await _plan(collection, embedder, request)
     watch.lap("embed")
-    rankings = await find_candidates(database, tenant_id, plan.request, query=request.query, vector=vector)
+    rankings = await find_candidates(
+        database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
+    )
     watch.lap("candidates")
     best = fuse(rankings, weights_of(plan.profile), plan.profile.fusion)[: request.limit]
     found = await read_items(database, tenant_id, collection.collection_id, [one.item_id for one in best])
@@ -77,7 +79,9 @@ async def leg_rankings(
 ) -> dict[str, list[Candidate]]:
     """Each leg's candidates before fusion: what tuning starts from."""
     plan, vector = await _plan(collection, embedder, request)
-    return await find_candidates(database, tenant_id, plan.request, query=request.query, vector=vector)
+    return await find_candidates(
+        database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
+    )
 
 
 def weights_of(profile: Profile) -> dict[str, float]:
@@ -109,14 +113,19 @@ async def _query_vector(
     """The vector to search with, or why there is none."""
     if request.vector is not None:
         if collection.space is None:
-            raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
+            raise InvalidRequestError(
+                f"collection {collection.name!r} has no embedding space to search by vector"
+            )
         return check_vector(request.vector, collection.space.space), None
     if not profile.legs.get(LegName.DENSE):
         return None, "the dense leg is not part of this search"
     if collection.space is None:
         return None, NO_SPACE
     if embedder is None:
-        return None, f"the dense leg did not run: no embedder for the space {collection.space.space.name} is configured"
+        return (
+            None,
+            f"the dense leg did not run: no embedder for the space {collection.space.space.name} is configured",
+        )
     try:
         return await embedder.embed_query(request.query), None
     except EmbedderError as error:

@@ -7,7 +7,7 @@ import importlib.util
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import ConfigurationError
-from retrieval.settings import Settings
+from retrieval.settings import EmbedderName, Settings
 
 
 def configured_embedder(settings: Settings) -> Embedder | None:
@@ -38,7 +38,7 @@ def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     return made if made is not None and made.space == space else None
 
 
-def _automatic(settings: Settings) -> str:
+def _automatic(settings: Settings) -> EmbedderName:
     if settings.embedding_api_key is not None and settings.embedding_api_key.get_secret_value():
         return "openai"
     return "minilm" if _has_minilm() else "none"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +14,20 @@ from retrieval.domain.errors import ConfigurationError, InvalidItemError
 
 
 def read_csv_rows(
-    file: str, *, columns: Mapping[str, str] | None = None, max_line_bytes: int = MAX_LINE_BYTES
+    file: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    header: Callable[[str], None] | None = None,
 ) -> Iterator[InputLine]:
     """Every record that is not empty throughout, as an item or an error; fields are separated by commas.
 
-    Raises ``ConfigurationError`` when the header does not fit ``columns`` (see ``plan_columns``), and what
-    ``read_lines`` raises.
+    ``header`` is called with the header as it stands in the file, without its line end, before the first
+    record. Raises ``ConfigurationError`` when the header does not fit ``columns`` (see ``plan_columns``), and
+    what ``read_lines`` raises.
     """
     records = _records(file, max_line_bytes)
-    plan = _plan(file, records, columns)
+    plan = _plan(file, records, columns, header)
     for record in records:
         if record.fault:
             yield bad_line(file, record.start, record.raw, record.fault)
@@ -40,13 +45,21 @@ def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
     _plan(file, _records(file, MAX_LINE_BYTES), columns)
 
 
-def _plan(file: str, records: Iterator[_Record], columns: Mapping[str, str] | None) -> ColumnPlan:
+def _plan(
+    file: str,
+    records: Iterator[_Record],
+    columns: Mapping[str, str] | None,
+    say_header: Callable[[str], None] | None = None,
+) -> ColumnPlan:
     header = next(records, None)
     if header is None:
         raise ConfigurationError(f"{file}: is empty; a CSV file starts with a line of column names")
     if header.fault:
         raise ConfigurationError(f"{file}: the header cannot be read: {header.fault}")
-    return plan_columns(file, header.values, columns)
+    plan = plan_columns(file, header.values, columns)
+    if say_header is not None:
+        say_header(header.raw.rstrip("\r\n"))
+    return plan
 
 
 _NOWHERE = Line(0, b"", too_long=False, offset=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 
 from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows
@@ -25,6 +25,7 @@ def read_items(
     columns: Mapping[str, str] | None = None,
     format: str | None = None,  # noqa: A002 - what users call it
     max_line_bytes: int = MAX_LINE_BYTES,
+    header: Callable[[str], None] | None = None,
 ) -> Iterator[InputLine]:
     """Every line of a file, or record of a CSV file, as an item or an error; blank ones are left out.
 
@@ -37,7 +38,8 @@ def read_items(
     In CSV, ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …) or an attribute's new
     name to a column; see ``plan_columns`` for the others. An empty value is missing. Tags are a JSON list, or
     texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
-    number, ``true`` or ``false`` are that; everything else, the id above all, is text.
+    number, ``true`` or ``false`` are that; everything else, the id above all, is text. ``header`` is called
+    with the header line as it stands in the file, when reading begins.
 
     Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened and
     ``ConfigurationError`` for an unknown format or columns that the file does not have (of standard input, as
@@ -54,7 +56,7 @@ def read_items(
     # What has no size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
-    return read_csv_rows(file, columns=columns, max_line_bytes=max_line_bytes)
+    return read_csv_rows(file, columns=columns, max_line_bytes=max_line_bytes, header=header)
 
 
 def size_of(path: str | os.PathLike[str]) -> int | None:

@@ -21,10 +21,11 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
-MATCH_BUDGET = 20_000
-"""How many items the lexical leg may look at: those that hold the query's rarest terms."""
+_LEAST_MATCHES, _MOST_MATCHES = 2_500, 20_000
 
 _MAX_EF_SEARCH = 1000
+_LONGEST_KEPT = 4000
+"""A filter with more characters is compiled for each search: a thousand of those would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,29 @@ class CandidateRequest:
     dimensions: int = 0
 
 
+def match_budget(documents: int) -> int:
+    """How many items the lexical leg looks at, those that hold the query's rarest terms: a fifth of the collection.
+
+    Measured on SciFact's 5,183 items: nDCG@10 and R@100 are those of no budget down to a fifth, in half the time.
+    """
+    return min(max(documents // 5, _LEAST_MATCHES), _MOST_MATCHES)
+
+
 async def find_candidates(
-    database: Database, tenant_id: int, request: CandidateRequest, *, query: str, vector: Vector | None
+    database: Database,
+    tenant_id: int,
+    request: CandidateRequest,
+    *,
+    query: str,
+    vector: Vector | None,
+    budget: int,
 ) -> dict[str, list[Candidate]]:
-    """Each leg's candidates by leg, best first; equal scores are ordered by item id."""
-    statement = candidates_statement(request).bind(query=query)
-    if LegName.DENSE in request.legs:
+    """Each leg's candidates by leg, best first; equal scores are ordered by item id.
+
+    ``budget`` is that of ``match_budget``.
+    """
+    statement = candidates_statement(request).bind(query=query, budget=max(budget, request.depth))
+    if vector is not None:
         statement = statement.bind(vector=HalfVector(vector))
     rows = await database.read(tenant_id, statement, _search_effort(request))
     return ranked(rows, request.legs)
@@ -62,15 +80,25 @@ def ranked(rows: list[Row], legs: tuple[LegName, ...]) -> dict[str, list[Candida
     return {leg.value: found.get(leg.value, []) for leg in legs}
 
 
-@lru_cache(maxsize=1024)
 def candidates_statement(request: CandidateRequest) -> Compiled:
-    """Rows of (leg, item_id, score); parameters ``query`` and ``vector`` are bound for each search.
+    """Rows of (leg, item_id, score); parameters ``query``, ``vector`` and ``budget`` are bound for each search.
 
     The collection's number stands in the text: partial indexes and the planner's idea of its size need it.
     """
+    # To Python True, 1 and 1.0 are one value and make equal requests; to the database they are not.
+    spelling = repr(request.condition)
+    return _kept(request, spelling) if len(spelling) <= _LONGEST_KEPT else _statement(request)
+
+
+def _statement(request: CandidateRequest) -> Compiled:
     matching = _matching(request) if request.condition is not None else None
     legs = [_LEGS[leg](request, matching) for leg in request.legs]
     return compiled(sa.union_all(*[sa.select(leg) for leg in legs]))
+
+
+@lru_cache(maxsize=1024)
+def _kept(request: CandidateRequest, _spelling: str) -> Compiled:
+    return _statement(request)
 
 
 def _search_effort(request: CandidateRequest) -> Mapping[str, str]:
@@ -128,10 +156,10 @@ def _lexical(request: CandidateRequest, matching: sa.CTE | None) -> sa.CTE:
     found = sa.func.lexical_search(
         _literal(request.collection_id),
         sa.cast(_parameter("query"), sa.Text),
-        sa.literal_column(str(max(MATCH_BUDGET, request.depth))),
+        sa.cast(_parameter("budget"), sa.Integer),
         sa.literal_column(str(request.depth)),
     ).table_valued("item_id", "score", name="found")
-    leg = sa.literal_column("'lexical'").label("leg")
+    leg: sa.Label[str] = sa.literal_column("'lexical'").label("leg")
     return _materialized(sa.select(leg, found.c.item_id, found.c.score), "lexical")
 
 

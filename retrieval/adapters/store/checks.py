@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
-from retrieval.adapters.store.schema import status_of
+from retrieval.adapters.store.revisions import status_of
 from retrieval.domain.errors import MissingPrivilegeError, UnsupportedDatabaseError
 
 _log = logging.getLogger(__name__)
@@ -24,11 +25,14 @@ _FACTS = """
         extension.extversion AS pgvector,
         place.nspname AS vector_schema,
         session_user::text AS login,
-        to_regclass(%(versions)s) IS NOT NULL AS has_schema,
-        coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
-        has_database_privilege(current_database(), 'TEMPORARY')
-            OR coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
-                         FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
+        -- The catalog, because a name cannot be resolved in a schema that the login may not use.
+        EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = %(schema)s AND c.relname = 'alembic_version') AS has_schema,
+        coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
+                              THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
+                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
+        coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
+                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
         current_database() AS database
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
@@ -55,19 +59,23 @@ class ServerFacts:
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
     """Look at the server."""
-    versions = f"{quote_identifier(names.schema)}.alembic_version"
-    cursor = await connection.execute(_FACTS, {"versions": versions, "app": names.app_role})
+    cursor = await connection.execute(_FACTS, {"schema": names.schema, "app": names.app_role})
     row = await cursor.fetchone()
     return ServerFacts(*(row or ()))
 
 
-def check_versions(facts: ServerFacts) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a PostgreSQL or pgvector that is too old; warn about a risky pgvector."""
-    if facts.postgresql < OLDEST_POSTGRESQL:
+def check_postgresql(major: int) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a PostgreSQL that is too old."""
+    if major < OLDEST_POSTGRESQL:
         raise UnsupportedDatabaseError(
-            f"the server is PostgreSQL {facts.postgresql}; version {OLDEST_POSTGRESQL} or newer is needed; "
+            f"the server is PostgreSQL {major}; version {OLDEST_POSTGRESQL} or newer is needed; "
             "upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one"
         )
+
+
+def check_versions(facts: ServerFacts) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a PostgreSQL or pgvector that is too old; warn about a risky pgvector."""
+    check_postgresql(facts.postgresql)
     if facts.pgvector is None and not facts.has_schema:
         return  # setting up the schema installs the extension too, or says what is missing
     if facts.pgvector is None:
@@ -108,11 +116,17 @@ async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -
     """All start-up checks, in the order in which they can be mended. Warns or raises; see each."""
     facts = await server_facts(connection, names)
     check_versions(facts)
-    current = None
-    if facts.has_schema:
-        query = psycopg.sql.SQL("SELECT version_num FROM {}.alembic_version").format(psycopg.sql.Identifier(names.schema))
-        row = await (await connection.execute(query)).fetchone()
-        current = row[0] if row else None
-    status_of(names.schema, current).check()
+    if not facts.has_schema:
+        status_of(names.schema, None).check()
     check_privileges(facts, names)
+    status_of(names.schema, await _revision(connection, names)).check()
     return facts
+
+
+async def _revision(connection: psycopg.AsyncConnection[Any], names: Names) -> str | None:
+    """The schema's revision, read as the application role: the login itself may have no right to it."""
+    query = sql.SQL("SELECT version_num FROM {}.alembic_version").format(sql.Identifier(names.schema))
+    async with connection.transaction():
+        await connection.execute("SELECT set_config('role', %s, true)", (names.app_role,))
+        row = await (await connection.execute(query)).fetchone()
+    return row[0] if row else None

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-_DIALECT = PGDialect_psycopg()
+_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,11 @@ def _one_of(field: Field, values: tuple[Scalar, ...]) -> Condition:
             return _TAGS.op("&&", is_comparison=True)(_bind(list(values)))
         result: Condition = items.c[field.name] == sa.func.any(_bind(list(values)))
         return result
-    in_list = (_ATTRIBUTES.op("@>", is_comparison=True)(_bind(Jsonb({field.name: [value]}))) for value in values)
-    return sa.or_(_attribute(field) == sa.func.any(_bind([Jsonb(value) for value in values])), *in_list)
+    in_list = _ATTRIBUTES.op("@>", is_comparison=True)
+    return sa.or_(
+        _attribute(field) == sa.func.any(_bind([Jsonb(value) for value in values])),
+        in_list(sa.func.any(_bind([Jsonb({field.name: [value]}) for value in values]))),
+    )
 
 
 def _compare(field: Field, operator: str, value: Scalar) -> Condition:

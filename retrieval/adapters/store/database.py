@@ -8,6 +8,8 @@ Plans are always made for the values at hand: a generic plan would hide how larg
 from __future__ import annotations
 
 import logging
+import select
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +19,7 @@ from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
 from psycopg.types import TypeInfo
-from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
@@ -90,7 +92,7 @@ class Database:
     ) -> list[Row]:
         """Run one statement as a tenant, in one round trip and one snapshot.
 
-        ``settings`` hold for this statement alone. A connection that the server had closed is replaced once.
+        ``settings`` hold for this statement alone. Should the connection be lost meanwhile, it is read again, once.
         """
         try:
             return await self._read(tenant_id, statement, settings)
@@ -127,15 +129,19 @@ class Database:
     async def _acquire(self) -> AsyncIterator[Connection]:
         try:
             connection = await self._pool.getconn()
-        except PoolTimeout as error:
-            await self._check_reachable(error)
+            while _was_closed(connection):
+                await connection.close()
+                await self._pool.putconn(connection)
+                connection = await self._pool.getconn()
+        except PoolTimeout:
+            await self._check_reachable()
             raise
         try:
             yield connection
         finally:
             await self._pool.putconn(connection)
 
-    async def _check_reachable(self, error: PoolTimeout | TooManyRequests) -> None:
+    async def _check_reachable(self) -> None:
         """A pool that cannot connect times out as an exhausted one does; tell the two apart."""
         if self._pool.get_stats().get("pool_size", 0) == 0:
             await (await _connect(self.url)).close()
@@ -152,6 +158,15 @@ async def _connect(url: str) -> Connection:
     return await psycopg.AsyncConnection.connect(
         url, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_SECONDS
     )
+
+
+def _was_closed(connection: Connection) -> bool:
+    """Whether the server said something on an idle connection, which is how it takes its leave; costs no round trip."""
+    if sys.platform == "win32":
+        return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, TypeInfo]:

@@ -25,6 +25,7 @@ _MERGE = """
         ON item.collection_id = %s AND item.item_id = staged.item_id
             AND item.text_hash = staged.content_hash AND item.status <> 'archived'
     ORDER BY item.item_id
+    FOR SHARE OF item
     ON CONFLICT (collection_id, item_id)
     DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
 """
@@ -52,6 +53,7 @@ _CACHE = """
     INSERT INTO embedding_cache (tenant_id, space_id, text_hash, vector)
     SELECT %(tenant_id)s, %(space_id)s, entry.text_hash, entry.vector
     FROM unnest(%(hashes)s::bytea[], %(vectors)s::halfvec[]) AS entry (text_hash, vector)
+    ORDER BY entry.text_hash
     ON CONFLICT DO NOTHING
 """
 
@@ -61,7 +63,8 @@ async def write_embeddings(
 ) -> None:
     """Store vectors by item id, each with the hash of the text it stands for.
 
-    A vector whose item is gone, archived or has another text by now is left out: it would be wrong.
+    A vector whose item is gone, archived or has another text by now is left out: it would be wrong. So the items are
+    held, in the order in which everybody takes them.
     """
     await connection.execute(_STAGE)
     async with connection.cursor().copy(_STAGE_COPY) as copy:
@@ -117,4 +120,4 @@ async def cache_vectors(
 
 @lru_cache(maxsize=256)
 def _for_table(template: str, table_name: str) -> sql.Composed:
-    return sql.SQL(template).format(table=sql.Identifier(table_name))  # type: ignore[arg-type]
+    return sql.SQL(template).format(table=sql.Identifier(table_name))

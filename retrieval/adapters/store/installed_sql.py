@@ -34,8 +34,9 @@ def quote_identifier(name: str) -> str:
 
 def quote_literal(value: str) -> str:
     """The value as an SQL string literal, for names in definitions; a caller's values are always parameters."""
-    escaped = value.replace("\\", "\\\\").replace("'", "''")
-    return f" E'{escaped}'" if "\\" in value else f"'{escaped}'"
+    # A dollar could end the quoting of a function's body that the literal stands in.
+    escaped = value.replace("\\", "\\\\").replace("'", "''").replace("$", "\\x24")
+    return f" E'{escaped}'" if "\\" in escaped else f"'{escaped}'"
 
 
 def directory(name: str) -> Path:

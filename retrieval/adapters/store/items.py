@@ -95,8 +95,11 @@ async def item_ids_after(connection: Connection, collection_id: int, after: str,
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def archive_items(connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]) -> None:
+async def archive_items(
+    connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]
+) -> None:
     """Keep the items and let no search find them. ``table_names`` are those of their embeddings."""
+    await _hold(connection, collection_id, ids)
     # The content hash goes, so that the same content given again makes the item active again.
     await connection.execute(
         "UPDATE items SET status = %s, content_hash = '', updated_at = now() "
@@ -122,6 +125,7 @@ async def remove_embeddings(connection: Connection, table_name: str, collection_
 
 async def delete_items(connection: Connection, collection_id: int, ids: list[str]) -> int:
     """Remove the items with their terms and vectors; gives how many there were."""
+    await _hold(connection, collection_id, ids)
     # First out of the statistics, which count what item_terms holds.
     await connection.execute(
         "UPDATE items SET status = %s WHERE collection_id = %s AND item_id = ANY(%s)", (ARCHIVED, collection_id, ids)
@@ -133,9 +137,17 @@ async def delete_items(connection: Connection, collection_id: int, ids: list[str
     return cursor.rowcount
 
 
-_READ_COLUMNS = "item_id, kind, title, body, tags, attributes, status, source, occurred_at"
+async def _hold(connection: Connection, collection_id: int, ids: list[str]) -> None:
+    """Lock the items in the order in which everybody does, so that two writers cannot wait for each other."""
+    await connection.execute(
+        "SELECT FROM items WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR UPDATE",
+        (collection_id, ids),
+    )
+
+
 _READ = Compiled(
-    f"SELECT {_READ_COLUMNS} FROM items WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
+    "SELECT item_id, kind, title, body, tags, attributes, status, source, occurred_at FROM items "
+    "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 )
 
 

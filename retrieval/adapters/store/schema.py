@@ -1,4 +1,7 @@
-"""The schema's revision: upgrade, downgrade, status, and the SQL of it all for a DBA."""
+"""The schema's revision: upgrade, downgrade, status, and the SQL of it all for a DBA.
+
+Loads Alembic: import it where a schema is changed, not where a platform is opened.
+"""
 
 from __future__ import annotations
 
@@ -7,73 +10,23 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
+from retrieval.adapters.store.checks import check_postgresql
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.revisions import SchemaStatus, status_of
 from retrieval.adapters.store.translate import translated
-from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError
 
 _log = logging.getLogger(__name__)
 
 UPGRADE_WAIT_SECONDS = 120.0
 """How long an upgrade waits for another one to finish."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaStatus:
-    """Where the schema stands against this code."""
-
-    schema: str
-    current: str | None
-    """The revision in the database; None before the first upgrade."""
-    head: str
-    """The revision that this code needs."""
-    known: bool
-    """Whether this code knows the current revision; if not, the schema is ahead."""
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the two agree."""
-        return self.current == self.head
-
-    def check(self) -> None:
-        """Raise ``SchemaRevisionError`` unless the schema is the one that this code needs."""
-        if self.is_current:
-            return
-        if self.current is None:
-            raise SchemaRevisionError(
-                f"schema {self.schema!r} is not set up in this database; run: retrieval db upgrade"
-            )
-        if not self.known:
-            raise SchemaRevisionError(
-                f"schema {self.schema!r} is at revision {self.current}, which this version of the program does not "
-                f"know (it needs {self.head}); install the newer program, or run its: retrieval db downgrade {self.head}"
-            )
-        raise SchemaRevisionError(
-            f"schema {self.schema!r} is at revision {self.current} and this program needs {self.head}; "
-            "run: retrieval db upgrade"
-        )
-
-
-def head_revision() -> str:
-    """The newest revision that this code knows."""
-    head = ScriptDirectory(str(directory("migrations"))).get_current_head()
-    if head is None:
-        raise DatabaseError("there are no migrations in the installation; install the package again")
-    return head
-
-
-def status_of(schema: str, current: str | None) -> SchemaStatus:
-    """What a revision found in the database means to this code."""
-    known = {revision.revision for revision in ScriptDirectory(str(directory("migrations"))).walk_revisions()}
-    return SchemaStatus(schema, current, head_revision(), current in known)
 
 
 def status(url: str, schema: str) -> SchemaStatus:
@@ -86,9 +39,11 @@ def status(url: str, schema: str) -> SchemaStatus:
 def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
     """Bring the schema to a revision. Only one upgrade runs at a time; the others wait for it.
 
-    Raises ``MissingPrivilegeError`` when the role may not, and ``DatabaseError`` when a lock was not to be had.
+    Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` when the role may not,
+    and ``DatabaseError`` when a lock was not to be had.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
+        check_postgresql((connection.dialect.server_version_info or (0,))[0])
         _make_schema(connection, schema)
         _make_extension(connection)
         if _is_ahead(connection, schema):

@@ -156,6 +156,7 @@ collection_statistics = Table(
     Column("documents", BigInteger, nullable=False),
     Column("total_length", BigInteger, nullable=False),
     Column("weighed_length", REAL),
+    Column("weighing_after", Text(collation="C")),
     postgresql_with={"fillfactor": "50"},
 )
 

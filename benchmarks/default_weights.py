@@ -1,0 +1,135 @@
+"""How the default profile of an embedding space was found: tuned on SciFact's train queries, checked on other sets.
+
+    python benchmarks/default_weights.py DATA [--embedder minilm]
+
+DATA holds the folders scifact, cranfield and tickets_hadoop in BEIR's format; without it there is nothing to do.
+The collections are kept in the database of the settings, so that a second run starts warm.
+The result goes to ``benchmarks/results/default_weights_<provider>.json``; ``retrieval/engine/defaults.py`` states it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from retrieval import Platform, connect, read_items
+from retrieval.domain.fusion import Candidate
+from retrieval.jobs.judgements import DropSelf, Qrels, WhereFrom, judged, read_qrels, read_queries, where_for
+from retrieval.jobs.metrics import Ndcg
+from retrieval.jobs.tune import Setting, grid, tune
+from retrieval.settings import Settings
+
+RESULTS = Path(__file__).parent / "results"
+
+Rankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Judged queries over a collection."""
+
+    name: str
+    collection: str
+    qrels: str = "qrels.tsv"
+    where_from: tuple[str, ...] = ()
+    drop_self: str | None = None
+
+
+TRAIN = Task("scifact train", "scifact", "qrels_train.tsv")
+CHECKS = (
+    Task("scifact test", "scifact"),
+    Task("cranfield", "cranfield"),
+    Task(
+        "tickets_hadoop",
+        "tickets_hadoop",
+        where_from=("metadata.as_of>=occurred_at",),
+        drop_self="metadata.self_id",
+    ),
+)
+
+
+@dataclass
+class Measured:
+    """A task's rankings, once for all settings."""
+
+    rankings: Rankings
+    qrels: Qrels
+    ndcg: Ndcg = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ndcg = Ndcg({key: self.qrels[key] for key in self.rankings}, 10)
+
+    def mean(self, setting: Setting) -> float:
+        """nDCG@10 of the setting over the task's queries."""
+        scores = [self.ndcg.score(key, setting.rank(found)) for key, found in self.rankings.items()]
+        return sum(scores) / len(scores)
+
+
+async def measure(platform: Platform, data: Path, task: Task) -> Measured:
+    """Ask each leg once a query."""
+    collection = await platform.collection(task.collection)
+    await collection.ingest(read_items(data / task.collection / "corpus.jsonl.gz"))
+    qrels = read_qrels(data / task.collection / task.qrels)
+    queries = judged(read_queries(data / task.collection / "queries.jsonl"), qrels)
+    where_from = [WhereFrom.parse(text) for text in task.where_from]
+    drop_self = DropSelf.parse(task.drop_self) if task.drop_self else None
+    rankings = {}
+    for query in queries:
+        found = await collection.leg_rankings(query.text, where=where_for(query, where_from), depth=101)
+        own = drop_self.exclude_for(query) if drop_self else None
+        rankings[query.query_id] = {leg: without(own, candidates) for leg, candidates in found.items()}
+    print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
+    return Measured(rankings, qrels)
+
+
+def without(item_id: str | None, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The first 100 candidates but for one item, ranked again."""
+    kept = [one for one in candidates if one.item_id != item_id][:100]
+    return [Candidate(one.leg, one.item_id, rank, one.score) for rank, one in enumerate(kept, 1)]
+
+
+async def main(data: Path, embedder: str) -> None:
+    """Tune, check, write the result."""
+    settings = Settings().changed(embedder=embedder)
+    async with connect(settings=settings) as platform:
+        train = await measure(platform, data, TRAIN)
+        checks = {task.name: await measure(platform, data, task) for task in CHECKS}
+        collection = await platform.collection(TRAIN.collection)
+        space = (await collection.info()).space
+    equal = Setting({"dense": 1.0, "lexical": 1.0})
+    report = tune(train.rankings, train.qrels, equal)
+    candidates = grid(["dense", "lexical"])
+    table = [
+        {
+            "setting": setting.describe(),
+            **setting.as_dict(),
+            "scifact train": round(train.mean(setting), 4),
+            **{name: round(task.mean(setting), 4) for name, task in checks.items()},
+        }
+        for setting in candidates
+    ]
+    table.sort(key=lambda row: -float(str(row["scifact train"])))
+    result = {"space": space, "metric": "nDCG@10", "verdict": report.reason, "settings": table}
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"default_weights_{embedder}.json"
+    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    for row in table:
+        print(*(f"{row[name]:.4f}" for name in ("scifact train", *checks)), row["setting"])
+    print(report.reason)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--embedder", default="minilm")
+    arguments = parser.parse_args()
+    if not (arguments.data / "scifact").is_dir():
+        sys.exit(f"{arguments.data} holds no scifact folder; give the folder of the test collections")
+    asyncio.run(main(arguments.data, arguments.embedder))

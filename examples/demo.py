@@ -1,0 +1,145 @@
+"""A tour on 600 real tickets: open the platform, load them, ask five questions of different kinds.
+
+Run it with ``make demo``. Nothing needs to be configured; a second run finds everything in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from retrieval import Collection, Hit, RetrievalError, SearchResult, connect, read_items
+
+CORPUS = Path(__file__).parent / "data" / "tickets" / "corpus.jsonl.gz"
+COLLECTION = "demo"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One search of the tour, and what it shows."""
+
+    shows: str
+    query: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+QUESTIONS = (
+    Question("plain words", "connection timeout"),
+    Question("a question, as one would ask a colleague", "Why does my program crash when I read a compressed file?"),
+    Question(
+        "with a filter: only what is serious",
+        "crash with a null pointer",
+        {"where": {"priority": ["Blocker", "Critical"]}},
+    ),
+    Question(
+        "by time: only what was reported in 2023",
+        "security vulnerability in a dependency",
+        {"where": {"occurred_at": {"gte": "2023-01-01", "lt": "2024-01-01"}}},
+    ),
+    Question("a name, by its letters alone (BM25)", "S3A", {"legs": ["lexical"]}),
+)
+
+
+async def main(console: Console) -> None:
+    """The tour."""
+    started = time.perf_counter()
+    console.print("Starting PostgreSQL; the first time it is set up, which takes a few seconds ...")
+    async with connect() as platform:
+        facts = platform.database.facts
+        seconds = time.perf_counter() - started
+        console.print(f"PostgreSQL {facts.postgresql} with pgvector {facts.pgvector} is ready ({seconds:.1f} s).")
+        tickets = await platform.collection(COLLECTION)
+        await load(tickets, console)
+        for number, question in enumerate(QUESTIONS, 1):
+            found = await tickets.search(question.query, limit=3, **question.options)
+            show(number, question, found, console)
+    say_what_next(console, time.perf_counter() - started)
+
+
+async def load(tickets: Collection, console: Console) -> None:
+    """Ingest the tickets with a progress line; the second time nothing changes and nothing is embedded."""
+    started = time.perf_counter()
+    space = (await tickets.info()).space
+    task = "indexing and embedding the tickets" if space else "indexing the tickets"
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        line = progress.add_task(f"{task}; the first time this takes half a minute")
+        report = await tickets.ingest(
+            read_items(CORPUS),
+            progress=lambda so_far, _: progress.update(line, description=f"{task}: {so_far.read} so far"),
+        )
+    items = report.items
+    console.print(
+        f"{report.read} tickets: {items.added} new, {items.changed} changed, {items.unchanged} unchanged; "
+        f"{items.embedded} embedded ({time.perf_counter() - started:.1f} s)."
+    )
+    console.print(f"Embedding space: {space or 'none, so the dense leg cannot run'}.")
+    for note in items.notes:
+        console.print(f"[yellow]Note: {escape(note)}[/]")
+
+
+def show(number: int, question: Question, found: SearchResult, console: Console) -> None:
+    """The hits, how each got its score, and how they were found."""
+    console.print()
+    console.rule(f"[bold]{number}. {escape(question.shows)}", align="left")
+    arguments = [repr(question.query), *(f"{name}={value!r}" for name, value in question.options.items())]
+    console.print(f"[cyan]search({escape(', '.join(arguments))})")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="bold")
+    table.add_column(style="green")
+    table.add_column(overflow="fold")
+    for hit in found:
+        table.add_row(f"{hit.rank}", f"{hit.score:.5f}", f"[bold]{escape(hit.title)}[/]\n{escape(about(hit))}")
+    console.print(table)
+    timings = ", ".join(f"{stage} {value:.1f}" for stage, value in found.timings_ms.items())
+    console.print(f"[dim]{found.path.value}: {escape(found.why)}; milliseconds: {timings}")
+    for note in found.notes:
+        console.print(f"[yellow]Note: {escape(note)}[/]")
+
+
+def about(hit: Hit) -> str:
+    """Two lines about a hit: the ticket, and the parts that add up to its score."""
+    reported = f"{hit.occurred_at:%Y-%m-%d}" if hit.occurred_at else "at an unknown time"
+    parts = " + ".join(
+        f"{part.value:.5f} {part.leg} (rank {part.rank}, score {part.raw_score:.2f})"
+        for part in hit.explanation.contributions
+    )
+    return f"{hit.item_id}, {hit.attributes.get('priority')}, {hit.status}, reported {reported}\n= {parts}"
+
+
+def say_what_next(console: Console, seconds: float) -> None:
+    """Commands to go on with."""
+    program = Path(sys.executable).with_name("retrieval")
+    command = str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "retrieval"
+    console.print()
+    console.rule("[bold]What next", align="left")
+    console.print(f"All of this took {seconds:.1f} s. The tickets stay where they are; ask more:")
+    for arguments in (
+        f'search {COLLECTION} "token expired" --explain',
+        f'search {COLLECTION} "upgrade the library" --where priority=Major --where "occurred_at>=2024-01-01"',
+        "ingest mine FILE.csv",
+        "--help",
+    ):
+        console.print(f"  {command} {arguments}", highlight=False, markup=False, soft_wrap=True)
+    console.print("README.md shows the same from Python; docs/ has a page for each task.")
+
+
+if __name__ == "__main__":
+    terminal = Console(highlight=False)
+    try:
+        asyncio.run(main(terminal))
+    except RetrievalError as error:
+        terminal.print(f"[red]error:[/] {escape(str(error))}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        terminal.print("Interrupted; the next run goes on from here.")
+        sys.exit(130)

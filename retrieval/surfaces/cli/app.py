@@ -1,0 +1,75 @@
+"""The program's table of contents: global options and every command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retrieval.surfaces.cli import collections, db, evaluate, ingest, search, tune
+from retrieval.surfaces.cli.errors import EXIT_CODES
+from retrieval.surfaces.cli.logs import configure_logging
+from retrieval.surfaces.cli.options import examples
+from retrieval.surfaces.cli.state import state_of
+
+DISTRIBUTION = "retrieval-platform"
+
+EXAMPLES = (
+    "retrieval ingest tickets tickets.jsonl",
+    'retrieval search tickets "database connection timeout"',
+)
+
+
+_USE, _QUALITY, _DATABASE = "Store and find", "Quality", "Database"
+
+app = typer.Typer(
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"{examples(*EXAMPLES)}\n\n{EXIT_CODES}",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        typer.echo(f"retrieval {version(DISTRIBUTION)}")
+    except PackageNotFoundError:
+        typer.echo("retrieval, run from its sources without being installed")
+    raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    *,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", "-t", metavar="NAME", help="Whose data; else RETRIEVAL_TENANT, else 'default'."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the libraries' log records.")] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Search that is right, fast and explainable, on nothing but PostgreSQL and pgvector.
+
+    Without RETRIEVAL_DATABASE_URL in the environment, an embedded PostgreSQL is made and used.
+    """
+    state = state_of(context)
+    state.tenant, state.debug = tenant, debug
+    configure_logging(debug=debug)
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
+app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
+app.command("collections", rich_help_panel=_USE, epilog=examples(*collections.EXAMPLES))(collections.collections)
+app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
+app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
+app.add_typer(db.app, name="db", rich_help_panel=_DATABASE)

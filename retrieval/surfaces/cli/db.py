@@ -1,0 +1,160 @@
+"""``retrieval db``: the schema's revision."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.errors import FAILED
+from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.output import print_json
+from retrieval.surfaces.cli.state import State, state_of
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.revisions import SchemaStatus
+
+app = typer.Typer(
+    rich_markup_mode="rich",
+    epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@localhost/shop retrieval db upgrade"),
+)
+
+
+@app.callback(invoke_without_command=True)
+def db(context: typer.Context) -> None:
+    """Set up the database, bring it up to date, or ask how it stands.
+
+    All of them work on RETRIEVAL_DATABASE_URL, else on the embedded PostgreSQL, which is started.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command(epilog=examples("retrieval db upgrade"))
+def upgrade(
+    context: typer.Context,
+    *,
+    revision: Annotated[str, typer.Argument(help="The revision to go to.")] = "head",
+) -> None:
+    """Make the schema, or bring it to a newer revision.
+
+    Only one upgrade runs at a time; others wait for it.
+    """
+    from retrieval.adapters.store import schema
+
+    with _server(state_of(context)) as (url, name):
+        with _readable_revisions(revision):
+            schema.upgrade(url, name, revision)
+        typer.echo(_sentence(schema.status(url, name)))
+
+
+@app.command(
+    # "-1" is a revision here, not an option.
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples("retrieval db downgrade 0001 --yes", "retrieval db downgrade -1"),
+)
+def downgrade(
+    context: typer.Context,
+    *,
+    revision: Annotated[str, typer.Argument(help="The revision to go back to: its name, -1 for one back, or base.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Take the schema back to an older revision. This destroys data.
+
+    Tables that the older revision does not have are removed with what is in them; 'base' removes everything.
+    """
+    from retrieval.adapters.store import schema
+
+    with _server(state_of(context)) as (url, name):
+        _confirm(yes, f"Going back to {revision!r} destroys what newer revisions of schema {name!r} hold. Go on?")
+        with _readable_revisions(revision):
+            schema.downgrade(url, name, revision)
+        typer.echo(_sentence(schema.status(url, name)))
+
+
+@app.command(epilog=examples("retrieval db status --json"))
+def status(context: typer.Context, *, as_json: Json = False) -> None:
+    """Tell which revision the schema has and which one this program needs.
+
+    The exit code is 0 when they are the same and 1 when they are not.
+    """
+    from retrieval.adapters.store import schema
+    from retrieval.adapters.store.translate import server_name
+
+    with _server(state_of(context)) as (url, name):
+        found = schema.status(url, name)
+    if as_json:
+        print_json(_as_dict(found, server_name(url)))
+    else:
+        typer.echo(f"{server_name(url)}: {_sentence(found)}")
+    if not found.is_current:
+        raise typer.Exit(FAILED)
+
+
+@app.command(epilog=examples("retrieval db sql > schema.sql"))
+def sql(context: typer.Context) -> None:
+    """Print the whole schema as plain SQL, for a database administrator to read and run."""
+    from retrieval.adapters.store import schema
+
+    typer.echo(schema.upgrade_sql(state_of(context).settings().database_schema), nl=False)
+
+
+@contextmanager
+def _server(state: State) -> Iterator[tuple[str, str]]:
+    """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
+    from retrieval.adapters.store.embedded import default_home, start_embedded
+
+    settings = state.settings()
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value(), settings.database_schema
+        return
+    with start_embedded(settings.home or default_home()) as server:
+        yield server.url, settings.database_schema
+
+
+@contextmanager
+def _readable_revisions(revision: str) -> Iterator[None]:
+    """Alembic's own error about a revision becomes ours."""
+    from alembic.util import CommandError
+
+    try:
+        yield
+    except CommandError as error:
+        from retrieval.adapters.store.revisions import known_revisions
+
+        known = ", ".join(sorted(known_revisions()))
+        raise InvalidRequestError(f"cannot go to revision {revision!r}: {error}; this program knows {known}") from error
+
+
+def _confirm(yes: bool, question: str) -> None:
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidRequestError("this destroys data and nobody is there to be asked; say it with --yes")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _sentence(found: SchemaStatus) -> str:
+    if found.is_current:
+        return f"schema {found.schema!r} is current (revision {found.current})"
+    if found.current is None:
+        return f"schema {found.schema!r} is not set up; run: retrieval db upgrade"
+    ahead = "" if found.known else ", which this program does not know: install a newer one"
+    todo = "; run: retrieval db upgrade" if found.known else ""
+    at = f"schema {found.schema!r} is at revision {found.current}{ahead}"
+    return f"{at}; this program needs {found.head}{todo}"
+
+
+def _as_dict(found: SchemaStatus, server: str) -> dict[str, Any]:
+    return {
+        "server": server,
+        "schema": found.schema,
+        "current": found.current,
+        "head": found.head,
+        "known": found.known,
+        "is_current": found.is_current,
+    }

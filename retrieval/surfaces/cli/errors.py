@@ -1,0 +1,120 @@
+"""Errors as a user of the command line meets them: one line on standard error, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Protocol, runtime_checkable
+
+import typer
+
+from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.cli.output import plain
+
+FAILED = 1
+USAGE = 2
+INTERNAL = 70
+INTERRUPTED = 130
+
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 an error (or: the schema is not current), 2 wrong usage, "
+    "70 a fault of the program, 130 interrupted."
+)
+
+
+class InterruptedRunError(Exception):
+    """The user stopped the command; the message says how to go on."""
+
+
+@runtime_checkable
+class _UsageError(Protocol):
+    """What typer raises for wrong arguments: the class has moved between its releases, the shape has not."""
+
+    exit_code: int
+
+    def format_message(self) -> str: ...
+
+
+def report_error(error: BaseException, *, debug: bool) -> int:
+    """Show the error on standard error, with ``debug`` after its traceback; gives the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else FAILED
+    if isinstance(error, BrokenPipeError):
+        _leave_the_pipe()
+        return FAILED
+    line, code = described(error)
+    if debug and code in (FAILED, INTERNAL):
+        traceback.print_exception(error)
+    _say(line)
+    return code
+
+
+def described(error: BaseException) -> tuple[str, int]:
+    """The line that tells of the error, and the exit code that goes with it."""
+    match error:
+        case InterruptedRunError():
+            return str(error), INTERRUPTED
+        case KeyboardInterrupt() | typer.Abort():
+            return "interrupted", INTERRUPTED
+        case RetrievalError():
+            return f"error: {one_line(str(error))}", FAILED
+        case _UsageError():
+            return f"error: {one_line(error.format_message())}{_see_help(error)}", USAGE
+        case _ if _is_validation_error(error):
+            return f"error: {wrong_settings(error)}", FAILED
+        case _:
+            said = one_line(f"{type(error).__name__}: {error}").removesuffix(":")
+            return (
+                f"error: unexpected {said}; run again with --debug (before the command) to see where",
+                INTERNAL,
+            )
+
+
+def wrong_settings(error: BaseException) -> str:
+    """The variables of the environment that a pydantic ``ValidationError`` of the settings is about, and why."""
+    found = []
+    for one in getattr(error, "errors", list)():
+        name = str(one["loc"][0]) if one["loc"] else "settings"
+        variable = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
+        reason = one["msg"].removeprefix("Value error, ")
+        found.append(f"{variable}: {reason[:1].lower()}{reason[1:]}")
+    return one_line("; ".join(found)) + "; change it in the environment"
+
+
+def one_line(message: str) -> str:
+    """The message on one line, without characters that would steer a terminal."""
+    return plain(" ".join(part.strip() for part in message.splitlines() if part.strip()))
+
+
+def _is_validation_error(error: BaseException) -> bool:
+    from pydantic import ValidationError
+
+    return isinstance(error, ValidationError)
+
+
+def _see_help(error: object) -> str:
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "retrieval")
+    return f" (see: {path} --help)"
+
+
+def _say(line: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the surface's own voice
+    except BrokenPipeError:
+        _leave_the_pipe()
+
+
+def _leave_the_pipe() -> None:
+    """Whoever read our output is gone: what is left goes nowhere, and nothing complains at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+        except (OSError, ValueError, AttributeError):
+            continue

@@ -1,0 +1,87 @@
+"""Search results for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from retrieval.domain.hit import Explanation, Hit, Path, SearchResult
+from retrieval.surfaces.cli.output import count, plain, table
+
+BODY_LINES = 2
+_BODY_CHARACTERS = 1000
+_INDENT = 4
+_DIGITS = 6
+
+
+def print_result(out: Console, result: SearchResult, *, explain: bool = False) -> None:
+    """Print the hits in order and, below them, how they were found."""
+    for hit in result:
+        print_hit(out, hit, explain=explain)
+    for line in footer(result):
+        out.print(Text(plain(line), style="dim"), soft_wrap=True)
+
+
+def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
+    """Print one hit: rank, score, id and title, the start of its body, and what its score is made of."""
+    head = Text.assemble(
+        (f"{hit.rank:>2}. ", "bold"),
+        (f"{hit.score:.4f}", "cyan"),
+        "  ",
+        (plain(hit.item_id), "green"),
+        "  ",
+        (plain(hit.title), "bold"),
+    )
+    out.print(head, soft_wrap=True)
+    for line in body_lines(out, hit.body):
+        out.print(Padding.indent(line, _INDENT))
+    if explain:
+        out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
+
+
+def body_lines(out: Console, body: str) -> list[Text]:
+    """The first lines of a text, as wide as the console; an ellipsis where it goes on."""
+    start = " ".join(plain(body[:_BODY_CHARACTERS]).split())
+    width = max(out.width - _INDENT, 20)
+    lines = list(Text(start).wrap(out, width))
+    if len(lines) > BODY_LINES or len(body) > _BODY_CHARACTERS:
+        last = lines[:BODY_LINES][-1]
+        last.rstrip()
+        last.truncate(width - 2)
+        last.append(" …")
+    return lines[:BODY_LINES]
+
+
+def explanation_table(explanation: Explanation) -> Table:
+    """A row a leg, and the sum, which is the score."""
+    parts = explanation.contributions
+    shown = [round(part.value, _DIGITS) for part in parts]
+    made = table(
+        ["leg", "rank", "raw score", "weight", f"contribution ({explanation.fusion})"],
+        (
+            (part.leg, part.rank, part.raw_score, f"{part.weight:g}", f"{value:.{_DIGITS}f}")
+            for part, value in zip(parts, shown, strict=True)
+        ),
+    )
+    for place in (3, 4):
+        made.columns[place].justify = "right"
+    made.add_section()
+    # The sum of what is shown, so that a reader who adds up the column finds it, to the last digit.
+    made.add_row("score", "", "", "", f"{sum(shown):.{_DIGITS}f}", style="bold")
+    return made
+
+
+def footer(result: SearchResult) -> Iterator[str]:
+    """The path and why, the profile, the times, and the notes."""
+    way = result.why if result.path is Path.NONE else f"{result.path.value}: {result.why}"
+    by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
+    yield f"{count(len(result), 'hit')} · {way} · {by}"
+    times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
+    if times:
+        yield " · ".join(times)
+    for note in result.notes:
+        yield f"note: {note}"

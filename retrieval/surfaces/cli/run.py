@@ -1,0 +1,67 @@
+"""The one place where the command line enters the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
+from retrieval.surfaces.cli.output import console
+from retrieval.surfaces.cli.state import State
+
+if TYPE_CHECKING:
+    from retrieval.platform import Platform
+
+T = TypeVar("T")
+
+
+def run(
+    state: State,
+    work: Callable[[Platform], Awaitable[T]],
+    *,
+    when_interrupted: str = "interrupted",
+    reads_standard_input: bool = False,
+) -> T:
+    """Open the platform, do the work with it, close it; gives what the work gave.
+
+    Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops it. With
+    ``reads_standard_input`` the process then ends here: a thread may sit in a read that nothing would end.
+    """
+
+    async def guarded() -> T:
+        try:
+            return await _with_platform(state, work)
+        except asyncio.CancelledError:
+            if reads_standard_input:
+                _end_now(when_interrupted)
+            raise
+
+    try:
+        return asyncio.run(guarded())
+    except KeyboardInterrupt:
+        raise InterruptedRunError(when_interrupted) from None
+
+
+async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
+    from retrieval.platform import connect
+
+    async with AsyncExitStack() as stack:
+        # A database of one's own takes seconds to be made the first time.
+        with _spinner("opening the database"):
+            platform = await stack.enter_async_context(connect(settings=state.settings()))
+        return await work(platform)
+
+
+def _spinner(text: str) -> AbstractContextManager[object]:
+    """Something that turns while we wait, on a terminal."""
+    terminal = console(stderr=True)
+    return terminal.status(text) if terminal.is_terminal else nullcontext()
+
+
+def _end_now(line: str) -> NoReturn:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+    os._exit(INTERRUPTED)

@@ -1,0 +1,102 @@
+"""Conditions as people type them, ``priority=High`` or ``hours>=24``, as a mapping that filters."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.filters import FIELDS, parse_where
+
+_CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
+_OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 300
+
+
+def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
+    """All the conditions together, as a mapping that ``Collection.search`` takes; None without any.
+
+    A condition is ``FIELD=VALUE``, or with ``!=``, ``>``, ``>=``, ``<``, ``<=``; or a whole mapping of
+    ``retrieval.domain.filters`` as a JSON object. A value that reads as a JSON number, ``true`` or ``false``
+    is ordered as that, and equals both that and the same text: ``year=2024`` finds 2024 and "2024". Spaces
+    around the field and the value do not count. Raises ``InvalidFilterError`` for anything else.
+    """
+    parsed = [condition_of(text) for text in conditions]
+    where = {"and": parsed} if len(parsed) > 1 else parsed[0] if parsed else None
+    parse_where(where)
+    return where
+
+
+def condition_of(text: str) -> dict[str, Any]:
+    """One condition as a mapping. Raises ``InvalidFilterError``."""
+    if "\x00" in text or not _is_unicode(text):
+        raise InvalidFilterError(f"cannot read the condition {text!r}: it holds bytes that no item can have")
+    if text.lstrip().startswith("{"):
+        return _json_mapping(text)
+    match = _CONDITION.fullmatch(text)
+    field, operator, value = (part.strip() for part in match.groups()) if match else ("", "", "")
+    if not field:
+        raise InvalidFilterError(
+            f"cannot read the condition {text!r}: write FIELD=VALUE, with = != > >= < or <=, "
+            """such as priority=High, or a JSON object such as '{"priority": ["High", "Low"]}'"""
+        )
+    if operator in _OPERATOR:
+        return {field: {_OPERATOR[operator]: _typed(value) if _is_attribute(field) else value}}
+    values = _spellings(field, value)
+    if operator == "!=":
+        return {field: {"nin": values}}
+    return {field: {"in": values}} if len(values) > 1 else {field: values[0]}
+
+
+def _spellings(field: str, value: str) -> list[Any]:
+    """What equals the value: an attribute may hold ``26`` as a number or as a text."""
+    typed = _typed(value)
+    return [value] if typed is value or not _is_attribute(field) else [typed, value]
+
+
+def _typed(value: str) -> str | int | float | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    match = _JSON_NUMBER.fullmatch(value) if len(value) <= _LONGEST_NUMBER else None
+    if match is None:
+        return value
+    number = int(value) if match[1] is None and match[2] is None else float(value)
+    return number if math.isfinite(number) else value
+
+
+def _is_attribute(field: str) -> bool:
+    return field not in FIELDS
+
+
+def _json_mapping(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidFilterError(f"the condition {text!r} is not JSON: {error.msg} (column {error.colno})") from None
+    except (ValueError, RecursionError):
+        raise InvalidFilterError(
+            f"the condition {text[:60]!r} cannot be read: too deep, or a number too long"
+        ) from None
+    if not isinstance(value, dict) or not _has_unicode_names(value):
+        raise InvalidFilterError(f"the condition {text!r} holds half of a surrogate pair in a field's name")
+    return value
+
+
+def _has_unicode_names(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_unicode(name) and _has_unicode_names(inner) for name, inner in value.items())
+    if isinstance(value, list):
+        return all(map(_has_unicode_names, value))
+    return True
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,219 @@
+"""The sync door, for scripts: the same platform and collections without ``await``.
+
+    from retrieval.sync import connect
+    with connect() as platform:
+        tickets = platform.collection("tickets")
+        tickets.add(items)
+        hits = tickets.search("database connection timeout", where={"priority": "High"}, limit=5)
+
+One event loop in a thread of its own, and one pool of connections, serve all calls, from any thread, until the ``with``
+block is left. Where a loop runs already (a notebook, a web application) the door raises ``RunningLoopError``: there the
+async API is at hand, and blocking would freeze that loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.collection import Collection, CollectionInfo
+from retrieval.domain.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.errors import InvalidRequestError, RunningLoopError
+from retrieval.domain.filters import Filter, Where
+from retrieval.domain.fusion import Candidate
+from retrieval.domain.hit import SearchResult
+from retrieval.domain.item import Item
+from retrieval.domain.profile import Profile
+from retrieval.jobs.add import AddReport
+from retrieval.jobs.ingest import IngestReport, Progress, Rejected
+from retrieval.platform import Platform
+from retrieval.platform import connect as connect_async
+from retrieval.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Door:
+    """Runs async functions on the loop of its portal and waits for what they return."""
+
+    def __init__(self) -> None:
+        self.portal: BlockingPortal | None = None
+
+    def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the function returns or raises; a caller that is interrupted cancels it."""
+        _refuse_running_loop()
+        if self.portal is None:
+            raise InvalidRequestError("the platform is not open; use: with connect() as platform")
+        future = self.portal.start_task_soon(partial(function, *args, **kwargs))
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+class SyncPlatform:
+    """``Platform`` without ``await``: the same methods, the same errors. Use ``connect`` as a context manager."""
+
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None) -> None:
+        self._platform = Platform(settings, embedder=embedder)
+        self._door = _Door()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        _refuse_running_loop()
+        if self._door.portal is not None:
+            raise InvalidRequestError("the platform is open already; call connect() for a second one")
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal(name="retrieval.sync"))
+            stack.enter_context(portal.wrap_async_context_manager(self._platform))
+            self._stack = stack.pop_all()
+        self._door.portal = portal
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._door.portal = None
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def settings(self) -> Settings:
+        """See ``Platform``."""
+        return self._platform.settings
+
+    @property
+    def tenant_id(self) -> int:
+        """See ``Platform.tenant_id``."""
+        return self._platform.tenant_id
+
+    def collection(
+        self,
+        name: str,
+        *,
+        create: bool = True,
+        language: str = "english",
+        profile: Profile | None = None,
+        space: EmbeddingSpace | None = None,
+    ) -> SyncCollection:
+        """See ``Platform.collection``."""
+        find = self._platform.collection
+        found = self._door.run(find, name, create=create, language=language, profile=profile, space=space)
+        return SyncCollection(found, self._door)
+
+    def collections(self) -> list[SyncCollection]:
+        """See ``Platform.collections``."""
+        return [SyncCollection(one, self._door) for one in self._door.run(self._platform.collections)]
+
+
+class SyncCollection:
+    """``Collection`` without ``await``. ``SyncPlatform.collection`` gives it."""
+
+    def __init__(self, collection: Collection, door: _Door) -> None:
+        self._collection = collection
+        self._run = door.run
+
+    @property
+    def name(self) -> str:
+        """See ``Collection.name``."""
+        return self._collection.name
+
+    @property
+    def profile(self) -> Profile:
+        """See ``Collection.profile``."""
+        return self._collection.profile
+
+    def __repr__(self) -> str:
+        return repr(self._collection).replace("<", "<Sync", 1)
+
+    def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
+        """See ``Collection.add``."""
+        return self._run(self._collection.add, items, embeddings=embeddings)
+
+    def ingest(
+        self,
+        lines: Iterator[InputLine],
+        *,
+        rejected: Rejected | None = None,
+        prune: bool = False,
+        progress: Progress | None = None,
+    ) -> IngestReport:
+        """See ``Collection.ingest``. ``rejected`` and ``progress`` are called on the door's own thread."""
+        return self._run(self._collection.ingest, lines, rejected=rejected, prune=prune, progress=progress)
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        vector: object = None,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        legs: Sequence[str] | None = None,
+        profile: Profile | None = None,
+    ) -> SearchResult:
+        """See ``Collection.search``."""
+        search = self._collection.search
+        return self._run(search, query, vector=vector, where=where, limit=limit, legs=legs, profile=profile)
+
+    def leg_rankings(
+        self,
+        query: str,
+        *,
+        where: Where | Filter | None = None,
+        legs: Sequence[str] = ("dense", "lexical"),
+        depth: int = 100,
+    ) -> dict[str, list[Candidate]]:
+        """See ``Collection.leg_rankings``."""
+        return self._run(self._collection.leg_rankings, query, where=where, legs=legs, depth=depth)
+
+    def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
+        """See ``Collection.get``."""
+        return self._run(self._collection.get, item_ids)
+
+    def delete(self, item_ids: Sequence[str]) -> int:
+        """See ``Collection.delete``."""
+        return self._run(self._collection.delete, item_ids)
+
+    def set_profile(self, profile: Profile, *, note: str = "") -> int:
+        """See ``Collection.set_profile``."""
+        return self._run(self._collection.set_profile, profile, note=note)
+
+    def info(self) -> CollectionInfo:
+        """See ``Collection.info``."""
+        return self._run(self._collection.info)
+
+    def refresh(self) -> StoredCollection:
+        """See ``Collection.refresh``."""
+        return self._run(self._collection.refresh)
+
+
+def connect(
+    url: str | None = None,
+    *,
+    tenant: str | None = None,
+    settings: Settings | None = None,
+    embedder: Embedder | None = None,
+) -> SyncPlatform:
+    """The platform, to be opened with ``with``. See ``retrieval.connect``."""
+    opened = connect_async(url, tenant=tenant, settings=settings)
+    return SyncPlatform(opened.settings, embedder=embedder)
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RunningLoopError(
+        "retrieval.sync cannot be used inside a running event loop, which it would freeze; "
+        "await the async API there: async with retrieval.connect() as platform"
+    )

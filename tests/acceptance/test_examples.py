@@ -1,0 +1,95 @@
+"""The examples, run as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retrieval.adapters.store.embedded import start_embedded
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """The home of an embedded server that runs as long as the module's tests."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        with start_embedded(directory):
+            yield directory
+
+
+def run(example: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The example, in a process of its own with nothing configured but these variables; warnings are errors."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "OPENAI_"))}
+    environment = inherited | {"RETRIEVAL_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "100"} | variables
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / example)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=home)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_it_runs(example: str, home: Path) -> None:
+    """From any folder, without a word on standard error."""
+    done = run(example, home, RETRIEVAL_EMBEDDER="hashing", RETRIEVAL_TENANT=f"runs {example}")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout
+
+
+def test_the_demo_answers_five_questions_and_explains_them(home: Path) -> None:
+    """Each has hits with the parts of their score, the path, why, timings; then the next commands."""
+    shown = run("demo.py", home, RETRIEVAL_EMBEDDER="hashing", RETRIEVAL_TENANT="demo").stdout
+
+    assert all(f"\n{number}. " in shown for number in range(1, 6))
+    assert "\n6. " not in shown
+    assert " dense (rank 1, score " in shown
+    assert " lexical (rank 1, score " in shown
+    assert "exact: filtered: every matching vector is compared" in shown
+    assert "milliseconds: embed " in shown
+    assert "retrieval search demo " in shown
+
+
+def test_the_demos_second_run_finds_everything_in_place(home: Path) -> None:
+    """Nothing is stored or embedded twice."""
+    variables = {"RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": "twice"}
+    first, second = (run("demo.py", home, **variables).stdout for _ in range(2))
+
+    assert " 0 changed, 0 unchanged; " in first
+    assert " 0 new, 0 changed, " in second
+    assert " unchanged; 0 embedded " in second
+
+
+def test_the_demo_works_without_an_embedder(home: Path) -> None:
+    """It searches by words alone and says how to have the rest."""
+    done = run("demo.py", home, RETRIEVAL_EMBEDDER="none", RETRIEVAL_TENANT="words")
+
+    assert done.returncode == 0, done.stderr
+    assert " dense (rank" not in done.stdout
+    assert "pip install 'retrieval-platform[local]'" in " ".join(done.stdout.split())
+
+
+def test_the_demo_tells_an_error_in_one_line(home: Path) -> None:
+    """No traceback where a server cannot be reached."""
+    done = run("demo.py", home, RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/none")
+
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].startswith("error: ") or "error: " in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_quickstart_finds_what_it_asks_for(home: Path) -> None:
+    """The best hit is the ticket about the connection, with its explanation."""
+    lines = run("quickstart.py", home, RETRIEVAL_EMBEDDER="hashing").stdout.splitlines()
+
+    assert lines[0].startswith("1 T-1 ")
+    assert " = " in lines[1]
+    assert not any("T-2" in line for line in lines)

@@ -1,0 +1,113 @@
+"""The README and the documentation, executed as they are printed.
+
+Every ``python`` block runs, top-level ``await`` included, with ``items`` at hand: three tickets as dictionaries.
+In ``sh`` blocks, the lines that start with ``retrieval`` run, in the repository's folder and in order. The blocks of
+a page share one tenant, which no other page sees, on an embedded server with the hashing embedder.
+
+A shell block that cannot run by itself has a comment of its own on the line above its fence, with the reason::
+
+    <!-- not run: needs a server -->
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.store.embedded import start_embedded
+from tests.support.markdown import Block, blocks, pages
+
+ROOT = Path(__file__).parents[2]
+PAGES = pages(ROOT)
+
+PROGRAM = [sys.executable, "-m", "retrieval.surfaces.cli"]
+
+ITEMS = [
+    {
+        "_id": "T-1",
+        "title": "Database connection times out",
+        "text": "Every second request waits 30 s for a connection.",
+        "metadata": {"priority": "High"},
+    },
+    {"_id": "T-2", "title": "Log files fill the disk", "text": "Rotation is off.", "metadata": {"priority": "Low"}},
+    {"_id": "T-3", "title": "No database after a failover", "text": "A timeout.", "metadata": {"priority": "High"}},
+]
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """The home of an embedded server that runs as long as the module's tests."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        with start_embedded(directory):
+            yield directory
+
+
+@pytest.fixture
+def variables(home: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a page: the module's server, a tenant of its own, nothing else configured."""
+    for name in [name for name in os.environ if name.startswith(("RETRIEVAL_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RETRIEVAL_HOME", str(home))
+    monkeypatch.setenv("RETRIEVAL_EMBEDDER", "hashing")
+    monkeypatch.setenv("RETRIEVAL_TENANT", request.node.name)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(ROOT)
+
+
+def with_blocks(language: str) -> list[Path]:
+    """The pages that have blocks in that language."""
+    return [page for page in PAGES if blocks(page, language)]
+
+
+def run_python(block: Block, names: dict[str, Any]) -> None:
+    """Run a block as a notebook's cell would."""
+    code = compile(block.text, str(block), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    pending = eval(code, names)  # noqa: S307 - the repository's own pages
+    if inspect.iscoroutine(pending):
+        asyncio.run(pending)
+
+
+@pytest.mark.usefixtures("variables")
+@pytest.mark.parametrize("page", with_blocks("python"), ids=lambda page: page.stem)
+def test_every_python_block_runs(page: Path) -> None:
+    """What a reader copies works."""
+    names: dict[str, Any] = {"items": ITEMS}
+    for block in blocks(page, "python"):
+        assert not block.not_run, f"{block}: a python block is always run"
+        run_python(block, names)
+
+
+@pytest.mark.usefixtures("variables")
+@pytest.mark.parametrize("page", with_blocks("sh"), ids=lambda page: page.stem)
+def test_every_command_runs(page: Path) -> None:
+    """Each line that starts with the program's name ends well."""
+    for block in blocks(page, "sh"):
+        for line in block.text.splitlines():
+            if block.not_run or not line.startswith("retrieval "):
+                continue
+            command = [*PROGRAM, *shlex.split(line, comments=True)[1:]]
+            run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+            assert run.returncode == 0, f"{block}: {line}\n{run.stdout}{run.stderr}"
+
+
+@pytest.mark.usefixtures("variables")
+def test_the_readmes_example_prints_an_explained_hit(capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints the item, its score and the parts that add up to it."""
+    run_python(blocks(ROOT / "README.md", "python")[0], {"items": ITEMS})
+
+    key, score, total, *_ = capsys.readouterr().out.split()
+    assert key == "T-1"
+    assert float(score) == pytest.approx(float(total), abs=1e-5)

@@ -1,0 +1,135 @@
+"""The database of the tests: one server a run, one database a process, a tenant of its own for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.schema import upgrade
+from tests.support.database import SCHEMA, Source, running_server, source, temporary_database
+
+hypothesis_settings.register_profile(
+    "retrieval",
+    # The database of the examples would make a run depend on the one before.
+    database=None,
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+hypothesis_settings.load_profile("retrieval")
+
+_SHARED = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Decide once, in the process that a run starts with, which server its processes share."""
+    given = getattr(config, "workerinput", {}).get("database")
+    if given is None:
+        # Root's server is another user, who must be able to enter.
+        run = Path(tempfile.mkdtemp(prefix="retrieval-run-"))
+        run.chmod(0o755)
+        given = {"source": source().name, "run": str(run), "process": str(os.getpid())}
+    config.stash[_SHARED] = given
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process that the run starts."""
+    node.workerinput["database"] = node.config.stash[_SHARED]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which server the tests use."""
+    return f"database: {Source[config.stash[_SHARED]['source']]}"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the run's processes shared."""
+    shared = config.stash.get(_SHARED, None)
+    if shared is not None and shared["process"] == str(os.getpid()):
+        shutil.rmtree(shared["run"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A superuser's URL of the server."""
+    shared = request.config.stash[_SHARED]
+    with running_server(Source[shared["source"]], Path(shared["run"])) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def template(server_url: str) -> Iterator[str]:
+    """The name of a database whose schema is set up, to copy; nobody connects to it."""
+    name = f"retrieval_test_{uuid.uuid4().hex[:12]}"
+    with temporary_database(server_url, name) as url:
+        upgrade(url, SCHEMA)
+        yield name
+
+
+@pytest.fixture(scope="session")
+def database_url(server_url: str, template: str) -> Iterator[str]:
+    """A superuser's URL of this process's database, whose schema is set up."""
+    with temporary_database(server_url, f"{template}_shared", template) as url:
+        yield url
+
+
+NewDatabase = Callable[..., str]
+
+
+@pytest.fixture
+def new_database(server_url: str, template: str) -> Iterator[NewDatabase]:
+    """Makes databases of this test's own and gives their URLs: with the schema, or ``empty=True``."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def make(*, empty: bool = False) -> str:
+            name = f"retrieval_test_{uuid.uuid4().hex[:12]}_{next(numbers)}"
+            return stack.enter_context(
+                temporary_database(server_url, name, "template0" if empty else template)
+            )
+
+        yield make
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """A superuser's connection in a transaction that is rolled back; its search path is the schema's."""
+    async with await psycopg.AsyncConnection.connect(database_url) as opened:
+        await opened.execute("SELECT set_config('search_path', %s, true)", (f'"{SCHEMA}", public, pg_temp',))
+        yield opened
+        await opened.rollback()
+
+
+@pytest.fixture
+def tenant() -> str:
+    """The name of a tenant that no other test has."""
+    return f"tenant-{uuid.uuid4()}"
+
+
+@pytest.fixture
+def settings(tenant: str) -> Settings:
+    """The settings of this test's platform, whatever the environment says."""
+    return Settings(tenant=tenant, database_schema=SCHEMA, pool_size=8, pool_timeout_seconds=10, embedder="none")
+
+
+@pytest.fixture
+async def platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform for this test's tenant, with vectors that need no model."""
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+        yield opened

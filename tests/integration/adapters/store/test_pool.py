@@ -1,0 +1,108 @@
+"""The pool: bounded, patient for as long as it was told, and well again after what befalls its connections."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.domain.errors import DatabaseError, PoolExhaustedError
+
+PID = Compiled("SELECT pg_backend_pid()")
+
+
+async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_raise(
+    database_url: str, settings: Settings
+) -> None:
+    """An exhausted pool raises ``PoolExhaustedError`` after its timeout, and serves again once it is free."""
+    small = settings.changed(pool_size=1, pool_timeout_seconds=0.2)
+    async with connect(database_url, settings=small) as platform:
+        async with platform.database.transaction(platform.tenant_id):
+            with pytest.raises(PoolExhaustedError, match="RETRIEVAL_POOL_SIZE"):
+                await platform.collections()
+        assert await platform.collections() == []
+
+
+async def test_one_connection_serves_one_read_after_another(platform: Platform) -> None:
+    """A connection given back in good order is used again."""
+    pids = {(await platform.database.read(None, PID))[0][0] for _ in range(20)}
+    assert len(pids) <= 2
+
+
+async def _open_connections(platform: Platform, number: int) -> set[int]:
+    """Make the pool hold that many connections; gives their processes in the server."""
+    pids = set()
+
+    async def use(ready: asyncio.Barrier) -> None:
+        async with platform.database.transaction(None) as connection:
+            pids.add(connection.info.backend_pid)
+            await ready.wait()
+
+    barrier = asyncio.Barrier(number)
+    await asyncio.gather(*(use(barrier) for _ in range(number)))
+    return pids
+
+
+async def test_searches_and_writes_survive_a_server_that_closed_every_connection(
+    platform: Platform, database_url: str
+) -> None:
+    """After a restart of the server nobody sees an error from a connection that the restart had closed."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "1", "text": "the cat sat"}])
+    pids = await _open_connections(platform, 4)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
+    assert [hit.item_id for hit in await collection.search("cat")] == ["1"]
+    pids = await _open_connections(platform, 4)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
+    assert (await collection.add([{"_id": "2", "text": "the dog ran"}])).added == 1
+
+
+async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Platform, database_url: str) -> None:
+    """A connection lost in the middle of a read costs a second try, not an error."""
+    reading = asyncio.create_task(platform.database.read(None, Compiled("SELECT pg_sleep(30)")))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        while not (first := await _sleeping(other)):
+            await asyncio.sleep(0)
+        await other.execute("SELECT pg_terminate_backend(%s, 10000)", first)
+        while not (second := await _sleeping(other)):
+            await asyncio.sleep(0)
+        await other.execute("SELECT pg_cancel_backend(%s)", second)
+    with pytest.raises(DatabaseError, match="gave up waiting"):
+        await reading
+    assert first != second
+
+
+async def _sleeping(connection: psycopg.AsyncConnection[Any]) -> list[int]:
+    cursor = await connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def test_a_cancelled_search_leaves_the_pool_whole(database_url: str, settings: Settings) -> None:
+    """Cancelling reads at any moment gives every connection back, without a role or tenant left on it."""
+    small = settings.changed(pool_size=2, pool_timeout_seconds=5)
+    async with connect(database_url, settings=small) as platform:
+        slow = Compiled("SELECT pg_sleep(20)")
+        for steps in range(12):
+            task = asyncio.create_task(platform.database.read(platform.tenant_id, slow))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await _open_connections(platform, 2)
+        async with platform.database.maintenance() as connection:
+            cursor = await connection.execute(
+                "SELECT current_user = session_user, current_setting('retrieval.tenant', true)"
+            )
+            row = await cursor.fetchone()
+        assert row is not None
+        assert row[0]
+        assert not row[1]

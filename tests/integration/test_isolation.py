@@ -1,0 +1,360 @@
+"""A tenant never sees another's row, whatever it asks: through the API, and with SQL of its own as the application role."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from psycopg import errors as pg
+from psycopg import sql
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.embeddings import cached_vectors
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
+from retrieval.domain.item import text_hash
+from tests.support.database import SCHEMA, act_as
+
+AWKWARD = (
+    "a", "A", "a ", " a", "a%", "a_", "%", "_", "ab", "a'b", 'a"b', "a''", "\\", "a\\", "'; DROP TABLE items; --", "$$",
+    "$1", "%s", "%(x)s", ":x", "{}", "null", "0", "1", "-1", "true", "é", "e\u0301", "ß", "ss", "İ", "i", "ａ", "\u202ea",
+    "\u200b", "日本", "🙂", "\n", "\t", "x" * 512,
+)  # fmt: skip
+"""Names that quoting, patterns, case, collation or Unicode could make one."""
+
+names = st.sampled_from(AWKWARD) | st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=40
+)
+
+GLOBAL_TABLES = {"alembic_version", "embedding_spaces"}
+"""What all tenants share: no tenant's data."""
+
+
+@pytest.fixture
+async def two(database_url: str, settings: Settings) -> AsyncIterator[tuple[Platform, Platform]]:
+    """Two tenants' platforms, with the same embedding space."""
+    other = settings.changed(tenant=f"{settings.tenant}%")
+    async with (
+        connect(database_url, settings=settings, embedder=HashingEmbedder()) as first,
+        connect(database_url, settings=other, embedder=HashingEmbedder()) as second,
+    ):
+        yield first, second
+
+
+async def _fill(platform: Platform, collection: str, item_ids: list[str], word: str) -> None:
+    made = await platform.collection(collection)
+    await made.add([{"_id": one, "text": f"shared words and {word}", "n": 1} for one in item_ids])
+
+
+@examples(max_examples=20)
+@given(
+    tenants=st.lists(names, min_size=2, max_size=2, unique=True),
+    collections=st.lists(names, min_size=1, max_size=2, unique=True),
+    item_ids=st.lists(names, min_size=1, max_size=4, unique=True),
+)
+async def test_tenants_with_any_names_see_their_own_items_only(
+    database_url: str, settings: Settings, tenants: list[str], collections: list[str], item_ids: list[str]
+) -> None:
+    """Equal collection and item names, in tenants of any two names, stay two tenants' own."""
+    run = uuid.uuid4().hex[:8]
+    mine, theirs = (settings.changed(tenant=f"{run}{name}"[:100]) for name in tenants)
+    async with (
+        connect(database_url, settings=mine, embedder=HashingEmbedder()) as first,
+        connect(database_url, settings=theirs, embedder=HashingEmbedder()) as second,
+    ):
+        for name in collections:
+            await _fill(second, name, item_ids, "theirs")
+            with pytest.raises(UnknownCollectionError):
+                await first.collection(name, create=False)
+        assert await first.collections() == []
+        for name in collections:
+            await _fill(first, name, item_ids[:1], "mine")
+        for name in collections:
+            collection = await first.collection(name)
+            hits = await collection.search("shared words theirs", limit=100)
+            assert [(hit.item_id, hit.body) for hit in hits] == [(item_ids[0], "shared words and mine")]
+            assert set(await collection.get(item_ids)) == {item_ids[0]}
+            assert await collection.delete(item_ids) == 1
+            assert (await (await second.collection(name)).info()).documents == len(item_ids)
+
+
+@examples(max_examples=20)
+@given(item_ids=st.lists(names, min_size=1, max_size=12, unique=True))
+async def test_items_of_any_key_are_kept_apart_and_found_by_their_key(platform: Platform, item_ids: list[str]) -> None:
+    """No two keys are one to the database, and a filter on a key means that key."""
+    collection = await platform.collection("keys")
+    await collection.add([{"_id": one, "text": f"text {number}"} for number, one in enumerate(item_ids)])
+    found = await collection.get(item_ids)
+    assert {key: item.body for key, item in found.items()} == {
+        one: f"text {number}" for number, one in enumerate(item_ids)
+    }
+    for one in item_ids:
+        hits = await collection.search("text", where={"item_id": one})
+        assert [hit.item_id for hit in hits] == [one]
+    await collection.delete(item_ids)
+
+
+async def _tables(connection: psycopg.AsyncConnection[Any]) -> list[str]:
+    cursor = await connection.execute(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') ORDER BY 1",
+        (SCHEMA,),
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def _columns(connection: psycopg.AsyncConnection[Any], table: str) -> set[str]:
+    cursor = await connection.execute(
+        "SELECT attname::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0", (f"{SCHEMA}.{table}",)
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def _collection_ids(connection: psycopg.AsyncConnection[Any], tenant_id: int) -> list[int]:
+    cursor = await connection.execute("SELECT collection_id FROM collections WHERE tenant_id = %s", (tenant_id,))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def test_every_table_shows_the_tenants_rows_only(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """As the application role, each table of the catalog shows just what belongs to the tenant that is set."""
+    for platform in two:
+        await _fill(platform, "docs", ["1", "2"], "any")
+    mine = two[0].tenant_id
+    own = await _collection_ids(connection, mine)
+    for table in await _tables(connection):
+        columns = await _columns(connection, table)
+        key, wanted = ("tenant_id", [mine]) if "tenant_id" in columns else ("collection_id", own)
+        if key not in columns:
+            assert table in GLOBAL_TABLES
+            continue
+        query = sql.SQL("SELECT DISTINCT {} FROM {}").format(sql.Identifier(key), sql.Identifier(table))
+        everyone = {row[0] for row in await (await connection.execute(query)).fetchall()}
+        async with connection.transaction(force_rollback=True):
+            await act_as(connection, mine)
+            seen = {row[0] for row in await (await connection.execute(query)).fetchall()}
+        assert seen == everyone & set(wanted), table
+        assert seen or table.startswith("embeddings_"), f"nothing was put into {table}: the test would prove nothing"
+        assert everyone > seen or not seen, table
+
+
+async def test_without_a_tenant_nothing_is_seen(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """A transaction that sets no tenant sees no row of anybody."""
+    await _fill(two[0], "docs", ["1"], "any")
+    tables = set(await _tables(connection)) - GLOBAL_TABLES
+    await act_as(connection, None)
+    for table in tables:
+        cursor = await connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+        assert await cursor.fetchone() == (0,), table
+
+
+WRITES = (
+    "INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, content_hash, "
+    "text_hash) VALUES (%(theirs)s, 'x', '', '', '', '{}', '{}', 'active', '', '', '')",
+    "INSERT INTO profiles (collection_id, version, definition) VALUES (%(theirs)s, 99, '{}')",
+    "INSERT INTO term_statistics VALUES (%(theirs)s, 1, 1)",
+    "INSERT INTO collection_attributes VALUES (%(theirs)s, 'x', '{}')",
+    "INSERT INTO embedding_cache (tenant_id, space_id, text_hash, vector) "
+    "SELECT %(tenant)s, space_id, '\\x00', '[1]' FROM embedding_spaces LIMIT 1",
+    "UPDATE items SET collection_id = %(theirs)s",
+    "UPDATE collections SET tenant_id = %(tenant)s",
+    "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
+    "SELECT index_terms(%(theirs)s, ARRAY['1'])",
+)
+
+
+@pytest.mark.parametrize("statement", WRITES)
+async def test_writing_into_another_tenants_collection_is_refused(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any], statement: str
+) -> None:
+    """No statement puts a row where another tenant would find it."""
+    for platform in two:
+        await _fill(platform, "docs", ["1"], "any")
+    theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
+    await act_as(connection, two[0].tenant_id)
+    with pytest.raises(pg.InsufficientPrivilege):
+        await connection.execute(statement, {"theirs": theirs, "tenant": two[1].tenant_id})
+
+
+CHANGES = (
+    "UPDATE items SET body = 'x' WHERE collection_id = %(theirs)s",
+    "DELETE FROM items WHERE collection_id = %(theirs)s",
+    "DELETE FROM collections WHERE collection_id = %(theirs)s",
+    "UPDATE profiles SET definition = '{}' WHERE collection_id = %(theirs)s",
+    "DELETE FROM embedding_cache WHERE tenant_id = %(tenant)s",
+    "SELECT FROM query_terms(%(theirs)s, 'shared words')",
+    "SELECT WHERE lexical_query(%(theirs)s, 'shared words') IS NOT NULL",
+    "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
+)
+
+
+@pytest.mark.parametrize("statement", CHANGES)
+async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any], statement: str
+) -> None:
+    """Statements about another tenant's collection meet no row."""
+    for platform in two:
+        await _fill(platform, "docs", ["1"], "any")
+    theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
+    await act_as(connection, two[0].tenant_id)
+    cursor = await connection.execute(statement, {"theirs": theirs, "tenant": two[1].tenant_id})
+    assert cursor.rowcount == 0
+
+
+async def test_the_search_function_refuses_another_tenants_collection(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The one function that looks past the policies checks the tenant first; without a tenant it refuses all."""
+    await _fill(two[1], "docs", ["1"], "any")
+    theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
+    for tenant in (two[0].tenant_id, None, 0, -1):
+        with pytest.raises(pg.InsufficientPrivilege, match="not the current tenant's"):
+            async with connection.transaction():
+                await act_as(connection, tenant)
+                await connection.execute("SELECT * FROM lexical_search(%s, 'shared', 10, 10)", (theirs,))
+    await act_as(connection, two[1].tenant_id)
+    cursor = await connection.execute("SELECT item_id FROM lexical_search(%s, 'shared', 10, 10)", (theirs,))
+    assert await cursor.fetchall() == [("1",)]
+
+
+async def test_a_shadowing_temporary_table_does_not_fool_the_search_function(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """A caller's temporary table named as one of the schema's is not the one that the function looks at."""
+    await _fill(two[1], "docs", ["1"], "any")
+    theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
+    await act_as(connection, two[0].tenant_id)
+    await connection.execute("CREATE TEMPORARY TABLE collections (collection_id bigint, tenant_id bigint)")
+    await connection.execute("INSERT INTO pg_temp.collections VALUES (%s, %s)", (theirs, two[0].tenant_id))
+    with pytest.raises(pg.InsufficientPrivilege):
+        await connection.execute("SELECT * FROM lexical_search(%s, 'shared', 10, 10)", (theirs,))
+
+
+async def test_each_tenant_has_an_embedding_cache_of_its_own(two: tuple[Platform, Platform]) -> None:
+    """What one tenant paid for is not served to another: that would tell which texts the other has."""
+    await _fill(two[0], "docs", ["1"], "secret")
+    collection = await (await two[0].collection("docs")).refresh()
+    assert collection.space is not None
+    wanted = [text_hash("shared words and secret")]
+    space: StoredSpace = collection.space
+    assert list(await cached_vectors(two[0].database, two[0].tenant_id, space, wanted)) == wanted
+    assert await cached_vectors(two[1].database, two[1].tenant_id, space, wanted) == {}
+
+
+@pytest.mark.parametrize("role", [f"{SCHEMA}_app", f"{SCHEMA}_definer"])
+async def test_a_login_without_membership_can_take_on_neither_role(
+    connection: psycopg.AsyncConnection[Any], role: str
+) -> None:
+    """Only who was granted a role may act as it, and the application role may not act as the definer."""
+    stranger = sql.Identifier(f"stranger_{uuid.uuid4().hex[:12]}")
+    await connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(stranger))
+    await connection.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(stranger))
+    with pytest.raises(pg.InsufficientPrivilege):
+        await connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+
+
+async def test_a_login_with_the_application_role_cannot_take_on_the_definer(
+    connection: psycopg.AsyncConnection[Any],
+) -> None:
+    """The application role leads nowhere else, nor to the tables' definitions."""
+    login = sql.Identifier(f"login_{uuid.uuid4().hex[:12]}")
+    await connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(login))
+    await connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(f"{SCHEMA}_app"), login))
+    await connection.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(login))
+    for attempt in (
+        f"SET ROLE {SCHEMA}_definer",
+        f"ALTER TABLE {SCHEMA}.items DISABLE ROW LEVEL SECURITY",
+        f"CREATE TABLE {SCHEMA}.mine (x int)",
+        f"CREATE POLICY mine ON {SCHEMA}.items USING (true)",
+        f"TRUNCATE {SCHEMA}.items",
+    ):
+        with pytest.raises(pg.InsufficientPrivilege):
+            async with connection.transaction():
+                await connection.execute(attempt)
+
+
+async def test_every_table_has_forced_row_level_security(
+    platform: Platform, connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """Only ``alembic_version``, which holds no tenant's data and which the application role reads, is without."""
+    await platform.collection("docs")
+    cursor = await connection.execute(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') "
+        "AND NOT (relrowsecurity AND relforcerowsecurity)",
+        (SCHEMA,),
+    )
+    assert await cursor.fetchall() == [("alembic_version",)]
+    cursor = await connection.execute(
+        "SELECT privilege_type FROM information_schema.role_table_grants "
+        "WHERE table_schema = %s AND table_name = 'alembic_version' AND grantee = %s",
+        (SCHEMA, f"{SCHEMA}_app"),
+    )
+    assert await cursor.fetchall() == [("SELECT",)]
+
+
+async def test_the_public_may_do_nothing(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
+    """PUBLIC has no privilege on the schema, a table, a sequence or a function."""
+    await platform.collection("docs")
+    cursor = await connection.execute(
+        """
+        SELECT object, privilege FROM (
+            SELECT nspname::text AS object, (aclexplode(coalesce(nspacl, acldefault('n', nspowner)))).* FROM pg_namespace
+            WHERE nspname = %(schema)s
+            UNION ALL
+            SELECT relname, (aclexplode(coalesce(relacl, acldefault(
+                CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r'::"char" END, relowner)))).*
+            FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'S')
+            UNION ALL
+            SELECT proname, (aclexplode(coalesce(proacl, acldefault('f', proowner)))).*
+            FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace
+        ) AS granted (object, grantor, grantee, privilege, grantable)
+        WHERE grantee = 0
+        """,
+        {"schema": SCHEMA},
+    )
+    assert await cursor.fetchall() == []
+
+
+async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their_search_path(
+    connection: psycopg.AsyncConnection[Any],
+) -> None:
+    """A SECURITY DEFINER function belongs to the definer and looks names up in temporary tables last of all."""
+    cursor = await connection.execute(
+        "SELECT proname::text, pg_get_userbyid(proowner)::text, proconfig FROM pg_proc "
+        "WHERE pronamespace = %s::regnamespace AND prosecdef ORDER BY 1",
+        (SCHEMA,),
+    )
+    found = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
+    assert set(found) == {"ensure_tenant", "lexical_search", "register_embedding_space"}
+    for owner, config in found.values():
+        assert owner == f"{SCHEMA}_definer"
+        assert [entry.rpartition(", ")[2] for entry in config if entry.startswith("search_path=")] == ["pg_temp"]
+
+
+async def test_neither_role_can_log_in_or_pass_the_policies(connection: psycopg.AsyncConnection[Any]) -> None:
+    """The two roles are no superusers, bypass no policy, make no roles and have no password to log in with."""
+    cursor = await connection.execute(
+        "SELECT rolcanlogin, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = ANY(%s)",
+        ([f"{SCHEMA}_app", f"{SCHEMA}_definer"],),
+    )
+    assert await cursor.fetchall() == [(False,) * 5] * 2
+
+
+async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own_error(
+    two: tuple[Platform, Platform],
+) -> None:
+    """A tenant mixed up within the platform ends in ``MissingPrivilegeError``, never in another's rows."""
+    await _fill(two[1], "docs", ["1"], "any")
+    theirs = await (await two[1].collection("docs")).refresh()
+    with pytest.raises(MissingPrivilegeError):
+        async with two[0].database.transaction(two[0].tenant_id) as transaction:
+            await transaction.execute("SELECT * FROM lexical_search(%s, 'shared', 10, 10)", (theirs.collection_id,))

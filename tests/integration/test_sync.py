@@ -1,0 +1,212 @@
+"""The sync door on a real server: from threads, with callbacks, interrupted, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from retrieval import Settings, read_items
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.embedded import start_embedded
+from retrieval.domain.errors import BadLineError, InvalidRequestError, RunningLoopError, UnknownCollectionError
+from retrieval.jobs.ingest import IngestReport
+from retrieval.sync import SyncPlatform, connect
+
+ITEMS = [
+    {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections.", "metadata": {"p": "High"}},
+    {"_id": "2", "title": "Disk full", "text": "The log fills the disk.", "metadata": {"p": "Low"}},
+    {"_id": "3", "title": "Slow query", "text": "A report takes an hour.", "metadata": {"p": "High"}},
+]
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """The home of an embedded server that runs as long as the module's tests."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        with start_embedded(directory):
+            yield directory
+
+
+@pytest.fixture
+def settings(home: Path, request: pytest.FixtureRequest) -> Settings:
+    """Settings of a tenant that no other test sees."""
+    return Settings(home=home, tenant=request.node.name, embedder="hashing", database_url=None)
+
+
+@pytest.fixture
+def platform(settings: Settings) -> Iterator[SyncPlatform]:
+    """An open platform."""
+    with connect(settings=settings, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> None:
+    """A collection works as its async twin does."""
+    tickets = platform.collection("tickets")
+    report = tickets.add(ITEMS)
+    hits = tickets.search("connection timeout", where={"p": "High"}, limit=5)
+
+    assert report.added == report.embedded == 3
+    assert [hit.item_id for hit in hits] == ["1", "3"]
+    assert hits[0].score == pytest.approx(hits[0].explanation.score)
+    assert tickets.get(["2", "9"])["2"].title == "Disk full"
+    assert tickets.delete(["2"]) == 1
+    assert tickets.info().documents == 2
+    assert [one.name for one in platform.collections()] == ["tickets"]
+    assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
+
+
+def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:
+    """A new version answers from then on."""
+    tickets = platform.collection("tickets")
+    tickets.add(ITEMS)
+    version = tickets.set_profile(tickets.profile.only(("lexical",)), note="words only")  # type: ignore[arg-type]
+
+    assert version == 2
+    assert tickets.refresh().profile_version == 2
+    assert tickets.search("disk").path.value == "none"
+    assert set(tickets.leg_rankings("disk", legs=("lexical",))) == {"lexical"}
+
+
+def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> None:
+    """Progress is told after each batch, and a bad line is handed over."""
+    file = tmp_path / "items.jsonl"
+    file.write_text('{"_id": "1", "title": "Good"}\n{"title": "No key"}\n')
+    told: list[IngestReport] = []
+    bad: list[InputLine] = []
+
+    report = platform.collection("files").ingest(
+        read_items(file), rejected=bad.append, progress=lambda so_far, _: told.append(so_far)
+    )
+
+    assert (report.read, report.rejected) == (1, 1)
+    assert [one.read for one in told] == [1]
+    assert [line.line for line in bad] == [2]
+
+
+def test_errors_come_out_as_they_are(platform: SyncPlatform, tmp_path: Path) -> None:
+    """The async API's errors reach the caller, and the door works on."""
+    file = tmp_path / "items.jsonl"
+    file.write_text('{"title": "No key"}\n')
+
+    with pytest.raises(UnknownCollectionError):
+        platform.collection("missing", create=False)
+    with pytest.raises(BadLineError):
+        platform.collection("files").ingest(read_items(file))
+    assert platform.collection("files").info().documents == 0
+
+
+def test_a_callback_cannot_use_the_door(platform: SyncPlatform, tmp_path: Path) -> None:
+    """It runs on the door's own loop, which would wait for itself."""
+    file = tmp_path / "items.jsonl"
+    file.write_text('{"_id": "1", "title": "One"}\n')
+    files = platform.collection("files")
+    answers: list[object] = []
+
+    with pytest.raises(RunningLoopError):
+        files.ingest(read_items(file), progress=lambda *_: answers.append(files.info()))
+
+
+def test_threads_share_one_platform(platform: SyncPlatform) -> None:
+    """Searches from many threads at once all answer, on one loop and one pool."""
+    tickets = platform.collection("tickets")
+    tickets.add(ITEMS)
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: tickets.search("slow report", limit=1)[0].item_id, range(40)))
+
+    assert answers == ["3"] * 40
+
+
+def test_it_refuses_a_call_inside_a_running_loop(platform: SyncPlatform) -> None:
+    """Even when it was opened outside of one."""
+    tickets = platform.collection("tickets")
+
+    async def inside() -> None:
+        tickets.info()
+
+    with pytest.raises(RunningLoopError):
+        asyncio.run(inside())
+
+
+def test_leaving_ends_the_thread_and_closes_the_door(settings: Settings) -> None:
+    """Nothing keeps running, and a later call says what to do."""
+    before = set(threading.enumerate())
+    platform = connect(settings=settings)
+    with platform:
+        tickets = platform.collection("tickets")
+
+    assert set(threading.enumerate()) <= before
+    with pytest.raises(InvalidRequestError, match="not open"):
+        tickets.info()
+
+
+def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
+    """One value serves several ``with`` blocks, one after the other."""
+    platform = connect(settings=settings)
+    with platform:
+        platform.collection("tickets").add(ITEMS)
+    with platform:
+        assert platform.collection("tickets").info().documents == 3
+
+
+def test_opening_it_twice_at_once_is_refused(platform: SyncPlatform) -> None:
+    """The second ``with`` does not leave the first one's loop behind."""
+    with pytest.raises(InvalidRequestError, match="open already"):
+        platform.__enter__()
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from retrieval import Settings
+from retrieval.sync import connect
+
+def endless():
+    for number in range(10**9):
+        yield from batch(number)
+
+def batch(number):
+    from retrieval.adapters.readers import InputLine, item_from_record
+    for place in range(10):
+        record = {"_id": f"{number}-{place}", "text": "words " * 50}
+        yield InputLine(file="-", line=1, raw="x", offset=0, item=item_from_record(record), error=None)
+
+settings = Settings(home=Path(sys.argv[1]), tenant="interrupted", embedder="none")
+try:
+    with connect(settings=settings) as platform:
+        platform.collection("c").ingest(endless(), progress=lambda *_: print("batch", flush=True))
+except KeyboardInterrupt:
+    print("left", flush=True)
+"""
+
+
+def test_an_interrupt_leaves_cleanly(home: Path) -> None:
+    """Ctrl-C in the middle of a call ends it, closes everything and goes on to the caller."""
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", INTERRUPTED, str(home)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "batch\n"
+        os.kill(program.pid, signal.SIGINT)
+        output, errors = program.communicate(timeout=60)
+
+    assert output.splitlines()[-1] == "left"
+    assert program.returncode == 0, errors
+    assert not errors

@@ -1,0 +1,169 @@
+"""How the tests get a PostgreSQL server with pgvector, and databases on it.
+
+The first of these that there is: the server of ``RETRIEVAL_TEST_DATABASE_URL`` (a superuser's URL), a container where
+an engine answers, the embedded server. The last two are made for one run, shared by its processes, and stopped by the
+last of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import psycopg
+from psycopg import sql
+
+from retrieval.adapters.store.embedded import start_embedded
+from retrieval.adapters.store.embedded_lock import FileLock
+
+if TYPE_CHECKING:
+    from testcontainers.community.postgres import PostgresContainer
+
+VARIABLE = "RETRIEVAL_TEST_DATABASE_URL"
+IMAGE = "pgvector/pgvector:0.8.6-pg18"
+SCHEMA = "retrieval"
+
+_ENGINE_SECONDS = 0.5
+_CONTAINER_SECONDS = 300.0
+# What is lost in a crash of the machine does not matter here.
+_FAST = ("fsync", "synchronous_commit", "full_page_writes")
+
+
+class Source(StrEnum):
+    """Where the server comes from."""
+
+    CONFIGURED = f"the server of {VARIABLE}"
+    CONTAINER = f"a container of {IMAGE}"
+    EMBEDDED = f"the embedded PostgreSQL (another: set {VARIABLE})"
+
+
+def source(environment: Mapping[str, str] = os.environ) -> Source:
+    """The first source that can be had, found out without waiting."""
+    if environment.get(VARIABLE):
+        return Source.CONFIGURED
+    address = environment.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    return Source.CONTAINER if engine_answers(address) else Source.EMBEDDED
+
+
+def engine_answers(address: str) -> bool:
+    """Whether a container engine answers at once at ``unix://...`` or ``tcp://host:port``."""
+    parts = urlsplit(address)
+    try:
+        with _engine_socket(parts.scheme, parts.path, parts.hostname, parts.port) as connection:
+            connection.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+            return b" 200 " in connection.recv(64)
+    except OSError:
+        return False
+
+
+def _engine_socket(scheme: str, path: str, host: str | None, port: int | None) -> socket.socket:
+    if scheme != "unix":
+        return socket.create_connection((host or "localhost", port or 2375), timeout=_ENGINE_SECONDS)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_ENGINE_SECONDS)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+@contextlib.contextmanager
+def running_server(chosen: Source, run: Path) -> Iterator[str]:
+    """A superuser's URL of a server that runs meanwhile; ``run`` is the directory that a run's processes share."""
+    match chosen:
+        case Source.CONFIGURED:
+            yield os.environ[VARIABLE]
+        case Source.CONTAINER:
+            with _shared_container(run) as url:
+                yield url
+        case Source.EMBEDDED:
+            with start_embedded(run / "server") as server:
+                _make_fast(server.url)
+                yield server.url
+
+
+def _make_fast(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for name in _FAST:
+            connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
+        connection.execute("SELECT pg_reload_conf()")
+
+
+@contextlib.contextmanager
+def _shared_container(run: Path) -> Iterator[str]:
+    """The run's container: whoever comes first starts it, and stops it when all others have left."""
+    note, lease = run / "container.url", FileLock(run / "container.lease")
+    container = None
+    with _alone(run / "container.guard"):
+        if not note.exists():
+            container = _started_container()
+            note.write_text(container.get_connection_url(driver=None))
+        lease.share()
+    try:
+        yield note.read_text()
+    finally:
+        if container is not None:
+            with _alone(run / "container.guard"):
+                lease.hold_before(time.monotonic() + _CONTAINER_SECONDS)
+                note.unlink()
+                container.stop()
+        lease.release()
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    lock = FileLock(path)
+    try:
+        lock.hold_before(time.monotonic() + _CONTAINER_SECONDS)
+        yield
+    finally:
+        lock.release()
+
+
+def _started_container() -> PostgresContainer:
+    from testcontainers.community.postgres import PostgresContainer
+
+    settings = " ".join(f"-c {name}=off" for name in _FAST)
+    container = PostgresContainer(IMAGE, driver=None)
+    container.with_kwargs(shm_size="1g").with_command(f"postgres {settings}").start()
+    return container
+
+
+def database_url(server: str, database: str, user: str | None = None) -> str:
+    """The URL of another database of the server, for another user if one is named."""
+    parts = urlsplit(server)
+    place = parts.netloc if user is None else f"{quote(user)}@{parts.netloc.rpartition('@')[2]}"
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{place}/{quote(database)}{query}"
+
+
+@contextlib.contextmanager
+def temporary_database(server: str, name: str, template: str = "template0") -> Iterator[str]:
+    """The URL of a new database, which is dropped afterwards, with whoever is still connected."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        )
+    try:
+        yield database_url(server, name)
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None, role: str = f"{SCHEMA}_app") -> None:
+    """For the rest of the transaction, be the role and act for the tenant, as the platform does."""
+    await connection.execute(
+        "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "
+        "set_config('retrieval.tenant', %s, true)",
+        (role, f'"{SCHEMA}", public, pg_temp', "" if tenant_id is None else str(tenant_id)),
+    )

@@ -1,0 +1,42 @@
+"""The revisions that are read from the migrations' files."""
+
+from __future__ import annotations
+
+import pytest
+from alembic.script import ScriptDirectory
+
+from retrieval.adapters.store.installed_sql import directory
+from retrieval.adapters.store.revisions import head_revision, known_revisions, status_of
+from retrieval.domain.errors import SchemaRevisionError
+
+
+def test_the_files_tell_what_alembic_tells() -> None:
+    """Every revision, what it follows and the head are those that Alembic finds."""
+    scripts = ScriptDirectory(str(directory("migrations")))
+    followed = {script.revision: script.down_revision for script in scripts.walk_revisions()}
+
+    assert dict(known_revisions()) == followed
+    assert head_revision() == scripts.get_current_head()
+
+
+def test_the_head_is_current() -> None:
+    """A schema at the head needs nothing."""
+    status = status_of("retrieval", head_revision())
+
+    status.check()
+    assert status.is_current
+    assert status.known
+
+
+@pytest.mark.parametrize(
+    ("current", "told"),
+    [
+        (None, "not set up in this database; run: retrieval db upgrade"),
+        ("0001", "at revision 0001 and this program needs .*; run: retrieval db upgrade"),
+        ("9999", "revision 9999, which this version of the program does not know"),
+    ],
+)
+def test_another_revision_is_told_with_what_to_do(current: str | None, told: str) -> None:
+    """A schema that is missing, behind or ahead has its own message."""
+    with pytest.raises(SchemaRevisionError, match=told):
+        status_of("retrieval", current).check()

@@ -1,0 +1,39 @@
+"""The error tree: one root, and drawn as it is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from retrieval.domain import errors
+
+CLASSES = [one for _, one in inspect.getmembers(errors, inspect.isclass) if one.__module__ == errors.__name__]
+
+
+@pytest.mark.parametrize("error", CLASSES, ids=lambda one: one.__name__)
+def test_every_error_hangs_on_the_root_and_says_what_it_is(error: type[Exception]) -> None:
+    """Catching the root catches all; a docstring tells each apart."""
+    assert issubclass(error, errors.RetrievalError)
+    assert error.__doc__
+
+
+def test_the_drawing_shows_every_error_under_its_parent() -> None:
+    """The tree at the top of the module is the tree in the code."""
+    lines = [
+        (len(match[1]) // 4, match[2]) for match in re.finditer(r"^    ([├└│─ ]*)(\w+Error)\b", errors.__doc__ or "", re.M)
+    ]
+    parents: list[str] = []
+    drawn = {}
+    for depth, name in lines:
+        parents[depth:] = [name]
+        drawn[name] = parents[depth - 1] if depth else "Exception"
+    assert drawn == {one.__name__: one.__bases__[0].__name__ for one in CLASSES}
+
+
+def test_a_bad_line_says_where_it_is() -> None:
+    """File, line and reason, as editors read them."""
+    error = errors.BadLineError("tickets.jsonl", 7, "no id")
+    assert str(error) == "tickets.jsonl:7: no id"
+    assert (error.file, error.line, error.reason) == ("tickets.jsonl", 7, "no id")

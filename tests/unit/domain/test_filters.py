@@ -1,0 +1,140 @@
+"""The filter language: what people write, and what they get told."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.filters import (
+    AllTags,
+    And,
+    Compare,
+    Exists,
+    Field,
+    Not,
+    OneOf,
+    Or,
+    attribute_names,
+    both,
+    parse_where,
+)
+
+PRIORITY = Field("priority", is_attribute=True)
+KIND = Field("kind", is_attribute=False)
+TAGS = Field("tags", is_attribute=False)
+OCCURRED = Field("occurred_at", is_attribute=False)
+
+
+@pytest.mark.parametrize(
+    ("where", "filter_"),
+    [
+        (None, None),
+        ({}, None),
+        ({"priority": "High"}, OneOf(PRIORITY, ("High",))),
+        ({"priority": ["High", "Low"]}, OneOf(PRIORITY, ("High", "Low"))),
+        ({"priority": {"in": ["High"]}}, OneOf(PRIORITY, ("High",))),
+        ({"priority": {"ne": "Low"}}, Not(OneOf(PRIORITY, ("Low",)))),
+        ({"priority": {"nin": ["Low"]}}, Not(OneOf(PRIORITY, ("Low",)))),
+        ({"priority": None}, Not(Exists(PRIORITY))),
+        ({"priority": {"exists": True}}, Exists(PRIORITY)),
+        ({"priority": {"exists": False}}, Not(Exists(PRIORITY))),
+        ({"priority": {"gte": 1, "lt": 9}}, And((Compare(PRIORITY, "gte", 1), Compare(PRIORITY, "lt", 9)))),
+        ({"kind": "bug"}, OneOf(KIND, ("bug",))),
+        ({"attributes.kind": "bug"}, OneOf(Field("kind", is_attribute=True), ("bug",))),
+        ({"tags": "a"}, OneOf(TAGS, ("a",))),
+        ({"tags": ["a", "b"]}, OneOf(TAGS, ("a", "b"))),
+        ({"tags": {"all": ["a", "b"]}}, AllTags(("a", "b"))),
+        ({"or": [{"kind": "a"}, {"kind": "b"}]}, Or((OneOf(KIND, ("a",)), OneOf(KIND, ("b",))))),
+        ({"not": {"kind": "a"}}, Not(OneOf(KIND, ("a",)))),
+        ({"kind": "a", "priority": 1}, And((OneOf(KIND, ("a",)), OneOf(PRIORITY, (1,))))),
+    ],
+)
+def test_what_people_write_is_what_it_says(where: Any, filter_: Any) -> None:
+    """Each form of the grammar, as a value."""
+    assert parse_where(where) == filter_
+
+
+@pytest.mark.parametrize(
+    "written", ["2024-05-01T00:00:00Z", "2024-05-01", datetime(2024, 5, 1, tzinfo=UTC), date(2024, 5, 1)]
+)
+def test_times_are_read_in_any_usual_form(written: Any) -> None:
+    """Text, datetime or date; without a zone it is UTC."""
+    assert parse_where({"occurred_at": {"lt": written}}) == Compare(OCCURRED, "lt", datetime(2024, 5, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("priority=High", "must be a mapping"),
+        ({"": 1}, "non-empty text"),
+        ({1: 1}, "non-empty text"),
+        ({"a\x00": 1}, "non-empty text"),
+        ({"kind": 3}, "is text; it cannot be compared with 3"),
+        ({"priority": {}}, "condition is empty"),
+        ({"priority": {"like": "x"}}, "no operator 'like'; there are all, any, eq"),
+        ({"priority": {"in": "High"}}, "take a list"),
+        ({"priority": {"all": ["a"]}}, "'all' is for tags"),
+        ({"priority": {"exists": "yes"}}, "takes true or false"),
+        ({"priority": {"gt": True}}, "needs a number, a text or a time"),
+        ({"priority": {"gt": float("nan")}}, "no number"),
+        ({"priority": object()}, "not a text, a number"),
+        ({"priority": "a\x00"}, "NUL"),
+        ({"priority": "\ud800"}, "surrogate"),
+        ({"occurred_at": {"lt": "yesterday"}}, "no ISO 8601 time"),
+        ({"occurred_at": {"lt": 5}}, "is a time"),
+        ({"tags": {"gt": "a"}}, "cannot be compared by order"),
+        ({"and": {"kind": "a"}}, "takes a list"),
+        ({"or": ["kind"]}, "must be a mapping"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(where: Any, said: str) -> None:
+    """Each refusal names the field and what it takes."""
+    with pytest.raises(InvalidFilterError, match=said):
+        parse_where(where)
+
+
+def test_nesting_is_bounded() -> None:
+    """A filter nested without end is an error, not a crash."""
+    where: dict[str, Any] = {"kind": "a"}
+    for _ in range(1000):
+        where = {"not": where}
+    with pytest.raises(InvalidFilterError, match="nested deeper"):
+        parse_where(where)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "gt", "in"]), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "tags", "occurred_at"]), JSON))
+def test_any_mapping_is_understood_or_refused(where: dict[str, Any]) -> None:
+    """Nothing else than our own error comes out, and what is understood can be a key of a cache."""
+    try:
+        parsed = parse_where(where)
+    except InvalidFilterError:
+        return
+    assert hash(parsed) == hash(parse_where(where))
+
+
+def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
+    """Unknown ones can then be told."""
+    where = {"or": [{"a": 1}, {"not": {"b": {"gt": 2}}}], "kind": "x", "c": {"exists": True}, "tags": ["t"]}
+    assert attribute_names(parse_where(where)) == {"a", "b", "c"}
+    assert attribute_names(None) == frozenset()
+
+
+def test_two_filters_together() -> None:
+    """Nothing and something is something."""
+    one, other = OneOf(KIND, ("a",)), OneOf(KIND, ("b",))
+    assert both(one, None) == one
+    assert both(None, other) == other
+    assert both(one, other) == And((one, other))
+    assert both(None, None) is None

@@ -1,0 +1,63 @@
+"""Profiles refuse what cannot search, and survive being stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"legs": {}}, "at least one leg"),
+        ({"legs": {"dense": 0.0}}, "weight above 0"),
+        ({"legs": {"dense": -1.0}}, "at least 0"),
+        ({"legs": {"dense": float("nan")}}, "at least 0"),
+        ({"legs": {"dense": True}}, "must be a number"),
+        ({"legs": {"densse": 1.0}}, "no leg 'densse'; the legs are dense, lexical"),
+        ({"depth": 0}, "1 to 1000"),
+        ({"depth": 1001}, "1 to 1000"),
+    ],
+)
+def test_a_profile_that_cannot_search_is_refused(fields: dict[str, Any], said: str) -> None:
+    """Each refusal says what to give instead."""
+    with pytest.raises(InvalidProfileError, match=said):
+        Profile(**fields)
+
+
+def test_a_rank_constant_below_one_is_refused() -> None:
+    """1 / (k + rank) must fall with the rank."""
+    with pytest.raises(InvalidProfileError, match="at least 1"):
+        Fusion(k=0)
+
+
+@given(
+    st.dictionaries(st.sampled_from(list(LegName)), st.floats(0.01, 100), min_size=1),
+    st.sampled_from(list(FusionKind)),
+    st.integers(1, 1000),
+)
+def test_a_stored_profile_comes_back_equal(legs: dict[LegName, float], kind: FusionKind, depth: int) -> None:
+    """Through JSON and back nothing is lost."""
+    profile = Profile(legs=legs, fusion=Fusion(kind=kind), depth=depth)
+    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+
+
+@pytest.mark.parametrize("stored", [{}, {"legs": 3}, {"legs": {}, "fusion": {"kind": "x", "k": 1}, "depth": 1}, {"legs": None}])
+def test_what_is_no_stored_profile_is_refused(stored: dict[str, Any]) -> None:
+    """A definition written by hand gets a readable error."""
+    with pytest.raises(InvalidProfileError):
+        Profile.from_dict(stored)
+
+
+def test_only_keeps_weights_and_adds_missing_legs() -> None:
+    """Naming legs for one search neither changes weights nor the profile."""
+    profile = Profile(legs={LegName.DENSE: 0.7})
+    assert dict(profile.only((LegName.DENSE, LegName.LEXICAL)).legs) == {"dense": 0.7, "lexical": 1.0}
+    assert dict(profile.legs) == {"dense": 0.7}

@@ -1,0 +1,74 @@
+"""A search is checked once, at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrieval.domain.errors import (
+    EmptyQueryError,
+    InvalidLimitError,
+    InvalidRequestError,
+    InvalidVectorError,
+    UnknownFieldError,
+)
+from retrieval.domain.filters import parse_where
+from retrieval.engine.request import check_fields, checked_request
+
+
+@pytest.mark.parametrize("query", [None, "", "   ", "\n\t"])
+def test_a_search_without_words_and_vector_is_refused(query: str | None) -> None:
+    """White space is no query."""
+    with pytest.raises(EmptyQueryError, match="give some words, or a vector"):
+        checked_request(query)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True, "10", None])
+def test_a_limit_is_a_whole_number_from_1_to_1000(limit: Any) -> None:
+    """Anything else is told so."""
+    with pytest.raises(InvalidLimitError, match="from 1 to 1000"):
+        checked_request("words", limit=limit)
+
+
+@pytest.mark.parametrize("limit", [1, 1000])
+def test_both_ends_of_the_range_are_allowed(limit: int) -> None:
+    """1 and 1000 are limits."""
+    assert checked_request("words", limit=limit).limit == limit
+
+
+@pytest.mark.parametrize(("query", "said"), [(3, "must be text"), ("a\x00b", "NUL"), ("\ud800", "surrogate")])
+def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, said: str) -> None:
+    """With what to do about it."""
+    with pytest.raises(InvalidRequestError, match=said):
+        checked_request(query)
+
+
+@pytest.mark.parametrize("vector", ["text", [[1.0, 2.0]], [], 3, ["a"]])
+def test_what_is_no_vector_is_refused(vector: Any) -> None:
+    """One dimension of numbers is a vector; its length is checked against the space later."""
+    if vector == []:
+        assert checked_request(None, vector=vector).vector is not None
+        return
+    with pytest.raises(InvalidVectorError):
+        checked_request(None, vector=vector)
+
+
+def test_a_vector_alone_is_a_search() -> None:
+    """Words are not needed then."""
+    request = checked_request(None, vector=[1, 2, 3])
+    assert request.query == ""
+    np.testing.assert_array_equal(request.vector if request.vector is not None else [], [1, 2, 3])
+
+
+def test_an_unknown_field_is_named_with_the_nearest_known_one() -> None:
+    """A typing mistake costs one look at the message."""
+    with pytest.raises(UnknownFieldError, match=r"no field|no item has a field 'prioritty'; did you mean 'priority'\?"):
+        check_fields(parse_where({"prioritty": "High"}), ["priority", "project"])
+
+
+def test_known_fields_pass() -> None:
+    """Attributes that some item has, and the fields that every item has."""
+    check_fields(parse_where({"priority": "High", "kind": "x", "tags": ["a"]}), ["priority"])
+    check_fields(None, [])

@@ -1,0 +1,92 @@
+"""Facts about the README and the documentation that need no database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import AliasChoices
+
+from retrieval import Settings
+from tests.support.markdown import anchors, blocks, links, pages
+
+ROOT = Path(__file__).parents[2]
+PAGES = pages(ROOT)
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    alias = Settings.model_fields[name].validation_alias
+    if isinstance(alias, AliasChoices):
+        return str(alias.choices[0])
+    return alias if isinstance(alias, str) else f"RETRIEVAL_{name.upper()}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_internal_links_lead_somewhere(page: Path) -> None:
+    """Each relative link names a file of the repository, and a heading of it where it says so."""
+    for link in links(page):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert target.is_relative_to(ROOT), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_every_page_is_linked_to() -> None:
+    """No page of the documentation can be reached by nobody."""
+    reached = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
+
+    assert not [page.name for page in PAGES[1:] if page not in reached]
+
+
+def test_the_readme_names_every_setting_once_and_no_other() -> None:
+    """The configuration table is that of ``Settings``."""
+    named = re.findall(r"^\| `(RETRIEVAL_[A-Z_]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+    assert sorted(named) == sorted(map(variable, Settings.model_fields))
+
+
+PLAIN_DEFAULTS = {
+    name: f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+    for name, field in Settings.model_fields.items()
+    if field.default is not None
+}
+"""Defaults that are numbers or names, as text."""
+
+
+@pytest.mark.parametrize(("name", "default"), PLAIN_DEFAULTS.items())
+def test_the_readme_shows_a_plain_default_as_it_is(name: str, default: str) -> None:
+    """A default that is a number or a name stands in the table."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    row = next(line for line in lines if line.startswith(f"| `{variable(name)}`"))
+
+    assert row.startswith(f"| `{variable(name)}` | `{default}` |")
+
+
+def test_the_glossary_defines_what_the_code_calls_things() -> None:
+    """The legs, the paths and the words of the API are there."""
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+
+    for word in ("tenant", "collection", "item", "embedding space", "leg", "fusion", "profile", "hit", "explanation"):
+        assert f"| {word} |" in glossary
+
+
+def test_shell_blocks_do_not_hide_behind_another_language() -> None:
+    """A block that runs the program says ``sh``, so that it is tried out."""
+    for page in PAGES:
+        for language in ("", "text", "console", "bash", "shell"):
+            for block in blocks(page, language):
+                assert not re.search(r"^retrieval ", block.text, re.MULTILINE), str(block)
+
+
+def test_decisions_say_context_decision_and_consequences() -> None:
+    """Each decision has its three parts and its number in the title."""
+    for page in sorted((ROOT / "docs" / "decisions").glob("0*.md")):
+        text = page.read_text()
+        assert text.startswith(f"# {page.name[:4]} "), page.name
+        parts = re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE)
+        assert parts == ["Context", "Decision", "Consequences"], page.name

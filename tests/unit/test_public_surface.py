@@ -1,0 +1,98 @@
+"""Public facts about the package: what it shows, and what importing it does not do."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import retrieval
+
+HEAVY = ("alembic", "onnxruntime", "openai", "pgvector", "psycopg", "rich", "sqlalchemy", "tokenizers", "typer")
+"""What importing the package alone has no use for."""
+
+ONLY_WHEN_NEEDED = ("alembic", "anyio", "onnxruntime", "openai", "rich", "tokenizers", "typer")
+"""What a program that opens a platform and searches may never use."""
+
+
+def output_of(program: str) -> str:
+    """What a Python program prints, run in a process of its own; its errors fail the test."""
+    run = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def test_the_public_names_are_sorted_and_few() -> None:
+    """``__all__`` fits one look."""
+    assert retrieval.__all__ == sorted(retrieval.__all__)
+    assert len(retrieval.__all__) <= 15
+
+
+def test_what_is_visible_is_what_is_public() -> None:
+    """``dir`` shows the public names and none besides."""
+    assert [name for name in dir(retrieval) if not name.startswith("_")] == retrieval.__all__
+
+
+@pytest.mark.parametrize("name", retrieval.__all__)
+def test_a_public_name_says_where_it_is_public_and_what_it_is(name: str) -> None:
+    """Its module is the package, where users import it from, and it has a docstring."""
+    value = getattr(retrieval, name)
+
+    assert value.__module__ == "retrieval"
+    assert inspect.getdoc(value)
+
+
+def test_values_can_be_pickled_by_their_public_name() -> None:
+    """Another process finds the class where the package shows it."""
+    item = retrieval.Item(item_id="a", title="An item")
+
+    assert b"cretrieval\nItem" in pickle.dumps(retrieval.Item, protocol=0)
+    assert item.title == "An item"
+
+
+def test_a_name_that_is_not_there_raises_attribute_error() -> None:
+    """A misspelling is told as Python tells it."""
+    with pytest.raises(AttributeError, match="has no attribute 'conect'"):
+        retrieval.conect  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """The command line's help and completion do not wait for the database's libraries."""
+    program = f"import retrieval, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+
+    assert output_of(program) == "[]"
+
+
+def test_using_every_public_name_loads_no_optional_library() -> None:
+    """Models, migrations and the terminal's libraries wait until they are used."""
+    program = (
+        "import sys; from retrieval import *; connect; "
+        f"print([name for name in {ONLY_WHEN_NEEDED!r} if name in sys.modules])"
+    )
+
+    assert output_of(program) == "[]"
+
+
+def test_importing_and_connecting_open_nothing() -> None:
+    """No socket, no process, no thread and no event loop before a platform is entered."""
+    program = """
+import sys, threading
+opened = []
+watched = {"socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.fork", "os.posix_spawn"}
+sys.addaudithook(lambda event, arguments: opened.append(event) if event in watched else None)
+import asyncio, warnings
+from retrieval import connect
+connect()
+warnings.simplefilter("ignore")
+policy = asyncio.get_event_loop_policy()
+print(opened, threading.active_count(), getattr(policy._local, "_loop", None))
+"""
+    assert output_of(program) == "[] 1 None"
+
+
+def test_the_sync_door_is_imported_only_when_asked_for() -> None:
+    """An asynchronous program never loads it."""
+    assert output_of("import sys; from retrieval import *; print('retrieval.sync' in sys.modules)") == "False"

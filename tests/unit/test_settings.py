@@ -1,0 +1,68 @@
+"""Settings come from the environment and are checked at once."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from retrieval.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATABASE_URL", "HOME", "SCHEMA", "TENANT", "EMBEDDER", "EMBEDDING_API_KEY"):
+        monkeypatch.delenv(f"RETRIEVAL_{name}", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def test_nothing_configured_is_a_working_configuration() -> None:
+    """The embedded server, schema and tenant by default."""
+    settings = Settings()
+    assert (settings.database_url, settings.database_schema, settings.tenant) == (None, "retrieval", "default")
+
+
+def test_each_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RETRIEVAL_<NAME>, and OPENAI_API_KEY as everyone has it."""
+    monkeypatch.setenv("RETRIEVAL_SCHEMA", "search")
+    monkeypatch.setenv("RETRIEVAL_POOL_SIZE", "3")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    settings = Settings()
+    assert (settings.database_schema, settings.pool_size) == ("search", 3)
+    assert settings.embedding_api_key is not None
+    assert settings.embedding_api_key.get_secret_value() == "sk-secret"
+
+
+def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the key nor the URL's password stands in a repr."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://me:hunter2@db/x")
+    assert "sk-secret" not in repr(Settings())
+    assert "hunter2" not in repr(Settings())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SCHEMA", ""),
+        ("SCHEMA", "x" * 51),
+        ("SCHEMA", "pg_mine"),
+        ("SCHEMA", "information_schema"),
+        ("TENANT", ""),
+        ("EMBEDDER", "gpt"),
+        ("POOL_SIZE", "0"),
+        ("POOL_TIMEOUT_SECONDS", "0"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """At start-up, not at the first search."""
+    monkeypatch.setenv(f"RETRIEVAL_{name}", value)
+    with pytest.raises(ValidationError):
+        Settings()
+
+
+def test_changed_settings_are_checked_like_the_rest() -> None:
+    """And the others stay."""
+    settings = Settings().changed(tenant="acme")
+    assert settings.tenant == "acme"
+    with pytest.raises(ValidationError):
+        settings.changed(tenant="")
