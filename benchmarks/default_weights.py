@@ -17,9 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from retrieval import Platform, connect, read_items
+from tasks import CRANFIELD, SCIFACT, SCIFACT_TRAIN, TICKETS, Task
+
+from retrieval import Platform, connect
 from retrieval.domain.fusion import Candidate
-from retrieval.jobs.judgements import DropSelf, Qrels, WhereFrom, judged, read_qrels, read_queries, where_for
+from retrieval.jobs.judgements import Qrels, where_for
 from retrieval.jobs.metrics import Ndcg
 from retrieval.jobs.tune import Setting, grid, tune
 from retrieval.settings import Settings
@@ -29,28 +31,7 @@ RESULTS = Path(__file__).parent / "results"
 Rankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
 
 
-@dataclass(frozen=True)
-class Task:
-    """Judged queries over a collection."""
-
-    name: str
-    collection: str
-    qrels: str = "qrels.tsv"
-    where_from: tuple[str, ...] = ()
-    drop_self: str | None = None
-
-
-TRAIN = Task("scifact train", "scifact", "qrels_train.tsv")
-CHECKS = (
-    Task("scifact test", "scifact"),
-    Task("cranfield", "cranfield"),
-    Task(
-        "tickets_hadoop",
-        "tickets_hadoop",
-        where_from=("metadata.as_of>=occurred_at",),
-        drop_self="metadata.self_id",
-    ),
-)
+CHECKS = (SCIFACT, CRANFIELD, TICKETS)
 
 
 @dataclass
@@ -72,12 +53,9 @@ class Measured:
 
 async def measure(platform: Platform, data: Path, task: Task) -> Measured:
     """Ask each leg once a query."""
-    collection = await platform.collection(task.collection)
-    await collection.ingest(read_items(data / task.collection / "corpus.jsonl.gz"))
-    qrels = read_qrels(data / task.collection / task.qrels)
-    queries = judged(read_queries(data / task.collection / "queries.jsonl"), qrels)
-    where_from = [WhereFrom.parse(text) for text in task.where_from]
-    drop_self = DropSelf.parse(task.drop_self) if task.drop_self else None
+    collection = await task.ingested(platform, data)
+    queries, qrels = task.queries(data)
+    where_from, drop_self = task.filters(), task.self_id()
     rankings = {}
     for query in queries:
         found = await collection.leg_rankings(query.text, where=where_for(query, where_from), depth=101)
@@ -97,9 +75,9 @@ async def main(data: Path, embedder: str) -> None:
     """Tune, check, write the result."""
     settings = Settings().changed(embedder=embedder)
     async with connect(settings=settings) as platform:
-        train = await measure(platform, data, TRAIN)
+        train = await measure(platform, data, SCIFACT_TRAIN)
         checks = {task.name: await measure(platform, data, task) for task in CHECKS}
-        collection = await platform.collection(TRAIN.collection)
+        collection = await platform.collection(SCIFACT_TRAIN.collection)
         space = (await collection.info()).space
     equal = Setting({"dense": 1.0, "lexical": 1.0})
     report = tune(train.rankings, train.qrels, equal)
@@ -124,9 +102,7 @@ async def main(data: Path, embedder: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--embedder", default="minilm")
     arguments = parser.parse_args()

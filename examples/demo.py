@@ -1,4 +1,4 @@
-"""A tour on 600 real tickets: open the platform, load them, ask five questions of different kinds.
+"""A tour on some 600 real tickets: open the platform, load them, ask five questions of different kinds.
 
 Run it with ``make demo``. Nothing needs to be configured; a second run finds everything in place.
 """
@@ -72,7 +72,7 @@ async def load(tickets: Collection, console: Console) -> None:
     task = "indexing and embedding the tickets" if space else "indexing the tickets"
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        line = progress.add_task(f"{task}; the first time this takes half a minute")
+        line = progress.add_task(f"{task} (the first time: half a minute)")
         report = await tickets.ingest(
             read_items(CORPUS),
             progress=lambda so_far, _: progress.update(line, description=f"{task}: {so_far.read} so far"),

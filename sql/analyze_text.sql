@@ -25,14 +25,19 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
                 text, (200000 * length(text)::bigint / greatest(octet_length(text), 1))::integer
             ))) AS word
         UNION ALL
-        SELECT substr(run[1], start, 2), 1
+        SELECT pair.term, 1
         FROM
             input,
             regexp_matches(
                 CASE WHEN has_unspaced THEN text ELSE '' END,
                 '([\u0E00-\u0E7F\u1100-\u11FF\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF]+)', 'g'
             ) AS run,
-            generate_series(1, greatest(length(run[1]) - 1, 1)) AS start
+            -- Each character with the next; one that stands alone, by itself. (substr would count from the start each time.)
+            LATERAL (
+                SELECT coalesce(one || lead(one) OVER (ORDER BY place), CASE WHEN place = 1 THEN one END) AS term
+                FROM string_to_table(run[1], NULL) WITH ORDINALITY AS characters (one, place)
+            ) AS pair
+        WHERE pair.term IS NOT NULL
     )
     SELECT lexeme_id(collection, term), sum(occurrences)::integer FROM terms GROUP BY 1
 $$;

@@ -57,6 +57,16 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> li
     return sorted(fused, key=lambda one: (-one.score, one.item_id))
 
 
+def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
+    """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
+    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
+    scores: dict[str, float] = {}
+    for leg, candidates in rankings.items():
+        for candidate, value in zip(candidates, values(candidates, weights.get(leg, 0.0)), strict=True):
+            scores[candidate.item_id] = scores.get(candidate.item_id, 0) + value
+    return [item_id for _, item_id in sorted((-score, item_id) for item_id, score in scores.items())]
+
+
 def _values(fusion: Fusion, total_weight: float) -> _Values:
     if fusion.kind is FusionKind.RRF:
         return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]

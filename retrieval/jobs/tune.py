@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
-from retrieval.domain.fusion import Candidate, fuse
+from retrieval.domain.fusion import Candidate, fused_ids
 from retrieval.domain.profile import RRF_K, Fusion, FusionKind
 from retrieval.jobs.evaluate import Progress
 from retrieval.jobs.judgements import Qrels
@@ -70,7 +70,7 @@ class Setting:
     def rank(self, rankings: Mapping[str, Sequence[Candidate]]) -> list[str]:
         """Item ids, best first, as a search with this setting would rank these candidates."""
         used = {leg: rankings.get(leg, ()) for leg in self.legs}
-        return [fused.item_id for fused in fuse(used, self.legs, self.fusion)]
+        return fused_ids(used, self.legs, self.fusion)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

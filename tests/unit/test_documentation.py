@@ -87,6 +87,6 @@ def test_decisions_say_context_decision_and_consequences() -> None:
     """Each decision has its three parts and its number in the title."""
     for page in sorted((ROOT / "docs" / "decisions").glob("0*.md")):
         text = page.read_text()
-        assert text.startswith(f"# {page.name[:4]} "), page.name
-        parts = re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE)
+        assert text.startswith(f"# {int(page.name[:4])}. "), page.name
+        parts = re.findall(r"^## (\w+)$", text, re.MULTILINE)
         assert parts == ["Context", "Decision", "Consequences"], page.name

@@ -54,8 +54,11 @@ def evaluate(
 ) -> None:
     """Measure search quality and speed on judged queries.
 
-    Each leg is measured alone, and all of them fused. The files are BEIR's: queries.jsonl, and qrels.tsv with a line of column names; TREC's judgements do
-    as well. The differences between the fused search and each leg are tested for significance.
+    Each leg is measured alone, and all of them fused; the differences are
+    tested for significance.
+
+    The files are BEIR's: queries.jsonl, and qrels.tsv with a line of column
+    names. TREC's judgements do as well.
     """
     from retrieval.jobs.evaluate_collection import evaluate_collection
     from retrieval.jobs.judgements import DropSelf, WhereFrom, judged, read_qrels, read_queries

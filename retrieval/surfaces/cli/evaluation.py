@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from retrieval.jobs.evaluate import Report
 from retrieval.jobs.evaluate_collection import CollectionReport
-from retrieval.jobs.significance import SIGNIFICANT, Comparison
+from retrieval.jobs.significance import Comparison
 from retrieval.surfaces.cli.output import count, plain, table
 
 
@@ -20,8 +20,9 @@ def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool =
     out.print(f"{count(report.queries, 'judged query').replace('querys', 'queries')}{unjudged}", soft_wrap=True)
     out.print(means_table(report))
     if report.comparisons:
-        out.print(comparisons_table(report.comparisons, report.metrics[0]))
+        print_comparisons(out, report.comparisons, report.metrics[0])
     if per_query:
+        out.print()
         out.print(per_query_table(report))
     print_notes(out, evaluated.notes)
 
@@ -35,32 +36,33 @@ def means_table(report: Report) -> Table:
                 one.variant,
                 *(one.means[metric] for metric in report.metrics),
                 one.without_results,
-                round(one.median_ms, 1),
-                round(one.p95_ms, 1),
+                f"{one.median_ms:.1f}",
+                f"{one.p95_ms:.1f}",
             )
             for one in report.variants
         ),
+        right=("median ms", "p95 ms"),
     )
 
 
-def comparisons_table(comparisons: Iterable[Comparison], metric: str) -> Table:
-    """A row a comparison, with its interval and p-value."""
-    return table(
-        [f"{metric} of", "against", "mean", "other", "difference", "95 % interval", "p", "significant"],
+def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: str) -> None:
+    """Print what one variant is compared with, a row each, with interval and p-value; all on the same queries."""
+    ours = comparisons[0]
+    out.print()
+    out.print(f"{metric} of {ours.name_a}, {ours.mean_a:.4f}, against", soft_wrap=True)
+    columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
+    rows = (
         (
-            (
-                one.name_a,
-                one.name_b,
-                one.mean_a,
-                one.mean_b,
-                f"{one.difference:+.4f}",
-                f"{one.low:+.4f} to {one.high:+.4f}",
-                one.p_value,
-                one.p_value < SIGNIFICANT,
-            )
-            for one in comparisons
-        ),
+            one.name_b,
+            one.mean_b,
+            f"{one.difference:+.4f}",
+            f"{one.low:+.4f} to {one.high:+.4f}",
+            one.p_value,
+            one.significant,
+        )
+        for one in comparisons
     )
+    out.print(table(columns, rows, right=columns[2:4]))
 
 
 def per_query_table(report: Report) -> Table:

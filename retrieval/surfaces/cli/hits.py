@@ -60,15 +60,15 @@ def explanation_table(explanation: Explanation) -> Table:
     """A row a leg, and the sum, which is the score."""
     parts = explanation.contributions
     shown = [round(part.value, _DIGITS) for part in parts]
+    contribution = f"contribution ({explanation.fusion})"
     made = table(
-        ["leg", "rank", "raw score", "weight", f"contribution ({explanation.fusion})"],
+        ["leg", "rank", "raw score", "weight", contribution],
         (
             (part.leg, part.rank, part.raw_score, f"{part.weight:g}", f"{value:.{_DIGITS}f}")
             for part, value in zip(parts, shown, strict=True)
         ),
+        right=("weight", contribution),
     )
-    for place in (3, 4):
-        made.columns[place].justify = "right"
     made.add_section()
     # The sum of what is shown, so that a reader who adds up the column finds it, to the last digit.
     made.add_row("score", "", "", "", f"{sum(shown):.{_DIGITS}f}", style="bold")

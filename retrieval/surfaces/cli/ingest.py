@@ -73,8 +73,11 @@ def ingest(
 ) -> None:
     """Store items from files and make them searchable.
 
-    The collection is made if it is missing. Items that did not change cost nothing, so a run that was interrupted is completed by running it again.
-    JSON Lines hold one object a line: _id, title, text, tags, metadata. CSV has a line of column names.
+    The collection is made if it is missing. Items that did not change cost
+    nothing: a run that was interrupted is completed by running it again.
+
+    JSON Lines hold one object a line: _id, title, text, tags, metadata.
+    CSV begins with a line of column names.
     """
     from retrieval.surfaces.cli.ingesting import IngestOptions, ingest_files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from rich import box
@@ -35,14 +35,12 @@ def plain(text: str) -> str:
     return "".join(" " if char in "\t\n\r" else "" if _is_control(char) else char for char in text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
-    """A table without frames; columns that hold a number in every row stand on the right."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[str] = ()) -> Table:
+    """A table without frames; columns of numbers, and those named in ``right``, are aligned on the right."""
     listed = [list(row) for row in rows]
-    made = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title=title, title_justify="left", title_style="bold"
-    )
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(columns):
-        numbers = bool(listed) and all(_is_number(row[place]) for row in listed)
+        numbers = name in right or (bool(listed) and all(_is_number(row[place]) for row in listed))
         made.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in listed:
         made.add_row(*(Text(plain(cell_text(cell))) for cell in row))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.errors import report_error
+from retrieval.surfaces.cli.errors import INTERRUPTED, report_error
 from retrieval.surfaces.cli.state import State
 
 
@@ -20,6 +20,8 @@ def run_program(arguments: Sequence[str]) -> int:
         # What is still buffered would otherwise fail while the interpreter ends, where nobody can catch it.
         if sys.stdout is not None:
             sys.stdout.flush()
+        if code == INTERRUPTED:  # typer has caught it
+            raise KeyboardInterrupt  # noqa: TRY301
     except BaseException as error:  # noqa: BLE001 - this is where every error ends
         return report_error(error, debug=state.debug)
     return code if isinstance(code, int) else 0

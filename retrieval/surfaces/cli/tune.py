@@ -43,8 +43,8 @@ def tune(
 ) -> None:
     """Find better legs, fusion and weights from judged queries.
 
-    Settings are chosen on some queries and measured on others; a change is proposed where the gain is
-    more than chance.
+    Settings are chosen on some queries and measured on others; a change is
+    proposed where the gain is more than chance. Only --apply stores it.
     """
     from retrieval.jobs.judgements import DropSelf, WhereFrom, read_qrels, read_queries
     from retrieval.jobs.tune_collection import apply_tuning, tune_collection

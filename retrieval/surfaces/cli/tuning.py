@@ -7,7 +7,7 @@ from rich.table import Table
 
 from retrieval.jobs.tune import TuningReport
 from retrieval.jobs.tune_collection import CollectionTuning
-from retrieval.surfaces.cli.evaluation import comparisons_table
+from retrieval.surfaces.cli.evaluation import print_comparisons
 from retrieval.surfaces.cli.output import table
 
 BEST = 5
@@ -22,20 +22,18 @@ def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int
         f"{len(report.chosen)} folds, seed {report.seed}",
         soft_wrap=True,
     )
-    out.print(settings_table(report))
-    out.print(comparisons_table(report.comparisons, f"held-out {report.metric}"))
+    proposal = report.proposal.describe() if report.improves else "no change"
+    out.print(f"current:  {report.current.describe()}", soft_wrap=True)
+    out.print(f"proposed: {proposal}", soft_wrap=True)
+    print_comparisons(out, report.comparisons, f"held-out {report.metric}")
+    out.print()
     out.print(best_table(report))
+    out.print()
     out.print(report.reason, soft_wrap=True)
     if applied_version is not None:
         out.print(f"applied: the collection now searches with profile v{applied_version}", soft_wrap=True)
     elif report.improves:
         out.print("to use it, run the same command again with --apply", soft_wrap=True)
-
-
-def settings_table(report: TuningReport) -> Table:
-    """The current setting and the proposed one."""
-    proposal = report.proposal.describe() if report.improves else "no change"
-    return table(["", "setting"], [("current", report.current.describe()), ("proposed", proposal)])
 
 
 def best_table(report: TuningReport) -> Table:

@@ -39,7 +39,7 @@ def test_vectors_come_back_at_unit_length() -> None:
     """Directions are kept, lengths are not."""
     vectors = checked_vectors([[3, 0, 4], [0, 2, 0]], SPACE, ["a", "b"])
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, [[0.6, 0, 0.8], [0, 1, 0]], atol=1e-7)
+    np.testing.assert_allclose(vectors, np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]), atol=1e-7)
 
 
 def test_huge_and_tiny_vectors_keep_their_direction() -> None:

@@ -22,7 +22,8 @@ def test_every_error_hangs_on_the_root_and_says_what_it_is(error: type[Exception
 def test_the_drawing_shows_every_error_under_its_parent() -> None:
     """The tree at the top of the module is the tree in the code."""
     lines = [
-        (len(match[1]) // 4, match[2]) for match in re.finditer(r"^    ([├└│─ ]*)(\w+Error)\b", errors.__doc__ or "", re.M)
+        (len(match[1]) // 4, match[2])
+        for match in re.finditer(r"^    ([├└│─ ]*)(\w+Error)\b", errors.__doc__ or "", re.M)
     ]
     parents: list[str] = []
     drawn = {}

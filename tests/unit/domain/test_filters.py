@@ -109,7 +109,9 @@ def test_nesting_is_bounded() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "gt", "in"]), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "gt", "in"]), inner)
+    ),
     max_leaves=8,
 )
 

@@ -22,8 +22,9 @@ def test_rrf_is_the_sum_of_reciprocal_ranks() -> None:
     """score = Σ weight / (60 + rank), worked by hand."""
     rankings = {"dense": ranking("dense", ("a", 0.9), ("b", 0.8)), "lexical": ranking("lexical", ("b", 12.0))}
     best, second = fuse(rankings, {"dense": 1.0, "lexical": 2.0}, RRF)
-    assert (best.item_id, best.score) == ("b", pytest.approx(1 / 62 + 2 / 61))
-    assert (second.item_id, second.score) == ("a", pytest.approx(1 / 61))
+    assert [one.item_id for one in (best, second)] == ["b", "a"]
+    assert best.score == pytest.approx(1 / 62 + 2 / 61)
+    assert second.score == pytest.approx(1 / 61)
 
 
 def test_the_rank_constant_is_the_fusions() -> None:
@@ -35,8 +36,9 @@ def test_a_weighted_sum_relates_each_score_to_its_legs_best() -> None:
     """score = Σ share × s / best, worked by hand."""
     rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.4)), "lexical": ranking("lexical", ("b", 10.0))}
     best, second = fuse(rankings, {"dense": 3.0, "lexical": 1.0}, SUM)
-    assert (best.item_id, best.score) == ("a", pytest.approx(0.75))
-    assert (second.item_id, second.score) == ("b", pytest.approx(0.75 / 2 + 0.25))
+    assert [one.item_id for one in (best, second)] == ["a", "b"]
+    assert best.score == pytest.approx(0.75)
+    assert second.score == pytest.approx(0.75 / 2 + 0.25)
 
 
 def test_a_leg_without_a_positive_score_brings_nothing_to_a_sum() -> None:
@@ -63,7 +65,9 @@ SCORES = st.floats(-1, 50)
 
 
 @given(st.lists(st.tuples(ITEMS, SCORES, st.floats(0, 5)), min_size=1, max_size=4), st.sampled_from([RRF, SUM]))
-def test_contributions_add_up_and_the_best_comes_first(legs: list[tuple[list[str], float, float]], fusion: Fusion) -> None:
+def test_contributions_add_up_and_the_best_comes_first(
+    legs: list[tuple[list[str], float, float]], fusion: Fusion
+) -> None:
     """For any rankings and weights the explanation holds."""
     rankings = {
         f"leg{place}": ranking(f"leg{place}", *((item, top - rank) for rank, item in enumerate(items)))

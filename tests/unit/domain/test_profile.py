@@ -49,7 +49,9 @@ def test_a_stored_profile_comes_back_equal(legs: dict[LegName, float], kind: Fus
     assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
 
 
-@pytest.mark.parametrize("stored", [{}, {"legs": 3}, {"legs": {}, "fusion": {"kind": "x", "k": 1}, "depth": 1}, {"legs": None}])
+@pytest.mark.parametrize(
+    "stored", [{}, {"legs": 3}, {"legs": {}, "fusion": {"kind": "x", "k": 1}, "depth": 1}, {"legs": None}]
+)
 def test_what_is_no_stored_profile_is_refused(stored: dict[str, Any]) -> None:
     """A definition written by hand gets a readable error."""
     with pytest.raises(InvalidProfileError):

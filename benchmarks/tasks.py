@@ -1,0 +1,48 @@
+"""The judged test collections that the benchmarks use, in BEIR's format, one folder each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrieval import Collection, Platform, read_items
+from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, read_qrels, read_queries
+
+
+@dataclass(frozen=True)
+class Task:
+    """Judged queries over a collection."""
+
+    name: str
+    collection: str
+    qrels: str = "qrels.tsv"
+    where_from: tuple[str, ...] = ()
+    drop_self: str | None = None
+
+    def queries(self, data: Path) -> tuple[list[Query], Qrels]:
+        """The queries that have a relevant item, and the judgements."""
+        qrels = read_qrels(data / self.collection / self.qrels)
+        return list(judged(read_queries(data / self.collection / "queries.jsonl"), qrels)), qrels
+
+    def filters(self) -> list[WhereFrom]:
+        """What each query filters by."""
+        return [WhereFrom.parse(text) for text in self.where_from]
+
+    def self_id(self) -> DropSelf | None:
+        """Where a query says which item it was made from."""
+        return DropSelf.parse(self.drop_self) if self.drop_self else None
+
+    async def ingested(self, platform: Platform, data: Path) -> Collection:
+        """The collection, filled; a second time at no cost."""
+        collection = await platform.collection(self.collection)
+        await collection.ingest(read_items(data / self.collection / "corpus.jsonl.gz"))
+        return collection
+
+
+SCIFACT_TRAIN = Task("scifact train", "scifact", "qrels_train.tsv")
+SCIFACT = Task("scifact", "scifact")
+CRANFIELD = Task("cranfield", "cranfield")
+TICKETS = Task(
+    "tickets_hadoop", "tickets_hadoop", where_from=("metadata.as_of>=occurred_at",), drop_self="metadata.self_id"
+)
+LOCOMO = Task("locomo", "locomo", where_from=("metadata.conversation=conversation",))
