@@ -20,6 +20,7 @@ from typing import Any
 from tasks import CRANFIELD, LOCOMO, SCIFACT, TICKETS, Task
 
 from retrieval import Platform, connect
+from retrieval.engine.defaults import default_profile
 from retrieval.jobs.evaluate import Report, evaluate
 from retrieval.jobs.metrics import parse_metrics
 from retrieval.settings import Settings
@@ -32,11 +33,14 @@ METRICS = "nDCG@10,R@10,R@100,MRR@10"
 async def measure(platform: Platform, data: Path, task: Task, variants: Sequence[str] = VARIANTS) -> Report:
     """One collection, with the profile that a new collection gets."""
     collection = await task.ingested(platform, data)
+    space = await collection.space()
+    profile = default_profile(space)
     queries, qrels = task.queries(data)
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:
         legs = None if variant == "fused" else [variant]
-        return [hit.item_id for hit in await collection.search(text, where=where, limit=limit, legs=legs)]
+        hits = await collection.search(text, where=where, limit=limit, legs=legs, profile=profile)
+        return [hit.item_id for hit in hits]
 
     return await evaluate(
         search,
@@ -61,7 +65,7 @@ async def main(data: Path) -> None:
     print("| collection | queries | variant | nDCG@10 | R@10 | R@100 | MRR@10 |\n|---|---|---|---|---|---|---|")
     for name, report in results.items():
         for variant in report["variants"]:
-            figures = " | ".join(f"{value:.4f}" for value in variant["means"].values())
+            figures = " | ".join(f"{value:.4f}" for value in variant["metrics"].values())
             print(f"| {name} | {report['queries']} | {variant['variant']} | {figures} |")
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "quality.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import context
 
-from retrieval.adapters.store.installed_sql import Names, quote_identifier
-from retrieval.adapters.store.tables import metadata
+from retrieval.adapters.store.installed_sql import Names, quote_identifier, verbatim
+from retrieval.adapters.store.tables import include_name, metadata
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10min"
@@ -20,18 +20,13 @@ FIND_VECTOR_SCHEMA = """
 """
 
 
-def include_name(name: str | None, kind: str, parents: object) -> bool:
-    """Leave out what the platform makes while it runs: the embedding spaces' tables."""
-    return not (kind == "table" and (name or "").startswith("embeddings_"))
-
-
-def setup_statements(names: Names, vector_schema: str) -> list[str]:
+def setup_statements(names: Names, vector_schema: str) -> list[sa.TextClause]:
     """What every migration's transaction starts with."""
     path = ", ".join(map(quote_identifier, dict.fromkeys([names.schema, vector_schema])))
     return [
-        f"SET LOCAL search_path = {path}, pg_temp",
-        f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'",
-        f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'",
+        verbatim(f"SET LOCAL search_path = {path}, pg_temp"),
+        verbatim(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"),
+        verbatim(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"),
     ]
 
 
@@ -45,7 +40,7 @@ def run_online(connection: sa.Connection, names: Names) -> None:
     def set_up(begun: sa.Connection) -> None:
         if begun.get_isolation_level() != "AUTOCOMMIT":
             for statement in statements:
-                begun.exec_driver_sql(statement)
+                begun.execute(statement)
 
     context.configure(
         connection=connection,
@@ -62,6 +57,8 @@ def run_offline(names: Names, vector_schema: str) -> None:
     """Print the SQL instead of running it."""
     context.configure(
         dialect_name="postgresql",
+        # Any other style of parameters would double the percent signs.
+        dialect_opts={"paramstyle": "named"},
         version_table_schema=names.schema,
         literal_binds=True,
         transaction_per_migration=False,

@@ -13,7 +13,7 @@ from retrieval.adapters.store.collections import StoredCollection, add_profile, 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
 from retrieval.adapters.store.items import delete_items, read_items
-from retrieval.domain.embedding import checked_vectors
+from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
@@ -21,7 +21,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.request import checked_request
-from retrieval.engine.search import leg_rankings, search
+from retrieval.engine.search import Clock, leg_rankings, search
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import IndexOutcome, ensure_hnsw
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
@@ -55,12 +55,18 @@ class Collection:
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(
-        self, database: Database, tenant_id: int, stored: StoredCollection, embedder: CachedEmbedder | None
+        self,
+        database: Database,
+        tenant_id: int,
+        stored: StoredCollection,
+        embedder: CachedEmbedder | None,
+        clock: Clock = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._database = database
         self._tenant_id = tenant_id
         self._stored = stored
-        self._read_at = time.monotonic()
+        self._read_at = self._clock()
         self._embedder = embedder
 
     @property
@@ -140,7 +146,7 @@ class Collection:
             condition=parse_where(where),
             profile=self._chosen(stored, legs, profile),
         )
-        return await search(self._database, self._tenant_id, stored, self._embedder, request)
+        return await search(self._database, self._tenant_id, stored, self._embedder, request, self._clock)
 
     async def leg_rankings(
         self,
@@ -172,6 +178,11 @@ class Collection:
         await self.refresh()
         return version
 
+    async def space(self) -> EmbeddingSpace | None:
+        """The active embedding space; None: lexical search only."""
+        stored = (await self._fresh()).space
+        return stored.space if stored else None
+
     async def info(self) -> CollectionInfo:
         """The collection at a glance, read now."""
         stored = await self.refresh()
@@ -192,15 +203,13 @@ class Collection:
         """Read the collection's profile, space and size again."""
         stored = await find_collection(self._database, self._tenant_id, self.name)
         if stored is None:
-            raise UnknownCollectionError(
-                f"collection {self.name!r} is gone; make it again with platform.collection()"
-            )
+            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
         self._stored = stored
-        self._read_at = time.monotonic()
+        self._read_at = self._clock()
         return stored
 
     async def _fresh(self) -> StoredCollection:
-        if time.monotonic() - self._read_at > FRESH_SECONDS:
+        if self._clock() - self._read_at > FRESH_SECONDS:
             return await self.refresh()
         return self._stored
 
@@ -213,15 +222,11 @@ class Collection:
             await self.refresh()
         return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
 
-    def _chosen(
-        self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
-    ) -> Profile | None:
+    def _chosen(self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None) -> Profile | None:
         if legs is None:
             return profile
         if isinstance(legs, str):
-            raise InvalidRequestError(
-                f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}"
-            )
+            raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}")
         return (profile or stored.profile).only(tuple(map(leg_name, legs)))
 
 

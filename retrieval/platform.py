@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -28,6 +29,7 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
 from retrieval.engine.defaults import default_profile
+from retrieval.engine.search import Clock
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -41,8 +43,9 @@ class Platform:
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.
     """
 
-    def __init__(self, settings: Settings, *, embedder: Embedder | None = None) -> None:
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None, clock: Clock = time.monotonic) -> None:
         self.settings = settings
+        self._clock = clock
         self._given_embedder = embedder
         self._stack = AsyncExitStack()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
@@ -111,12 +114,15 @@ class Platform:
             stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None:
             raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
-        return Collection(self.database, self._tenant_id, stored, self._embedder_of(stored.space))
+        return self._handle(stored)
 
     async def collections(self) -> list[Collection]:
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
-        return [Collection(self.database, self._tenant_id, one, self._embedder_of(one.space)) for one in stored]
+        return [self._handle(one) for one in stored]
+
+    def _handle(self, stored: StoredCollection) -> Collection:
+        return Collection(self.database, self._tenant_id, stored, self._embedder_of(stored.space), self._clock)
 
     async def _unknown(self, name: str) -> UnknownCollectionError:
         known = [one.name for one in await all_collections(self.database, self._tenant_id)]

@@ -187,6 +187,10 @@ class SyncCollection:
         """See ``Collection.set_profile``."""
         return self._run(self._collection.set_profile, profile, note=note)
 
+    def space(self) -> EmbeddingSpace | None:
+        """See ``Collection.space``."""
+        return self._run(self._collection.space)
+
     def info(self) -> CollectionInfo:
         """See ``Collection.info``."""
         return self._run(self._collection.info)

@@ -11,7 +11,7 @@ from alembic import context, op
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
 
-from retrieval.adapters.store.installed_sql import installed_sql
+from retrieval.adapters.store.installed_sql import installed_sql, verbatim
 
 revision = "0001"
 down_revision = None
@@ -53,7 +53,7 @@ def downgrade() -> None:
 
 def install(name: str) -> None:
     """Run ``sql/<name>.sql``."""
-    op.execute(sa.text(installed_sql(name, context.config.attributes["names"]).replace(":", r"\:")))
+    op.execute(verbatim(installed_sql(name, context.config.attributes["names"])))
 
 
 def key(name: str, **options: object) -> sa.Column[str]:

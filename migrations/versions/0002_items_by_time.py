@@ -9,6 +9,7 @@ from __future__ import annotations
 from alembic import context, op
 
 from retrieval.adapters.store.concurrent_index import build_statement, drop_invalid
+from retrieval.adapters.store.installed_sql import verbatim
 
 revision = "0002"
 down_revision = "0001"
@@ -24,7 +25,7 @@ def upgrade() -> None:
     with op.get_context().autocommit_block():
         if not context.is_offline_mode():
             drop_invalid(op.get_bind(), schema, NAME)
-        op.execute(build_statement(NAME, schema, "items", "(collection_id, occurred_at)"))
+        op.execute(verbatim(build_statement(NAME, schema, "items", "(collection_id, occurred_at)")))
 
 
 def downgrade() -> None:

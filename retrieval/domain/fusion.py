@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrieval.domain.hit import Contribution
-from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.profile import DEPTH, Fusion, FusionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,20 @@ Rankings = Mapping[str, Sequence[Candidate]]
 _Values = Callable[[Sequence[Candidate], float], list[float]]
 
 
-def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[Fused]:
+def fuse(
+    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH
+) -> list[Fused]:
     """Merge the rankings, best first; equal scores are ordered by item id.
 
+    ``depth`` is how many candidates each leg was asked for.
+
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
-    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
-    its highest, so that a leg's first candidate brings the leg's whole share, whatever the depth and however few
-    there are. A leg whose best score is not above 0 brings nothing.
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s - cut, 0) / (best - cut), with s the leg's own
+    score, best its highest, and cut the most that an item it did not return can have: its last candidate's score where
+    it brought as many as it was asked for, else 0. A leg whose scores are all the same brings each the whole share.
     An item that a leg did not return gets nothing from it. A leg with weight 0 contributes 0.
     """
-    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
+    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings), depth)
     parts: dict[str, list[Contribution]] = {}
     for leg, candidates in rankings.items():
         weight = weights.get(leg, 0.0)
@@ -57,9 +61,11 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> li
     return sorted(fused, key=lambda one: (-one.score, one.item_id))
 
 
-def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
+def fused_ids(
+    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH
+) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
-    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
+    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings), depth)
     scores: dict[str, float] = {}
     for leg, candidates in rankings.items():
         for candidate, value in zip(candidates, values(candidates, weights.get(leg, 0.0)), strict=True):
@@ -67,15 +73,17 @@ def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) 
     return [item_id for _, item_id in sorted((-score, item_id) for item_id, score in scores.items())]
 
 
-def _values(fusion: Fusion, total_weight: float) -> _Values:
+def _values(fusion: Fusion, total_weight: float, depth: int) -> _Values:
     if fusion.kind is FusionKind.RRF:
         return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
-    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0)
+    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0, depth)
 
 
-def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
-    """Each score relative to the leg's best, times the leg's share."""
-    best = max((candidate.score for candidate in candidates), default=0.0)
-    if best <= 0:
-        return [0.0] * len(candidates)
-    return [share * max(candidate.score, 0.0) / best for candidate in candidates]
+def _normalised(candidates: Sequence[Candidate], share: float, depth: int) -> list[float]:
+    """Each score's place between the cut (0) and the leg's best (1), times the leg's share."""
+    scores = [candidate.score for candidate in candidates]
+    best = max(scores, default=0.0)
+    cut = min(scores) if len(scores) >= depth else 0.0
+    if best <= cut:
+        return [share if best == cut > 0 else 0.0] * len(scores)
+    return [share * max(score - cut, 0.0) / (best - cut) for score in scores]

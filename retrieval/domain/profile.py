@@ -14,6 +14,9 @@ from retrieval.domain.errors import InvalidProfileError
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
 
+DEPTH = 100
+"""Candidates that a leg is asked for, unless a profile says otherwise."""
+
 MAX_DEPTH = 1000
 """The most candidates that a leg may be asked for."""
 
@@ -58,7 +61,7 @@ class Profile:
     )
     """Weight by leg; a leg that is not named does not run."""
     fusion: Fusion = field(default_factory=Fusion)
-    depth: int = 100
+    depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
 
     def __post_init__(self) -> None:

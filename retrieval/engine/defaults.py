@@ -8,7 +8,7 @@ from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
 # Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
 _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
-        legs={LegName.DENSE: 0.7, LegName.LEXICAL: 0.3}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
+        legs={LegName.DENSE: 0.6, LegName.LEXICAL: 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
     ),
 }
 

@@ -78,9 +78,7 @@ def make_plan(
     )
 
 
-def choose_path(
-    collection: StoredCollection, legs: list[LegName], condition: Filter | None
-) -> tuple[Path, str]:
+def choose_path(collection: StoredCollection, legs: list[LegName], condition: Filter | None) -> tuple[Path, str]:
     """Exact unless an HNSW index can answer the whole question."""
     if LegName.DENSE not in legs:
         return Path.NONE, "no dense leg"

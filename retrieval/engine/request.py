@@ -75,9 +75,7 @@ def check_fields(condition: Filter | None, known: Iterable[str]) -> None:
     for name in sorted(attribute_names(condition) - set(names)):
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
-        raise UnknownFieldError(
-            f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}"
-        )
+        raise UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
 
 
 def _listed(names: Sequence[str], most: int = 30) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -20,17 +20,24 @@ from retrieval.domain.profile import Fusion, LegName, Profile
 from retrieval.engine.plan import NO_SPACE, Plan, make_plan
 from retrieval.engine.request import SearchRequest, check_fields, check_vector
 
+Clock = Callable[[], float]
+"""Seconds that only ever rise."""
+
 
 @dataclass(slots=True)
 class _Stopwatch:
     """Milliseconds by stage."""
 
-    started: float = field(default_factory=time.perf_counter)
-    last: float = field(default_factory=time.perf_counter)
+    clock: Clock
     laps: dict[str, float] = field(default_factory=dict)
+    started: float = field(init=False)
+    last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.last = self.clock()
 
     def lap(self, stage: str) -> None:
-        now = time.perf_counter()
+        now = self.clock()
         self.laps[stage] = round((now - self.last) * 1e3, 3)
         self.last = now
 
@@ -44,20 +51,22 @@ async def search(
     collection: StoredCollection,
     embedder: CachedEmbedder | None,
     request: SearchRequest,
+    clock: Clock = time.perf_counter,
 ) -> SearchResult:
     """The best hits for a request, each explained.
 
     An embedder that fails costs the dense leg, not the search: the result's notes say so. With no other leg to
     answer, its error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
     """
-    watch = _Stopwatch()
+    watch = _Stopwatch(clock)
     plan, vector = await _plan(collection, embedder, request)
     watch.lap("embed")
     rankings = await find_candidates(
         database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
     )
     watch.lap("candidates")
-    best = fuse(rankings, weights_of(plan.profile), plan.profile.fusion)[: request.limit]
+    fused = fuse(rankings, weights_of(plan.profile), plan.profile.fusion, depth=plan.request.depth)
+    best = fused[: request.limit]
     found = await read_items(database, tenant_id, collection.collection_id, [one.item_id for one in best])
     watch.lap("items")
     return SearchResult(
@@ -113,9 +122,7 @@ async def _query_vector(
     """The vector to search with, or why there is none."""
     if request.vector is not None:
         if collection.space is None:
-            raise InvalidRequestError(
-                f"collection {collection.name!r} has no embedding space to search by vector"
-            )
+            raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
         return check_vector(request.vector, collection.space.space), None
     if not profile.legs.get(LegName.DENSE):
         return None, "the dense leg is not part of this search"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embeddings import pending_items, write_embeddings
+from retrieval.adapters.store.embeddings import pending_among, pending_items, write_embeddings
 from retrieval.adapters.store.items import ARCHIVED, remove_embeddings, stored_hashes, write_items
 from retrieval.domain.embedding import Vectors
 from retrieval.domain.errors import EmbedderError
@@ -55,7 +55,7 @@ class Writer:
     embedder: CachedEmbedder | None
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
-        """Store the items that are new or changed, then embed them.
+        """Store the items that are new or changed, then embed them, and those that an earlier call left pending.
 
         Of items with the same key the last counts. ``vectors``, shape (len(batch), dimensions), are used instead of
         the embedder's. An embedder that fails leaves the items stored, searchable by words, and pending.
@@ -73,9 +73,9 @@ class Writer:
                 if item.status != ARCHIVED
             }
             async with self.database.transaction(self.tenant_id) as connection:
-                await write_embeddings(connection, self.collection.collection_id, space, given)
-            return replace(report, embedded=len(given))
-        return report + await self.embed(fresh)
+                written = await write_embeddings(connection, self.collection.collection_id, space, given)
+            return replace(report, embedded=written)
+        return report + await self.embed(fresh + await self._left_over(items, fresh))
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already; what the embedder refuses stays pending."""
@@ -109,6 +109,17 @@ class Writer:
             return []
         collection_id = self.collection.collection_id
         return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
+
+    async def _left_over(self, items: Sequence[Item], fresh: Sequence[Item]) -> list[Item]:
+        """The unchanged items whose vector an earlier call could not get."""
+        space = self.collection.space
+        unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
+        if space is None or not unchanged:
+            return []
+        waiting = await pending_among(
+            self.database, self.tenant_id, self.collection.collection_id, space, sorted(unchanged)
+        )
+        return [item for item in items if item.item_id in waiting]
 
     async def _store(self, items: Sequence[Item]) -> tuple[AddReport, list[Item]]:
         """Write what is new or changed; give also those whose text needs a vector."""

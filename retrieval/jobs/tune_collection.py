@@ -129,9 +129,7 @@ async def _ask(
         if leg not in found:
             # Together the legs make up for one that fails; asked alone, it says what is wrong with it.
             await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
-            raise EmbedderError(
-                f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more"
-            )
+            raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
     return found
 
 

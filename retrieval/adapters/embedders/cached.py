@@ -11,6 +11,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import cache_vectors, cached_vectors
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, checked_vectors
+from retrieval.domain.errors import EmbedderRejectedError
 from retrieval.domain.item import text_hash
 
 KEPT_QUERIES = 2048
@@ -56,7 +57,7 @@ class CachedEmbedder:
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
         if fresh:
             places = sorted(fresh.values())
-            vectors = await self._embedder.embed([texts[place] for place in places], role)
+            vectors = await self._ask([texts[place] for place in places], [keys[place] for place in places], role)
             vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
             made = {hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)}
             await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
@@ -64,6 +65,13 @@ class CachedEmbedder:
         if not hashes:
             return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
         return np.stack([known[hash_] for hash_ in hashes])
+
+    async def _ask(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
+        try:
+            return await self._embedder.embed(texts, role)
+        except EmbedderRejectedError as error:
+            span = f"{keys[0]!r}" if len(keys) == 1 else f"{len(keys)} items, from {keys[0]!r} to {keys[-1]!r}"
+            raise EmbedderRejectedError(f"{error} (embedding {span})") from error
 
 
 def _as_stored(vector: Vector) -> Vector:

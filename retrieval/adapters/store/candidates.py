@@ -66,7 +66,7 @@ async def find_candidates(
     statement = candidates_statement(request).bind(query=query, budget=max(budget, request.depth))
     if vector is not None:
         statement = statement.bind(vector=HalfVector(vector))
-    rows = await database.read(tenant_id, statement, _search_effort(request))
+    rows = await database.read(tenant_id, statement, search_settings(request))
     return ranked(rows, request.legs)
 
 
@@ -101,12 +101,21 @@ def _kept(request: CandidateRequest, _spelling: str) -> Compiled:
     return _statement(request)
 
 
-def _search_effort(request: CandidateRequest) -> Mapping[str, str]:
-    """The HNSW settings of an approximate search: as many neighbours as asked for, whatever the scan meets."""
+def search_settings(request: CandidateRequest) -> Mapping[str, str]:
+    """The settings of an approximate search: as many neighbours as asked for, whatever the scan meets.
+
+    Without sorting, only the index gives the order: until a table is analyzed anew, the planner takes a collection that
+    has grown for a small one. A plan that sorts after all would look dear enough to be compiled.
+    """
     if request.path is not Path.APPROXIMATE:
         return {}
     effort = min(max(2 * request.depth, 100), _MAX_EF_SEARCH)
-    return {"hnsw.ef_search": str(effort), "hnsw.iterative_scan": "relaxed_order"}
+    return {
+        "hnsw.ef_search": str(effort),
+        "hnsw.iterative_scan": "relaxed_order",
+        "enable_sort": "off",
+        "jit": "off",
+    }
 
 
 def _literal(collection_id: int) -> sa.ColumnElement[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.installed_sql import quote_identifier, verbatim
 
 INVALID_INDEX = """
     SELECT EXISTS (
@@ -29,5 +29,5 @@ def drop_invalid(connection: sa.Connection, schema: str, name: str) -> bool:
     """Remove the index if a failed build left it invalid; PostgreSQL would maintain it and never use it."""
     found = connection.execute(sa.text(INVALID_INDEX), {"schema": schema, "name": name}).scalar_one()
     if found:
-        connection.exec_driver_sql(drop_statement(name, schema))
+        connection.execute(verbatim(drop_statement(name, schema)))
     return bool(found)

@@ -18,7 +18,7 @@ from retrieval.domain.item import Item
 _STAGE = "CREATE TEMPORARY TABLE staged_embeddings (item_id text, vector halfvec, content_hash bytea) ON COMMIT DROP"
 _STAGE_COPY = "COPY staged_embeddings FROM STDIN (FORMAT binary)"
 _MERGE = """
-    INSERT INTO {table} (collection_id, item_id, vector, content_hash)
+    INSERT INTO {table} AS known (collection_id, item_id, vector, content_hash)
     SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
     FROM staged_embeddings AS staged
     JOIN items AS item
@@ -28,6 +28,7 @@ _MERGE = """
     FOR SHARE OF item
     ON CONFLICT (collection_id, item_id)
     DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+    WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)
 """
 _PENDING = """
     SELECT item.item_id, item.title, item.body
@@ -37,6 +38,13 @@ _PENDING = """
         AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
     ORDER BY item.item_id
     LIMIT %(limit)s
+"""
+_PENDING_AMONG = """
+    SELECT item.item_id
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived' AND item.item_id = ANY(%(item_ids)s)
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
 """
 _COUNT_PENDING = """
     SELECT count(*)
@@ -60,19 +68,20 @@ _CACHE = """
 
 async def write_embeddings(
     connection: Connection, collection_id: int, space: StoredSpace, vectors: Mapping[str, tuple[bytes, Vector]]
-) -> None:
+) -> int:
     """Store vectors by item id, each with the hash of the text it stands for.
 
-    A vector whose item is gone, archived or has another text by now is left out: it would be wrong. So the items are
-    held, in the order in which everybody takes them.
+    Gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
+    it would be wrong. So the items are held, in the order in which everybody takes them.
     """
     await connection.execute(_STAGE)
     async with connection.cursor().copy(_STAGE_COPY) as copy:
         copy.set_types(("text", "halfvec", "bytea"))
         for item_id, (content_hash, vector) in vectors.items():
             await copy.write_row((item_id, HalfVector(vector), content_hash))
-    await connection.execute(_for_table(_MERGE, space.table_name), (collection_id,))
+    cursor = await connection.execute(_for_table(_MERGE, space.table_name), (collection_id,))
     await connection.execute("DROP TABLE staged_embeddings")
+    return cursor.rowcount
 
 
 async def pending_items(
@@ -85,6 +94,17 @@ async def pending_items(
     )
     rows = await database.read(tenant_id, statement)
     return [Item(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+
+
+async def pending_among(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
+) -> set[str]:
+    """Which of these items wait for their vector."""
+    statement = Compiled(
+        _for_table(_PENDING_AMONG, space.table_name).as_string(),
+        {"collection_id": collection_id, "item_ids": list(item_ids)},
+    )
+    return {row[0] for row in await database.read(tenant_id, statement)}
 
 
 async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:

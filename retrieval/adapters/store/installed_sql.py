@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from retrieval.domain.errors import ConfigurationError
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -37,6 +39,11 @@ def quote_literal(value: str) -> str:
     # A dollar could end the quoting of a function's body that the literal stands in.
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("$", "\\x24")
     return f" E'{escaped}'" if "\\" in escaped else f"'{escaped}'"
+
+
+def verbatim(statement: str) -> sa.TextClause:
+    """The statement as it stands, for SQLAlchemy: no colon in it names a parameter."""
+    return sa.text(statement.replace(":", r"\:"))
 
 
 def directory(name: str) -> Path:

@@ -15,13 +15,14 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.checks import check_postgresql
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
-from retrieval.adapters.store.revisions import SchemaStatus, status_of
+from retrieval.adapters.store.revisions import SchemaStatus, known_revisions, status_of
 from retrieval.adapters.store.translate import translated
-from retrieval.domain.errors import DatabaseError, MissingPrivilegeError
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
 
 _log = logging.getLogger(__name__)
 
@@ -40,21 +41,24 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
     """Bring the schema to a revision. Only one upgrade runs at a time; the others wait for it.
 
     Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` when the role may not,
-    and ``DatabaseError`` when a lock was not to be had.
+    ``SchemaRevisionError`` for a schema that is ahead or a revision that does not exist, and ``DatabaseError`` when a
+    lock was not to be had.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
         check_postgresql((connection.dialect.server_version_info or (0,))[0])
         _make_schema(connection, schema)
         _make_extension(connection)
-        if _is_ahead(connection, schema):
-            status(url, schema).check()
-        command.upgrade(_config(connection, schema), revision)
+        _refuse_if_ahead(connection, schema)
+        with _known_revision(revision):
+            command.upgrade(_config(connection, schema), revision)
 
 
 def downgrade(url: str, schema: str, revision: str = "-1", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
     """Take the schema back to a revision; ``base`` removes every table, with what is in it."""
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
-        command.downgrade(_config(connection, schema), revision)
+        _refuse_if_ahead(connection, schema)
+        with _known_revision(revision):
+            command.downgrade(_config(connection, schema), revision)
 
 
 def upgrade_sql(schema: str, vector_schema: str = "public") -> str:
@@ -136,8 +140,20 @@ def _make_extension(connection: sa.Connection) -> None:
     connection.commit()
 
 
-def _is_ahead(connection: sa.Connection, schema: str) -> bool:
+def _refuse_if_ahead(connection: sa.Connection, schema: str) -> None:
     context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
     found = status_of(schema, context.get_current_revision())
     connection.rollback()
-    return found.current is not None and not found.known
+    if found.current is not None and not found.known:
+        found.check()
+
+
+@contextmanager
+def _known_revision(revision: str) -> Iterator[None]:
+    """Alembic's errors are about the revision that was asked for."""
+    try:
+        yield
+    except CommandError as error:
+        raise SchemaRevisionError(
+            f"cannot go to revision {revision!r}: {error}; there are base, {', '.join(sorted(known_revisions()))} and head"
+        ) from error

@@ -179,6 +179,11 @@ embedding_cache = Table(
 )
 
 
+def include_name(name: str | None, kind: str, _parents: object) -> bool:
+    """What Alembic compares: not the embedding spaces' tables, which the platform makes while it runs."""
+    return not (kind == "table" and (name or "").startswith("embeddings_"))
+
+
 @lru_cache(maxsize=256)
 def embeddings_table(space_id: int, dimensions: int) -> Table:
     """The table of one embedding space (made by ``sql/register_embedding_space.sql``)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,12 @@ def server_name(url: str) -> str:
     return f"{host}{port}, database {parts.get('dbname') or parts.get('user') or 'default'!r}"
 
 
+def _refusal(message: str) -> str | None:
+    """What a server said that answered and let nobody in; a connection that fails has no SQLSTATE to tell by."""
+    said = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
+    return said[1].strip() if said and "connection failed" in message else None
+
+
 def _translation(error: psycopg.Error, url: str) -> DatabaseError:
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     match error:
@@ -56,8 +63,8 @@ def _translation(error: psycopg.Error, url: str) -> DatabaseError:
             return SchemaRevisionError(f"the schema is not the one expected: {first_line}; run: retrieval db status")
         case pg.LockNotAvailable() | pg.QueryCanceled():
             return DatabaseError(f"the database gave up waiting: {first_line}; try again when it is less busy")
-        case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
-            return DatabaseUnreachableError(f"{server_name(url)} refused the login: {first_line}; check the URL")
+        case psycopg.OperationalError() if refusal := _refusal(str(error)):
+            return DatabaseUnreachableError(f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL")
         case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
             return DatabaseUnreachableError(
                 f"cannot reach PostgreSQL at {server_name(url)}: {first_line}; "

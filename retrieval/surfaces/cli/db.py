@@ -47,8 +47,7 @@ def upgrade(
     from retrieval.adapters.store import schema
 
     with _server(state_of(context)) as (url, name):
-        with _readable_revisions(revision):
-            schema.upgrade(url, name, revision)
+        schema.upgrade(url, name, revision)
         typer.echo(_sentence(schema.status(url, name)))
 
 
@@ -71,8 +70,7 @@ def downgrade(
 
     with _server(state_of(context)) as (url, name):
         _confirm(yes, f"Going back to {revision!r} destroys what newer revisions of schema {name!r} hold. Go on?")
-        with _readable_revisions(revision):
-            schema.downgrade(url, name, revision)
+        schema.downgrade(url, name, revision)
         typer.echo(_sentence(schema.status(url, name)))
 
 
@@ -114,20 +112,6 @@ def _server(state: State) -> Iterator[tuple[str, str]]:
         return
     with start_embedded(settings.home or default_home()) as server:
         yield server.url, settings.database_schema
-
-
-@contextmanager
-def _readable_revisions(revision: str) -> Iterator[None]:
-    """Alembic's own error about a revision becomes ours."""
-    from alembic.util import CommandError
-
-    try:
-        yield
-    except CommandError as error:
-        from retrieval.adapters.store.revisions import known_revisions
-
-        known = ", ".join(sorted(known_revisions()))
-        raise InvalidRequestError(f"cannot go to revision {revision!r}: {error}; this program knows {known}") from error
 
 
 def _confirm(yes: bool, question: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -59,6 +60,8 @@ def described(error: BaseException) -> tuple[str, int]:
             return "interrupted", INTERRUPTED
         case RetrievalError():
             return f"error: {one_line(str(error))}", FAILED
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
+            return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
             return f"error: {one_line(error.format_message())}{_see_help(error)}", USAGE
         case _ if _is_validation_error(error):

@@ -17,7 +17,7 @@ def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool =
     """Print the means by variant, the comparisons, and what to mind about them."""
     report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
-    out.print(f"{count(report.queries, 'judged query').replace('querys', 'queries')}{unjudged}", soft_wrap=True)
+    out.print(f"{count(report.queries, 'judged query')}{unjudged}", soft_wrap=True)
     out.print(means_table(report))
     if report.comparisons:
         print_comparisons(out, report.comparisons, report.metrics[0])
@@ -78,5 +78,5 @@ def per_query_table(report: Report) -> Table:
 def print_notes(out: Console, notes: Mapping[str, int]) -> None:
     """Print what the searches had to say, and how many of them said it."""
     for note, times in notes.items():
-        searches = count(times, "search").replace("searchs", "searches")
+        searches = count(times, "search")
         out.print(plain(f"note ({searches}): {note}"), soft_wrap=True)

@@ -63,8 +63,14 @@ def cell_text(value: object) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 item``, ``1,200 items``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    """``1 item``, ``1,200 items``, ``2 queries``, ``3 searches``."""
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith("ch") else f"{noun}s"
 
 
 def _is_number(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from retrieval.surfaces.cli.state import State
 def run_program(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; gives the exit code."""
     _settle_colours()
+    _settle_encodings()
     state = State()
     try:
         code = app(list(arguments), prog_name="retrieval", obj=state, standalone_mode=False)
@@ -31,3 +33,10 @@ def _settle_colours() -> None:
     """Let help texts be plain where there is no terminal: typer colours them in some CI systems."""
     if not (sys.stdout is not None and sys.stdout.isatty()) and "FORCE_COLOR" not in os.environ:
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
+
+
+def _settle_encodings() -> None:
+    """Let what an output cannot encode become question marks rather than an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -45,7 +45,14 @@ Update = Callable[[Step], None]
 
 
 @contextmanager
-def progress(title: str, noun: str, *, quiet: bool = False, to: Console | None = None) -> Iterator[Update]:
+def progress(
+    title: str,
+    noun: str,
+    *,
+    quiet: bool = False,
+    to: Console | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Update]:
     """Gives the function to call with each step; ``noun`` is what is counted, in the singular."""
     terminal = to or console(stderr=True)
     if quiet:
@@ -55,7 +62,7 @@ def progress(title: str, noun: str, *, quiet: bool = False, to: Console | None =
             task = bar.add_task(title, total=None, counted=0)
             yield partial(_advance, bar, task, title)
     else:
-        yield _Lines(terminal, title, noun).update
+        yield _Lines(terminal, title, noun, clock).update
 
 
 def rate(counted: int, seconds: float) -> str:
@@ -114,6 +121,8 @@ class _Lines:
         if now - self._last < LINE_SECONDS:
             return
         self._last = now
-        share = f", {step.done / step.total:.0%}" if step.total else ""
-        speed = rate(step.counted, now - self._started)
-        self._terminal.print(f"{self._title}: {count(step.counted, self._noun)}, {speed}{share}", soft_wrap=True)
+        stage = f" {step.stage}:" if step.stage else ""
+        parts = [count(step.counted, self._noun), rate(step.counted, now - self._started)]
+        if step.total:
+            parts.append(f"{step.done / step.total:.0%}")
+        self._terminal.print(f"{self._title}:{stage} {', '.join(filter(None, parts))}", soft_wrap=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.domain.fusion import Candidate, fuse
+from retrieval.domain.fusion import Candidate, fuse, fused_ids
 from retrieval.domain.profile import Fusion, FusionKind
 
 RRF = Fusion()
@@ -32,13 +32,26 @@ def test_the_rank_constant_is_the_fusions() -> None:
     assert fuse({"dense": ranking("dense", ("a", 1.0))}, {"dense": 1.0}, Fusion(k=1))[0].score == 0.5
 
 
-def test_a_weighted_sum_relates_each_score_to_its_legs_best() -> None:
-    """score = Σ share × s / best, worked by hand."""
+def test_a_weighted_sum_places_each_score_between_cut_and_best() -> None:
+    """score = Σ share × (s - cut) / (best - cut), worked by hand: legs that brought all they have are cut at 0."""
     rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.4)), "lexical": ranking("lexical", ("b", 10.0))}
-    best, second = fuse(rankings, {"dense": 3.0, "lexical": 1.0}, SUM)
+    best, second = fuse(rankings, {"dense": 3.0, "lexical": 1.0}, SUM, depth=100)
     assert [one.item_id for one in (best, second)] == ["a", "b"]
     assert best.score == pytest.approx(0.75)
     assert second.score == pytest.approx(0.75 / 2 + 0.25)
+
+
+def test_a_full_leg_is_cut_at_its_last_candidate() -> None:
+    """Whatever it did not return could have scored as much as that one, so that one brings nothing."""
+    rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.6), ("c", 0.4))}
+    assert [one.score for one in fuse(rankings, {"dense": 1.0}, SUM, depth=3)] == pytest.approx([1.0, 0.5, 0.0])
+    assert [one.score for one in fuse(rankings, {"dense": 1.0}, SUM, depth=4)] == pytest.approx([1.0, 0.75, 0.5])
+
+
+def test_a_full_leg_of_equal_scores_brings_each_the_whole_share() -> None:
+    """They are all its best."""
+    rankings = {"lexical": ranking("lexical", ("a", 2.0), ("b", 2.0))}
+    assert [one.score for one in fuse(rankings, {"lexical": 1.0}, SUM, depth=2)] == [1.0, 1.0]
 
 
 def test_a_leg_without_a_positive_score_brings_nothing_to_a_sum() -> None:
@@ -73,7 +86,9 @@ def test_contributions_add_up_and_the_best_comes_first(
         f"leg{place}": ranking(f"leg{place}", *((item, top - rank) for rank, item in enumerate(items)))
         for place, (items, top, _) in enumerate(legs)
     }
-    fused = fuse(rankings, {f"leg{place}": weight for place, (_, _, weight) in enumerate(legs)}, fusion)
+    weights = {f"leg{place}": weight for place, (_, _, weight) in enumerate(legs)}
+    fused = fuse(rankings, weights, fusion)
+    assert [one.item_id for one in fused] == fused_ids(rankings, weights, fusion)
     assert {one.item_id for one in fused} == {item for items, _, _ in legs for item in items}
     assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
     for one in fused:

@@ -135,3 +135,14 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path, data: bytes, expecte
     """There is nothing to read without column names."""
     with pytest.raises(ConfigurationError, match=r"items\.csv: .*" + expected):
         read(tmp_path, data)
+
+
+def test_the_header_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
+    """Once, when reading begins: what is put aside can follow it."""
+    file = tmp_path / "items.csv"
+    file.write_bytes(b'\xef\xbb\xbf\n_id,"my\ntext"\r\n1,x\n')
+    told: list[str] = []
+    rows = read_csv_rows(str(file), header=told.append)
+    assert told == []
+    assert len(list(rows)) == 1
+    assert told == ['_id,"my\ntext"']

@@ -1,0 +1,106 @@
+"""The program ``retrieval`` as a user runs it: in a process of its own, on an embedded server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.store.embedded import start_embedded
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+
+Done = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Runs the program in a folder, with nothing configured but these variables; Python's warnings are errors."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it."""
+        return [sys.executable, "-W", "error", "-m", "retrieval.surfaces.cli"]
+
+    def using(self, **variables: str) -> Program:
+        """The program with more variables, or other values for them."""
+        return replace(self, environment=self.environment | variables)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of a run."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "OPENAI_"))}
+        return kept | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | self.environment
+
+    def __call__(self, *arguments: object, given: str = "") -> Done:
+        """The finished run; ``given`` is its standard input."""
+        return subprocess.run(
+            [*self.command, *map(str, arguments)],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env=self.variables,
+            timeout=SECONDS,
+        )
+
+    def succeeds(self, *arguments: object, given: str = "") -> str:
+        """Standard output of a run that must succeed without a word on standard error."""
+        done = self(*arguments, given=given)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return done.stdout
+
+    def json(self, *arguments: object) -> Any:
+        """What a run printed with ``--json``."""
+        return json.loads(self.succeeds(*arguments, "--json"))
+
+    def fails(self, *arguments: object, code: int = 1, given: str = "") -> str:
+        """The one line of a run that must fail with that code and print nothing else."""
+        done = self(*arguments, given=given)
+        assert (done.returncode, done.stdout) == (code, ""), done
+        assert done.stderr.endswith("\n")
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr.rstrip("\n")
+
+    def write(self, name: str, *records: object) -> Path:
+        """A JSON Lines file in the folder; a text is a line as it is."""
+        lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+        path = self.folder / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """The home of an embedded server that runs as long as the module's tests."""
+    # Root's server is another user, who must be able to enter.
+    folder = Path(tempfile.mkdtemp(prefix="retrieval-cli-"))
+    folder.chmod(0o755)
+    try:
+        with start_embedded(folder / "home"):
+            yield folder / "home"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def program(home: Path, tmp_path: Path) -> Program:
+    """The program in an empty folder, for a tenant that no other test has, with vectors that need no model."""
+    return Program(
+        tmp_path,
+        {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": str(tmp_path)},
+    )

@@ -1,0 +1,112 @@
+"""``retrieval db`` on a server of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from retrieval.adapters.store.revisions import known_revisions
+from tests.acceptance.conftest import Program
+
+HEAD = max(known_revisions())
+
+
+def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
+    """The status says where it stands, in words, in JSON and by its exit code."""
+    program = program.using(RETRIEVAL_SCHEMA="up_and_down")
+    done = program("db", "status")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "is not set up; run: retrieval db upgrade" in done.stdout
+
+    assert program.succeeds("db", "upgrade") == f"schema 'up_and_down' is current (revision {HEAD})\n"
+    status = program.json("db", "status")
+    assert (status["current"], status["head"], status["is_current"]) == (HEAD, HEAD, True)
+
+    assert "at revision 0001" in program.succeeds("db", "downgrade", "0001", "--yes")
+    done = program("db", "status", "--json")
+    assert (done.returncode, json.loads(done.stdout)["current"]) == (1, "0001")
+    program.succeeds("db", "upgrade", "head")
+    assert "not set up" in program.succeeds("db", "downgrade", "base", "-y")
+
+
+def test_one_revision_back_is_not_an_option(program: Program) -> None:
+    """``-1`` is what Alembic calls it."""
+    program = program.using(RETRIEVAL_SCHEMA="one_back")
+    program.succeeds("db", "upgrade")
+    before = sorted(known_revisions())[-2]
+    assert f"at revision {before}" in program.succeeds("db", "downgrade", "-1", "--yes")
+
+
+def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
+    """Where nobody can be asked, it has to be said beforehand."""
+    program = program.using(RETRIEVAL_SCHEMA="kept")
+    program.succeeds("db", "upgrade")
+    assert "say it with --yes" in program.fails("db", "downgrade", "base", given="y\n")
+    assert program.json("db", "status")["is_current"]
+
+
+def test_an_unknown_revision_is_refused(program: Program) -> None:
+    """With those there are."""
+    assert "there are base, 0001" in program.fails("db", "upgrade", "9999")
+    assert "there are base, 0001" in program.fails("db", "downgrade", "9999", "--yes")
+
+
+def test_several_upgrades_at_once_wait_for_each_other(program: Program) -> None:
+    """All of them succeed."""
+    program = program.using(RETRIEVAL_SCHEMA="at_once")
+    running = [
+        subprocess.Popen(
+            [*program.command, "db", "upgrade"],
+            cwd=program.folder,
+            env=program.variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for one in running:
+        out, err = one.communicate(timeout=120)
+        assert (one.returncode, err) == (0, "")
+        assert "is current" in out
+
+
+def test_the_sql_is_printed_and_nothing_else(program: Program) -> None:
+    """Without a database, for the schema that is configured."""
+    unreachable = program.using(RETRIEVAL_SCHEMA="for_the_dba", RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/x")
+    text = unreachable.succeeds("db", "sql")
+    assert text.startswith("-- ")
+    assert 'CREATE SCHEMA IF NOT EXISTS "for_the_dba";' in text
+    assert text.rstrip().endswith("COMMIT;")
+
+
+def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
+    """The question is on standard error; the answer comes from the terminal."""
+    program = program.using(RETRIEVAL_SCHEMA="asked")
+    program.succeeds("db", "upgrade")
+    script = (
+        "import os, pty, sys\n"
+        "answer = sys.argv.pop(1)\n"
+        "pid, terminal = pty.fork()\n"
+        "if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n"
+        "shown = b''\n"
+        "while b'Go on?' not in shown: shown += os.read(terminal, 1000)\n"
+        "os.write(terminal, answer.encode() + b'\\n')\n"
+        "try:\n"
+        "    while os.read(terminal, 1000): pass\n"
+        "except OSError: pass\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    codes = [
+        subprocess.run(
+            [sys.executable, "-c", script, answer, *program.command, "db", "downgrade", "base"],
+            env=program.variables,
+            cwd=program.folder,
+            check=False,
+            timeout=120,
+        ).returncode
+        for answer in ("n", "y")
+    ]
+    assert codes == [130, 0]
+    assert program("db", "status").returncode == 1

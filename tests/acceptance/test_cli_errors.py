@@ -1,0 +1,141 @@
+"""Everything that can be typed or configured wrongly is answered by one line and an exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.conftest import ROOT, Program
+
+
+@pytest.fixture
+def ready(program: Program) -> Program:
+    """The program with a collection ``notes`` and some files."""
+    program.write("notes.jsonl", {"_id": "1", "text": "disk full", "priority": "High"})
+    (program.folder / "notes.csv").write_text("key,text\n1,disk\n")
+    program.succeeds("ingest", "notes", "notes.jsonl", "-q")
+    return program
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("search", "nothing", "disk"), "there is no collection 'nothing'; there are: notes"),
+        (("search", "notes", ""), "the query is empty"),
+        (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1000"),
+        (("search", "notes", "disk", "--limit", "1001"), "limit is 1001"),
+        (("search", "notes", "disk", "--legs", "bm25"), "the legs are dense, lexical"),
+        (("search", "notes", "disk", "--legs", ","), "--legs names no leg"),
+        (("search", "notes", "disk", "--where", "priority"), "write FIELD=VALUE"),
+        (("search", "notes", "disk", "--where", "prioriti=High"), "did you mean 'priority'"),
+        (("search", "notes", "disk", "--where", '{"priority"'), "is not JSON"),
+        (("ingest", "notes", "missing.jsonl"), "missing.jsonl: no such file"),
+        (("ingest", "notes", "notes.jsonl", "missing.csv"), "missing.csv: no such file"),
+        (("ingest", "notes", "."), "is a directory"),
+        (("ingest", "notes", "notes.csv"), "no column '_id'"),
+        (("ingest", "notes", "notes.csv", "--map", "_id=ticket"), "no column 'ticket'"),
+        (("ingest", "notes", "notes.csv", "--map", "_id"), "write FIELD=COLUMN"),
+        (("ingest", "notes", "notes.jsonl", "--map", "_id=key"), "columns are for CSV files"),
+        (("ingest", "notes", "notes.jsonl", "--rejects", "x"), "--on-error skip"),
+        (("ingest", "notes", "notes.jsonl", "--on-error", "skip", "--rejects", "notes.jsonl"), "files to ingest"),
+        (("ingest", "", "notes.jsonl"), "a collection's name"),
+        (("--tenant", "", "collections"), "RETRIEVAL_TENANT"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_1(ready: Program, arguments: tuple[str, ...], reason: str) -> None:
+    """On standard error, with nothing on standard output, also where JSON was asked for."""
+    line = ready.fails(*arguments)
+    assert line.startswith("error: ")
+    assert reason in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serch",),
+        ("search", "notes"),
+        ("search", "notes", "disk", "--bogus"),
+        ("search", "notes", "disk", "--limit", "many"),
+        ("search", "notes", "disk", "full"),
+        ("ingest", "notes"),
+        ("ingest", "notes", "notes.jsonl", "--on-error", "explode"),
+        ("ingest", "notes", "notes.jsonl", "--format", "xml"),
+        ("evaluate", "notes"),
+        ("db", "sidegrade"),
+        ("db", "downgrade"),
+        ("--bogus",),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(program: Program, arguments: tuple[str, ...]) -> None:
+    """It says where the help is."""
+    line = program.fails(*arguments, code=2)
+    assert line.startswith("error: ")
+    assert "--help)" in line
+
+
+@pytest.mark.parametrize("command", [("collections",), ("db", "status")])
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach PostgreSQL at 127.0.0.1:1"),
+        (
+            {"RETRIEVAL_DATABASE_URL": "mysql://me:secret@127.0.0.1/x"},
+            "RETRIEVAL_DATABASE_URL: it must be a URL such as",
+        ),
+        ({"RETRIEVAL_POOL_SIZE": "0"}, "RETRIEVAL_POOL_SIZE: "),
+        ({"RETRIEVAL_SCHEMA": "pg_mine"}, "RETRIEVAL_SCHEMA: 'pg_mine' belongs to PostgreSQL"),
+        ({"RETRIEVAL_EMBEDDER": "magic"}, "RETRIEVAL_EMBEDDER: "),
+        ({"RETRIEVAL_HOME": "/dev/null/x"}, "RETRIEVAL_HOME"),
+    ],
+)
+def test_a_wrong_environment_is_one_line(
+    program: Program, command: tuple[str, ...], variables: dict[str, str], reason: str
+) -> None:
+    """It names the variable or the server, and never a password."""
+    line = program.using(**variables).fails(*command)
+    assert reason in line
+    assert "secret" not in line
+
+
+def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
+    """The line stands last all the same."""
+    done = ready("--debug", "search", "notes", "")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: the query is empty")
+
+
+def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -> None:
+    """Its type is named; more is shown on request."""
+    (program.folder / "sitecustomize.py").write_text(
+        "import retrieval.surfaces.cli.collections as command\ncommand.collections_table = command._infos = None\n"
+    )
+    line = program.using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
+    assert line.startswith("error: unexpected TypeError: ")
+    assert "--debug" in line
+
+
+def test_help_is_a_table_of_contents(program: Program) -> None:
+    """Every command under its heading, the exit codes below; asking for nothing shows it too."""
+    shown = program.using(GITHUB_ACTIONS="true").succeeds("--help")
+    headings = [shown.index(heading) for heading in ("Store and find", "Quality", "Database", "Exit codes")]
+    assert headings == sorted(headings)
+    assert all(f"│ {name} " in shown for name in ("ingest", "search", "collections", "evaluate", "tune", "db"))
+    assert "\x1b" not in shown
+    assert program.succeeds() == shown
+    assert "upgrade" in program.succeeds("db")
+    assert program.succeeds("-h") == program.succeeds("--help")
+
+
+def test_the_version_is_told(program: Program) -> None:
+    """Before anything else is looked at."""
+    assert program.succeeds("--version").startswith("retrieval")
+
+
+def test_help_needs_nothing_heavy(program: Program) -> None:
+    """Neither the database driver nor numerics are loaded before a command runs."""
+    (program.folder / "sitecustomize.py").write_text(
+        "import atexit, sys\n"
+        "heavy = {'psycopg', 'sqlalchemy', 'numpy', 'openai', 'ir_measures', 'alembic'}\n"
+        "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
+    )
+    assert program.using(PYTHONPATH=f"{program.folder}:{ROOT}")("search", "--help").stderr == "[]\n"

@@ -1,0 +1,265 @@
+"""From files to hits, with the program."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import ROOT, Program
+from tests.support.openai_server import OpenAIServer, status
+
+TICKETS = ROOT / "examples" / "data" / "tickets"
+NOTES: list[dict[str, object]] = [
+    {"_id": "disk", "title": "Disk full", "text": "The data node stopped.", "priority": "High", "hours": 26},
+    {"_id": "login", "title": "Login fails", "text": "The certificate expired.", "priority": "Low", "hours": "26"},
+    {"_id": "slow", "title": "Slow reports", "text": "The report takes an hour.", "tags": ["report"], "hours": 3},
+]
+
+
+def counts(report: dict[str, object]) -> dict[str, object]:
+    """The counts that are not 0."""
+    return {name: value for name, value in report.items() if isinstance(value, int) and value}
+
+
+@pytest.fixture
+def notes(program: Program) -> Path:
+    """Three notes, ingested as ``notes``."""
+    path = program.write("notes.jsonl", *NOTES)
+    program.succeeds("ingest", "notes", path, "--quiet")
+    return path
+
+
+def test_items_go_in_once(program: Program) -> None:
+    """A second run finds nothing to do; a changed item is the only one embedded again."""
+    path = program.write("notes.jsonl", *NOTES)
+    assert counts(program.json("ingest", "notes", path)) == {"read": 3, "added": 3, "embedded": 3}
+    assert counts(program.json("ingest", "notes", path)) == {"read": 3, "unchanged": 3}
+    program.write("notes.jsonl", NOTES[0] | {"text": "It runs again."}, *NOTES[1:])
+    assert counts(program.json("ingest", "notes", path)) == {"read": 3, "unchanged": 2, "changed": 1, "embedded": 1}
+
+
+def test_the_summary_is_a_table(program: Program) -> None:
+    """A count a line; quietly, not a word."""
+    path = program.write("notes.jsonl", *NOTES)
+    assert program.succeeds("ingest", "notes", path, "--quiet") == ""
+    rows = [line.split() for line in program.succeeds("ingest", "notes", path).splitlines()]
+    assert ["read", "3"] in rows
+    assert ["unchanged", "3"] in rows
+
+
+def test_several_files_are_one_input(program: Program) -> None:
+    """Also for pruning: what none of them has is archived and no longer found."""
+    first, second = program.write("a.jsonl", NOTES[0]), program.write("b.jsonl", *NOTES[1:])
+    assert counts(program.json("ingest", "notes", first, second)) == {"read": 3, "added": 3, "embedded": 3}
+    assert counts(program.json("ingest", "notes", second, "--prune")) == {"read": 2, "unchanged": 2, "archived": 1}
+    assert [hit["item_id"] for hit in program.json("search", "notes", "disk full")["hits"]].count("disk") == 0
+
+
+def test_standard_input_is_a_file_too(program: Program) -> None:
+    """Its format is JSON Lines unless it is named."""
+    program.succeeds("ingest", "notes", "-", "-q", given=json.dumps(NOTES[0]))
+    program.succeeds("ingest", "notes", "-", "-q", "--format", "csv", given="_id,text\ncsv,certificate\n")
+    assert program.json("collections")[0]["documents"] == 2
+
+
+def test_csv_columns_are_mapped(program: Program) -> None:
+    """The sample tickets under their own column names."""
+    maps = ["--map", "_id=ticket_id", "-m", "title=summary", "-m", "text=description", "-m", "tags=labels"]
+    report = program.json("ingest", "tickets", TICKETS / "tickets.csv", *maps)
+    assert report["added"] == report["read"] == 20
+    assert program.json("search", "tickets", "ABFS", "--where", "priority=Major")["hits"]
+
+
+def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
+    """What stood in batches before it is stored."""
+    lines = [{"_id": str(number)} for number in range(600)]
+    path = program.write("items.jsonl", *lines, "{broken")
+    line = program.fails("ingest", "items", path)
+    assert line.startswith(f"error: {path}:601: not JSON")
+    assert "stored before it: 500 items" in line
+    assert "run the same command again" in line
+    assert "--on-error skip" in line
+    assert program.json("collections")[0]["documents"] == 500
+
+
+def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
+    """The other lines are stored; the mended file completes them."""
+    path = program.write("items.jsonl", NOTES[0], "{broken", NOTES[1], '{"title": "no key"}')
+    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert done.returncode == 0
+    assert counts(json.loads(done.stdout)) == {"read": 2, "added": 2, "embedded": 2, "rejected": 2}
+    assert f"rejected: {path}:2: not JSON" in done.stderr
+    assert "2 bad lines put aside in items.rejects.jsonl" in done.stderr
+
+    aside = program.folder / "items.rejects.jsonl"
+    assert aside.read_text() == '{broken\n{"title": "no key"}\n'
+    aside.write_text(json.dumps(NOTES[2]) + "\n")
+    assert counts(program.json("ingest", "notes", aside)) == {"read": 1, "added": 1, "embedded": 1}
+
+
+def test_bad_csv_lines_follow_the_header_wherever_it_came_from(program: Program) -> None:
+    """Standard input can be read only once, and its header is not lost."""
+    text = "id,text\n1,fine\n2,one,too many\n"
+    done = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", given=text)
+    assert done.returncode == 0
+    assert (program.folder / "aside.csv").read_text() == "id,text\n2,one,too many\n"
+
+
+async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
+    """They are found by words, and the same command again embeds them."""
+    path = program.write("notes.jsonl", *NOTES)
+    async with OpenAIServer(faults=deque([status(401)])) as server:
+        program = program.using(
+            RETRIEVAL_EMBEDDER="openai",
+            RETRIEVAL_EMBEDDING_API_KEY="key",
+            RETRIEVAL_EMBEDDING_BASE_URL=server.url,
+            RETRIEVAL_EMBEDDING_DIMENSIONS="64",
+        )
+        done = await asyncio.to_thread(program, "ingest", "notes", path)
+        assert done.returncode == 0
+        assert "3 items without a vector, found by words only; run the same command again" in done.stderr
+        assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
+        found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
+        assert found["hits"][0]["item_id"] == "login"
+
+        report = await asyncio.to_thread(program.json, "ingest", "notes", path)
+        assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
+
+
+def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:
+    """It exits with 130 and one line, and what it stored stays stored."""
+    path = program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(20_000)))
+    running = subprocess.Popen(
+        [*program.command, "ingest", "many", str(path)],
+        cwd=program.folder,
+        env=program.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not program.json("collections") or not program.json("collections")[0]["documents"]:
+        assert time.monotonic() < deadline
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "interrupted; run the same command again to continue"
+    stored = program.json("collections")[0]["documents"]
+    assert 0 < stored < 20_000
+    program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(stored)))
+    report = program.json("ingest", "many", path)
+    assert report["unchanged"] == stored
+    assert program.json("collections")[0]["pending"] == 0
+
+
+@pytest.mark.usefixtures("notes")
+def test_hits_are_ranked_and_explained(program: Program) -> None:
+    """The right one first, its parts adding up."""
+    lines = program.succeeds("search", "notes", "certificate expired", "--limit", "2", "--explain").splitlines()
+    assert lines[0].startswith(" 1. ")
+    assert lines[0].endswith("login  Login fails")
+    assert lines[1].strip() == "The certificate expired."
+    rows = [line.split() for line in lines[2:9] if line.startswith("    ") and "─" not in line]
+    parts = {row[0]: float(row[-1]) for row in rows if row and row[0] in {"dense", "lexical", "score"}}
+    assert parts["score"] == pytest.approx(parts["dense"] + parts["lexical"])
+    assert any(line.startswith("2 hits · exact: ") for line in lines)
+
+
+@pytest.mark.usefixtures("notes")
+def test_json_holds_the_whole_answer(program: Program) -> None:
+    """Hits with their explanations, the path, the times."""
+    answer = program.json("search", "notes", "certificate expired", "-n", "1")
+    assert answer["hits"][0]["item_id"] == "login"
+    assert answer["hits"][0]["explanation"]["contributions"]
+    assert answer["path"] == "exact"
+    assert answer["timings_ms"]["total"] > 0
+
+
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        (["priority=High"], {"disk"}),
+        (["priority!=High"], {"login", "slow"}),
+        (["hours=26"], {"disk", "login"}),
+        (["hours>=3", "hours<26"], {"slow"}),
+        (["tags=report"], {"slow"}),
+        (['{"or": [{"priority": "Low"}, {"tags": ["report"]}]}'], {"login", "slow"}),
+        (["item_id=disk", "priority=Low"], set()),
+    ],
+)
+@pytest.mark.usefixtures("notes")
+def test_conditions_choose_items(program: Program, conditions: list[str], found: set[str]) -> None:
+    """As they are typed, each narrowing the others."""
+    options = [word for condition in conditions for word in ("--where", condition)]
+    hits = program.json("search", "notes", "the report node certificate", *options)["hits"]
+    assert {hit["item_id"] for hit in hits} == found
+
+
+@pytest.mark.usefixtures("notes")
+def test_one_leg_can_answer_alone(program: Program) -> None:
+    """Words alone find only what holds them."""
+    answer = program.json("search", "notes", "certificate", "--legs", "lexical")
+    assert [hit["item_id"] for hit in answer["hits"]] == ["login"]
+
+
+@pytest.mark.usefixtures("notes")
+def test_collections_are_listed(program: Program) -> None:
+    """With size, space, language and profile; of this tenant only."""
+    assert program.json("collections") == [
+        {
+            "name": "notes",
+            "documents": 3,
+            "pending": 0,
+            "space": "hashing/words-and-trigrams@1 (256)",
+            "text_search_config": "english",
+            "profile_version": 1,
+            "has_hnsw": False,
+        }
+    ]
+    assert "notes" in program.succeeds("collections")
+    assert program.json("--tenant", "somebody else", "collections") == []
+    assert "no collections yet" in program.succeeds("-t", "somebody else", "collections")
+
+
+def test_a_collection_has_its_own_language(program: Program) -> None:
+    """It is chosen once; another one later is refused."""
+    path = program.write("notiz.jsonl", {"_id": "1", "text": "Die Berichte sind langsam."})
+    program.succeeds("ingest", "notizen", path, "--language", "german", "-q")
+    assert program.json("search", "notizen", "Bericht", "-l", "lexical")["hits"]
+    assert "was made with the language 'german'" in program.fails("ingest", "notizen", path, "--language", "english")
+    assert "no text search configuration 'klingon'" in program.fails("ingest", "neu", path, "--language", "klingon")
+
+
+def test_compressed_files_are_read(program: Program) -> None:
+    """Whatever their name."""
+    path = program.folder / "notes.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(NOTES[0]).encode()))
+    assert program.json("ingest", "notes", path)["added"] == 1
+
+
+@pytest.mark.usefixtures("notes")
+def test_a_reader_that_leaves_early_is_not_complained_about(program: Program) -> None:
+    """As with ``head``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*program.command, "search", "notes", "report"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            cwd=program.folder,
+            env=program.variables,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert done.stderr == b""

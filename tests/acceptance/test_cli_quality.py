@@ -1,0 +1,131 @@
+"""``retrieval evaluate`` and ``retrieval tune`` on the sample tickets and on made ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import ROOT, Program
+
+TICKETS = ROOT / "examples" / "data" / "tickets"
+SAMPLE = ("--queries", TICKETS / "queries.jsonl", "--qrels", TICKETS / "qrels.tsv")
+AS_IT_WAS = ("--where-from", "metadata.as_of>=occurred_at", "--drop-self", "metadata.self_id")
+
+
+@pytest.fixture
+def tickets(program: Program) -> Program:
+    """The sample tickets, ingested as ``tickets``."""
+    program.succeeds("ingest", "tickets", TICKETS / "corpus.jsonl.gz", "-q")
+    return program
+
+
+def made_case(program: Program) -> tuple[Any, ...]:
+    """Items and queries with a rare word in common among many that mean nothing: words alone find best."""
+    rng = random.Random(1)
+
+    def noise(words: int) -> str:
+        return " ".join(f"w{rng.randrange(30)}" for _ in range(words))
+
+    items = [{"_id": f"i{n}", "text": f"key{n:03d} {noise(12)}"} for n in range(60)]
+    queries = [{"_id": f"q{n}", "text": f"key{n:03d} {noise(6)}"} for n in range(60)]
+    program.succeeds("ingest", "made", program.write("items.jsonl", *items), "-q")
+    qrels = program.write("qrels.tsv", "query-id\tcorpus-id\tscore", *(f"q{n}\ti{n}\t1" for n in range(60)))
+    return "made", "--queries", program.write("queries.jsonl", *queries), "--qrels", qrels
+
+
+def test_each_leg_and_their_fusion_are_measured(tickets: Program) -> None:
+    """Without the query's own ticket and what came after it, the figures are better."""
+    plain = tickets.json("evaluate", "tickets", *SAMPLE)
+    then = tickets.json("evaluate", "tickets", *SAMPLE, *AS_IT_WAS)
+    assert [one["variant"] for one in plain["variants"]] == ["dense", "lexical", "fused"]
+    assert plain["metrics"] == ["nDCG@10", "R@100", "MRR@10"]
+    assert plain["queries"] == 65
+    assert [one["name_b"] for one in plain["comparisons"]] == ["dense", "lexical"]
+    for before, after in zip(plain["variants"], then["variants"], strict=True):
+        assert 0 < before["metrics"]["nDCG@10"] < after["metrics"]["nDCG@10"] < 1
+
+
+def test_the_report_is_readable(tickets: Program) -> None:
+    """A row a variant, a row a comparison, and every query where it is wished."""
+    done = tickets.succeeds(
+        "evaluate", "tickets", *SAMPLE, "--metrics", "R@5,AP", "--limit-queries", "4", "--per-query"
+    )
+    rows = [line.split() for line in done.splitlines() if line.strip()]
+    assert rows[0] == ["4", "judged", "queries"]
+    assert [row[0] for row in rows[3:6]] == ["dense", "lexical", "fused"]
+    assert sum(row[0].startswith("dup-") for row in rows) == 4 * 2
+
+
+def test_one_leg_is_measured_alone(tickets: Program) -> None:
+    """And compared with nothing."""
+    found = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
+    assert [one["variant"] for one in found["variants"]] == ["lexical"]
+    assert found["comparisons"] == []
+
+
+def test_a_proven_gain_is_stored_on_request(program: Program) -> None:
+    """Only with --apply, and the next search uses it."""
+    case = made_case(program)
+    found = program.json("tune", *case, "--cutoff", "1")
+    assert found["metric"] == "nDCG@1"
+    assert found["improves"]
+    assert found["profile"]["legs"] == {"lexical": 1.0}
+    assert found["applied_version"] is None
+    assert program.json("collections")[0]["profile_version"] == 1
+
+    shown = program.succeeds("tune", *case, "--cutoff", "1", "--apply")
+    assert "proposed: lexical alone" in shown
+    assert shown.endswith("applied: the collection now searches with profile v2\n")
+    answer = program.json("search", "made", "key001")
+    assert answer["profile_version"] == 2
+    assert {part["leg"] for part in answer["hits"][0]["explanation"]["contributions"]} == {"lexical"}
+
+
+def test_without_a_gain_the_profile_stays(tickets: Program) -> None:
+    """Also with --apply; the report says why, and shows the best settings."""
+    shown = tickets.succeeds("tune", "tickets", *SAMPLE, *AS_IT_WAS, "--apply")
+    assert "current:  " in shown
+    assert "proposed: no change" in shown
+    assert "keep the current profile" in shown
+    assert "held-out nDCG@10 of tuned" in shown
+    assert tickets.json("collections")[0]["profile_version"] == 1
+
+
+def test_equal_seeds_give_equal_answers(tickets: Program) -> None:
+    """To the last digit."""
+    first, second = (tickets.json("tune", "tickets", *SAMPLE, "--seed", "3") for _ in range(2))
+    assert json.dumps(first) == json.dumps(second)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("evaluate", "tickets", *SAMPLE, "--metrics", "magic"), "unknown metric 'magic'"),
+        (("evaluate", "tickets", *SAMPLE, "--metrics", "R@5000"), "at most 1000"),
+        (("evaluate", "tickets", *SAMPLE, "--legs", "bm25"), "there is no leg 'bm25'"),
+        (("evaluate", "tickets", *SAMPLE, "--where-from", "priority"), "cannot read 'priority'"),
+        (("evaluate", "tickets", *SAMPLE, "--where-from", "metadata.size=size"), "has no metadata.size"),
+        (("evaluate", "tickets", *SAMPLE, "--where-from", "metadata.priority=prio"), "did you mean 'priority'"),
+        (("tune", "tickets", *SAMPLE, "--drop-self", "self_id"), "cannot read 'self_id'"),
+        (("tune", "tickets", *SAMPLE, "--cutoff", "0"), "cutoff is 0"),
+        (("tune", "tickets", "--queries", "missing", "--qrels", "missing"), "cannot read missing"),
+        (("tune", "nothing", *SAMPLE), "there is no collection 'nothing'"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(tickets: Program, arguments: tuple[Any, ...], reason: str) -> None:
+    """And the exit code is 1."""
+    assert reason in tickets.fails(*arguments)
+
+
+def test_a_collection_without_vectors_says_why_it_has_no_dense_leg(program: Program) -> None:
+    """And can be measured by words."""
+    case = made_case(program)
+    program = program.using(RETRIEVAL_EMBEDDER="none")
+    program.succeeds("ingest", "words", program.folder / "items.jsonl", "-q")
+    for command in ("evaluate", "tune"):
+        assert "no embedder" in program.fails(command, "words", *case[1:])
+    found = program.json("evaluate", "words", *case[1:], "--legs", "lexical")
+    assert found["variants"][0]["metrics"]["MRR@10"] > 0.7

@@ -1,0 +1,127 @@
+"""Adding items: all or nothing where the input is wrong, and nothing lost where the embedder is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from retrieval import EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.errors import (
+    EmbedderRejectedError,
+    InvalidItemError,
+    InvalidRequestError,
+    InvalidVectorError,
+    WrongDimensionError,
+)
+
+SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
+
+
+class RefusingEmbedder(HashingEmbedder):
+    """Refuses while it is told to."""
+
+    refuses = True
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """The vectors, or ``EmbedderRejectedError``."""
+        if self.refuses and role is TextRole.DOCUMENT:
+            raise EmbedderRejectedError("the key is not valid; set another")
+        return await super().embed(texts, role)
+
+
+async def test_an_unusable_item_keeps_the_whole_call_out(platform: Platform) -> None:
+    """One item that cannot be stored, and none of the call's items is."""
+    collection = await platform.collection("docs")
+    with pytest.raises(InvalidItemError, match="'2'"):
+        await collection.add([{"_id": "1", "text": "fine"}, {"_id": "2", "text": "NUL \x00"}])
+    assert (await collection.info()).documents == 0
+
+
+@pytest.mark.parametrize(
+    ("vectors", "error"),
+    [
+        ([[1, 0, 0], [0, 1]], InvalidVectorError),
+        ([[1, 0, 0]], InvalidVectorError),
+        ([[1, 0], [0, 1]], WrongDimensionError),
+        ([[1, 0, 0], [0, 0, 0]], InvalidVectorError),
+        ([[1, 0, 0], [0, float("nan"), 0]], InvalidVectorError),
+        ([[1, 0, 0], [0, float("inf"), 0]], InvalidVectorError),
+    ],
+)
+async def test_an_unusable_vector_keeps_the_whole_call_out(
+    platform: Platform, vectors: object, error: type[InvalidVectorError]
+) -> None:
+    """A vector that cannot be compared, and nothing of the call is stored."""
+    collection = await platform.collection("docs", space=SPACE)
+    with pytest.raises(error):
+        await collection.add([{"_id": "1"}, {"_id": "2"}], embeddings=vectors)
+    assert (await collection.info()).documents == 0
+
+
+async def test_given_vectors_are_stored_normalised_and_found(platform: Platform) -> None:
+    """Vectors of one's own need no embedder; their length does not count."""
+    collection = await platform.collection("docs", space=SPACE)
+    items = [{"_id": "x", "text": "one"}, {"_id": "y", "text": "two"}]
+    report = await collection.add(items, embeddings=np.array([[10, 0, 0], [0, 0.1, 0]]))
+    assert (report.added, report.embedded, report.pending) == (2, 2, 0)
+    hits = await collection.search(vector=[0, 7, 0])
+    assert [hit.item_id for hit in hits] == ["y", "x"]
+    assert hits[0].explanation.contributions[0].raw_score == pytest.approx(1, abs=1e-3)
+    changed = await collection.add(items, embeddings=[[0, 1, 0], [1, 0, 0]])
+    assert changed.unchanged == 2
+    assert [hit.item_id for hit in await collection.search(vector=[0, 7, 0])] == ["x", "y"]
+
+
+async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: Platform) -> None:
+    """A key given twice in one call is one item."""
+    collection = await platform.collection("docs", space=SPACE)
+    items = [{"_id": "x", "text": "one"}, {"_id": "x", "text": "two"}]
+    report = await collection.add(items, embeddings=[[1, 0, 0], [0, 1, 0]])
+    assert (report.added, report.embedded) == (1, 1)
+    hits = await collection.search("two", vector=[0, 1, 0])
+    assert hits[0].body == "two"
+    assert {part.leg: part.raw_score for part in hits[0].explanation.contributions}["dense"] == pytest.approx(1)
+
+
+async def test_vectors_without_a_space_are_refused_with_what_to_do(database_url: str, settings: Settings) -> None:
+    """A collection that was made without an embedder has nowhere to put a vector."""
+    async with connect(database_url, settings=settings) as platform:
+        collection = await platform.collection("docs")
+        with pytest.raises(InvalidRequestError, match="no embedding space"):
+            await collection.add([{"_id": "1"}], embeddings=[[1.0]])
+
+
+async def test_the_same_call_again_embeds_what_the_first_could_not(database_url: str, settings: Settings) -> None:
+    """Unchanged items that still wait for their vector get it, so that trying again is enough."""
+    embedder = RefusingEmbedder(64)
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        items = [{"_id": str(number), "text": f"word{number}"} for number in range(5)]
+        report = await collection.add(items)
+        assert (report.added, report.embedded, report.pending) == (5, 0, 5)
+        assert any("the key is not valid" in note for note in report.notes)
+        assert [hit.item_id for hit in await collection.search("word3", legs=["lexical"])] == ["3"]
+        embedder.refuses = False
+        report = await collection.add(items)
+        assert (report.unchanged, report.embedded, report.pending) == (5, 5, 0)
+        assert (await collection.info()).pending == 0
+
+
+async def test_adding_nothing_does_nothing(platform: Platform) -> None:
+    """An empty call is no error."""
+    collection = await platform.collection("docs")
+    assert await collection.add([]) == await collection.add(iter([]))
+
+
+async def test_deleting_takes_items_out_of_everything(platform: Platform) -> None:
+    """Terms, vectors and counts go with the item; a key that is not there counts for nothing."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"the word{number}"} for number in range(3)])
+    assert await collection.delete(["1", "nowhere"]) == 1
+    info = await collection.info()
+    assert (info.documents, info.pending) == (2, 0)
+    assert "1" not in {hit.item_id for hit in await collection.search("the word1")}

@@ -1,0 +1,185 @@
+"""Behind PgBouncer in transaction mode: everything works on two server connections, and nothing stays set on them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from retrieval import Collection, Platform, Settings, connect, read_items
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.schema import downgrade, upgrade
+from retrieval.domain.hit import Path as SearchPath
+from retrieval.jobs.indexes import IndexOutcome, ensure_hnsw
+
+PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
+
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason="NOT TESTED: pgbouncer is not installed (apt-get install pgbouncer, brew install pgbouncer)"
+)
+
+CONFIGURATION = """
+[databases]
+* = {server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+max_client_conn = 100
+"""
+
+
+@contextmanager
+def bouncer(url: str) -> Iterator[str]:
+    """The URL of the same database through a PgBouncer."""
+    parts = conninfo_to_dict(url)
+    server = " ".join(f"{name}={parts[name]}" for name in ("host", "port", "user", "password") if parts.get(name))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    directory = Path(tempfile.mkdtemp(prefix="retrieval-pgbouncer-"))
+    directory.chmod(0o755)
+    configuration = directory / "pgbouncer.ini"
+    configuration.write_text(CONFIGURATION.format(server=server, port=port))
+    # It refuses to run as root, as the server does.
+    user = ["-u", _other_user()] if os.geteuid() == 0 else []
+    process = subprocess.Popen([str(PROGRAM), "-q", *user, str(configuration)])
+    try:
+        through = f"postgresql://anybody@127.0.0.1:{port}/{parts['dbname']}"
+        _await_answer(through, process)
+        yield through
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(directory)
+
+
+def _other_user() -> str:
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _await_answer(url: str, process: subprocess.Popen[bytes]) -> None:
+    while True:
+        assert process.poll() is None, "pgbouncer ended; what it said is above"
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            continue
+        return
+
+
+@pytest.fixture
+def through(database_url: str) -> Iterator[str]:
+    """This process's database through PgBouncer."""
+    with bouncer(database_url) as url:
+        yield url
+
+
+def _lines(path: Path, word: str, number: int) -> str:
+    path.write_text("".join(f'{{"_id": "{one}", "text": "shared {word} word{one}", "n": {one}}}\n' for one in range(number)))
+    return str(path)
+
+
+async def _searched(collection: Collection, word: str, number: int) -> None:
+    hits = await collection.search(f"shared word{number}", where={"n": number} if number % 2 else None, limit=3)
+    assert hits[0].item_id == str(number)
+    assert all(word in hit.body for hit in hits)
+
+
+async def test_two_tenants_search_and_write_at_once(through: str, settings: Settings, tmp_path: Path) -> None:
+    """Searches and writes of two tenants share two server connections, and each sees its own."""
+    other = settings.changed(tenant=f"{settings.tenant}-other")
+    async with (
+        connect(through, settings=settings, embedder=HashingEmbedder()) as first,
+        connect(through, settings=other, embedder=HashingEmbedder()) as second,
+    ):
+        mine, theirs = await first.collection("docs"), await second.collection("docs")
+        reports = await asyncio.gather(
+            mine.ingest(read_items(_lines(tmp_path / "mine.jsonl", "mine", 600))),
+            theirs.ingest(read_items(_lines(tmp_path / "theirs.jsonl", "theirs", 600))),
+        )
+        assert [report.items.embedded for report in reports] == [600, 600]
+        await asyncio.gather(
+            *(_searched(mine, "mine", number) for number in range(20)),
+            *(_searched(theirs, "theirs", number) for number in range(20)),
+            mine.add([{"_id": "more", "text": "shared mine"}]),
+        )
+        await _assert_nothing_is_left(through)
+
+
+async def _assert_nothing_is_left(url: str) -> None:
+    """Role, search path, tenant and search settings of both server connections are those of a fresh one."""
+    query = (
+        "SELECT pg_backend_pid(), current_user = session_user, "
+        "current_setting('search_path') = (SELECT reset_val FROM pg_settings WHERE name = 'search_path'), "
+        "coalesce(current_setting('retrieval.tenant', true), ''), current_setting('enable_sort'), "
+        "coalesce(current_setting('hnsw.iterative_scan', true), 'off'), "
+        "(SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
+        "AND pid = pg_backend_pid())"
+    )
+    seen: dict[int, Any] = {}
+    async with await psycopg.AsyncConnection.connect(url) as one, await psycopg.AsyncConnection.connect(url) as two:
+        for connection in (one, two):
+            row = await (await connection.execute(query)).fetchone()
+            assert row is not None
+            seen[row[0]] = row[1:]
+    assert len(seen) == 2
+    assert set(seen.values()) == {(True, True, "", "on", "off", 0, 0)}
+
+
+async def test_an_index_is_built_and_walked(through: str, settings: Settings) -> None:
+    """What must run outside a transaction does, and the settings of an approximate search hold for that search only."""
+    async with connect(through, settings=settings, embedder=HashingEmbedder()) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(50)])
+        stored = await collection.refresh()
+        assert await ensure_hnsw(platform.database, stored, rows=50) is IndexOutcome.BUILT
+        await collection.refresh()
+        hits = await collection.search("word7", legs=["dense"])
+        assert (hits[0].item_id, hits.path) == ("7", SearchPath.APPROXIMATE)
+        await _assert_nothing_is_left(through)
+
+
+async def test_a_schema_is_set_up_and_removed(new_database: Callable[..., str], settings: Settings) -> None:
+    """Migrations need no session of their own: not for their lock, nor for their settings."""
+    with bouncer(new_database(empty=True)) as url:
+        schema = f"bounced_{settings.tenant[-12:]}"
+        await asyncio.gather(*(asyncio.to_thread(upgrade, url, schema) for _ in range(2)))
+        async with connect(url, settings=settings.changed(database_schema=schema)) as platform:
+            assert await platform.collections() == []
+        await _assert_nothing_is_left(url)
+        downgrade(url, schema, "base")
+
+
+async def test_a_cancelled_search_gives_its_server_connection_back(through: str, settings: Settings) -> None:
+    """Cancelling more searches than there are server connections leaves them free."""
+    async with connect(through, settings=settings, embedder=HashingEmbedder()) as platform:
+        await _cancel_many(platform)
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat"}])
+        assert [hit.item_id for hit in await collection.search("cat")] == ["1"]
+        await _assert_nothing_is_left(through)
+
+
+async def _cancel_many(platform: Platform) -> None:
+    for steps in range(6):
+        task = asyncio.create_task(platform.collections())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

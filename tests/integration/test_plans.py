@@ -1,0 +1,221 @@
+"""How the database answers: which indexes a search walks, whichever tenant asks, and in how many statements."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from numpy.typing import NDArray
+from pgvector import HalfVector
+
+from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.candidates import CandidateRequest, candidates_statement, search_settings
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.spaces import hnsw_name
+from retrieval.domain.filters import parse_where
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+from tests.support.database import SCHEMA
+
+MANY = 25_000
+SPACE = EmbeddingSpace(provider="test", model="directions", dimensions=32)
+LEXEMES = "item_terms_lexemes_idx"
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A collection that is large enough for an HNSW index, and one of another tenant that is not."""
+
+    large: Platform
+    small: Platform
+    queries: Vectors
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def corpus(database_url: str) -> AsyncIterator[Corpus]:
+    """25,000 short items with vectors around 200 centres, and 50 of another tenant in the same space."""
+    chance = np.random.default_rng(7)
+    centres = chance.normal(size=(200, SPACE.dimensions))
+
+    def near(number: int) -> Vectors:
+        points = centres[chance.integers(200, size=number)] + 0.6 * chance.normal(size=(number, SPACE.dimensions))
+        return points.astype(np.float32)
+
+    settings = Settings(tenant="plans-large", database_schema=SCHEMA, embedder="none")
+    async with (
+        connect(database_url, settings=settings) as large,
+        connect(database_url, settings=settings.changed(tenant="plans-small")) as small,
+    ):
+        await _fill(large, near(MANY))
+        await _fill(small, near(50))
+        yield Corpus(large, small, near(40))
+
+
+async def _fill(platform: Platform, vectors: Vectors) -> None:
+    collection = await platform.collection("docs", space=SPACE)
+    items = [
+        {"_id": f"{number:06}", "text": f"common word{number} group{number % 50}", "group": number % 50}
+        for number in range(len(vectors))
+    ]
+    await collection.add(items, embeddings=vectors)
+
+
+async def _opened(platform: Platform) -> tuple[Collection, StoredCollection]:
+    collection = await platform.collection("docs")
+    return collection, await collection.refresh()
+
+
+def _request(stored: StoredCollection, leg: LegName, path: Path, **where: object) -> CandidateRequest:
+    assert stored.space is not None
+    return CandidateRequest(
+        collection_id=stored.collection_id,
+        legs=(leg,),
+        depth=100,
+        condition=parse_where(where),
+        path=path,
+        space_id=stored.space.space_id,
+        dimensions=SPACE.dimensions,
+    )
+
+
+async def _scanned(platform: Platform, request: CandidateRequest, *, query: str, vector: object) -> dict[str, int]:
+    """How often a leg's statement, run as the application role, walked each index of the schema."""
+    statement = candidates_statement(request).bind(query=query, vector=HalfVector(vector), budget=20_000)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for name, value in search_settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        before = await _index_scans(connection)
+        await connection.execute(statement.text, statement.parameters)
+        return {name: scans - before[name] for name, scans in (await _index_scans(connection)).items() if scans > before[name]}
+
+
+async def _index_scans(connection: Connection) -> dict[str, int]:
+    cursor = await connection.execute(
+        "SELECT relname::text, pg_stat_get_xact_numscans(oid) FROM pg_class "
+        "WHERE relkind = 'i' AND relnamespace = %s::regnamespace",
+        (SCHEMA,),
+    )
+    return dict(await cursor.fetchall())
+
+
+def _hnsw(stored: StoredCollection) -> str:
+    assert stored.space is not None
+    return hnsw_name(stored.space.space_id, stored.collection_id)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_has_none(corpus: Corpus) -> None:
+    """Adding many items builds the index on the collection's literal number; searches then say ``approximate``."""
+    collection, stored = await _opened(corpus.large)
+    assert stored.has_hnsw
+    async with corpus.large.database.maintenance() as connection:
+        cursor = await connection.execute(
+            "SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{_hnsw(stored)}",)
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    assert f"WHERE (collection_id = {stored.collection_id})" in row[0]
+    assert (await collection.search(vector=corpus.queries[0])).path is Path.APPROXIMATE
+    other, small = await _opened(corpus.small)
+    assert not small.has_hnsw
+    assert (await other.search(vector=corpus.queries[0])).path is Path.EXACT
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(corpus: Corpus) -> None:
+    """Row-level security does not keep the application role's search from the GIN index, for rare or common words."""
+    for platform in (corpus.large, corpus.small):
+        _, stored = await _opened(platform)
+        for query in ("word17", "common", "common word3 group7"):
+            scanned = await _scanned(
+                platform, _request(stored, LegName.LEXICAL, Path.NONE), query=query, vector=corpus.queries[0]
+            )
+            assert scanned.get(LEXEMES) == 1, query
+            assert "item_terms_pkey" not in scanned, query
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_none(corpus: Corpus) -> None:
+    """The path that was chosen is the path that is taken, whatever the planner would have liked."""
+    _, stored = await _opened(corpus.large)
+    for vector in corpus.queries[:5]:
+        request = _request(stored, LegName.DENSE, Path.APPROXIMATE)
+        assert (await _scanned(corpus.large, request, query="", vector=vector)).get(_hnsw(stored)) == 1
+        exact = replace(request, path=Path.EXACT)
+        assert _hnsw(stored) not in await _scanned(corpus.large, exact, query="", vector=vector)
+        filtered = _request(stored, LegName.DENSE, Path.EXACT, group=3)
+        assert _hnsw(stored) not in await _scanned(corpus.large, filtered, query="", vector=vector)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpus) -> None:
+    """Neither path of a small collection's search touches the index of the large one beside it."""
+    _, large = await _opened(corpus.large)
+    _, small = await _opened(corpus.small)
+    for path in (Path.EXACT, Path.APPROXIMATE):
+        scanned = await _scanned(corpus.small, _request(small, LegName.DENSE, path), query="", vector=corpus.queries[0])
+        assert _hnsw(large) not in scanned
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_approximate_search_finds_what_the_exact_one_finds(corpus: Corpus) -> None:
+    """Recall at 10 is at least .95 against an exact run, and a page of 100 or 1000 is full."""
+    collection, stored = await _opened(corpus.large)
+    found = wanted = 0
+    for vector in corpus.queries:
+        page = await collection.search(vector=vector, limit=100, legs=["dense"])
+        assert len(page) == 100
+        statement = candidates_statement(_request(stored, LegName.DENSE, Path.EXACT))
+        rows = await corpus.large.database.read(
+            corpus.large.tenant_id, statement.bind(vector=HalfVector(vector), query="", budget=1)
+        )
+        exact = {row[1] for row in sorted(rows, key=lambda row: -row[2])[:10]}
+        found += len(exact & {hit.item_id for hit in page[:10]})
+        wanted += 10
+    assert found / wanted >= 0.95
+    assert len(await collection.search(vector=corpus.queries[0], limit=1000, legs=["dense"])) == 1000
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [None, {"group": 3}])
+async def test_a_search_is_two_statements(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any] | None
+) -> None:
+    """One for the candidates of all legs, one for the hits; no more, filtered or not."""
+    collection, _ = await _opened(corpus.large)
+    statements = []
+    read = Database.read
+
+    async def counted(self: Database, tenant_id: int | None, statement: Any, *more: Any) -> list[Any]:
+        statements.append(statement.text)
+        return await read(self, tenant_id, statement, *more)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a search needs no transaction of its own")
+
+    monkeypatch.setattr(Database, "read", counted)
+    monkeypatch.setattr(Database, "transaction", refused)
+    hits = await collection.search("common word3", vector=corpus.queries[0], where=where, limit=10)
+    assert len(hits) == 10
+    assert set(hits[0].explanation.as_dict()) >= {"contributions"}
+    assert len(statements) == 2
+    assert "lexical" in statements[0]
+    assert "dense" in statements[0]
+    assert "FROM items" in statements[1]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_filtered_page_is_full_and_right(corpus: Corpus) -> None:
+    """A 2 % filter gives as many hits as were asked for, the nearest of those that match."""
+    collection, _ = await _opened(corpus.large)
+    hits = await collection.search(vector=corpus.queries[0], where={"group": 3}, limit=100)
+    assert len(hits) == 100
+    assert {hit.attributes["group"] for hit in hits} == {3}
+    assert hits.path is Path.EXACT

@@ -1,0 +1,110 @@
+"""Errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from retrieval.domain.errors import EmptyQueryError
+from retrieval.settings import Settings
+from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_line, report_error, wrong_settings
+
+
+def test_our_errors_are_one_line_and_exit_code_1() -> None:
+    """Whatever stands in the message."""
+    assert described(EmptyQueryError("the query\n  is \x1b[1mempty")) == ("error: the query is [1mempty", 1)
+
+
+def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
+    """Typer's own errors are one line too."""
+    line, code = described(typer.BadParameter("no such option"))
+    assert (line, code) == ("error: Invalid value: no such option (see: retrieval --help)", 2)
+
+
+def test_an_unexpected_error_exits_with_70_and_names_its_type() -> None:
+    """The line says how to see more."""
+    line, code = described(ZeroDivisionError("division\nby zero"))
+    assert code == 70
+    assert line.startswith("error: unexpected ZeroDivisionError: division by zero;")
+    assert "--debug" in line
+    assert described(ValueError())[0].startswith("error: unexpected ValueError;")
+
+
+def test_a_full_disk_is_no_fault_of_the_program() -> None:
+    """It says what could not be done."""
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert described(full) == ("error: cannot write: No space left on device", 1)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), typer.Abort(), InterruptedRunError("interrupted; go on")])
+def test_an_interruption_exits_with_130(error: BaseException) -> None:
+    """It is no error, and the line says so."""
+    line, code = described(error)
+    assert code == 130
+    assert line.startswith("interrupted")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RETRIEVAL_POOL_SIZE", "many"),
+        ("RETRIEVAL_SCHEMA", "pg_mine"),
+        ("RETRIEVAL_EMBEDDER", "magic"),
+        ("RETRIEVAL_DATABASE_URL", "mysql://me:secret@host/x"),
+    ],
+)
+def test_a_wrong_setting_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    """And a password in it is not shown."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValueError, match=r".") as caught:
+        Settings()
+    line, code = described(caught.value)
+    assert code == 1
+    assert line.startswith(f"error: {variable}: ")
+    assert "secret" not in line + str(caught.value)
+
+
+def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the line stands last."""
+    assert report_error(EmptyQueryError("empty"), debug=False) == 1
+    assert capsys.readouterr().err == "error: empty\n"
+    report_error(EmptyQueryError("empty"), debug=True)
+    shown = capsys.readouterr().err
+    assert "EmptyQueryError" in shown
+    assert shown.endswith("\nerror: empty\n")
+
+
+def test_a_reader_that_is_gone_is_not_complained_about() -> None:
+    """The exit code is 1 and standard error stays empty, also while the interpreter ends."""
+    script = (
+        "import sys\nfrom retrieval.surfaces.cli.errors import report_error\n"
+        "try:\n    print('x' * 100000, flush=True)\nexcept OSError as error:\n"
+        "    sys.exit(report_error(error, debug=True))\n"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_lines_are_joined() -> None:
+    """Blank ones leave nothing behind."""
+    assert one_line(" a\n\n b \r\nc") == "a b c"
+
+
+def test_an_error_without_a_place_speaks_of_the_settings() -> None:
+    """Whatever pydantic says, there is a line."""
+
+    class OddError(Exception):
+        def errors(self) -> list[dict[str, object]]:
+            return [{"loc": (), "msg": "Value error, odd"}]
+
+    assert wrong_settings(OddError()) == "RETRIEVAL_SETTINGS: odd; change it in the environment"

@@ -1,0 +1,87 @@
+"""The help texts are the command line's reference."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from retrieval.surfaces.cli.app import app
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command and group with its path."""
+    waiting = [("retrieval", typer.main.get_command(app))]
+    while waiting:
+        path, command = waiting.pop()
+        yield path, command
+        waiting += [(f"{path} {name}", inner) for name, inner in getattr(command, "commands", {}).items()]
+
+
+ALL = dict(commands())
+
+
+def examples_of(command: Any) -> list[str]:
+    """The lines of its example."""
+    return [line for line in (command.epilog or "").split("\n\n") if "retrieval " in line]
+
+
+def test_every_command_is_there() -> None:
+    """What the help of the whole lists."""
+    assert set(ALL) == {
+        "retrieval",
+        "retrieval ingest",
+        "retrieval search",
+        "retrieval collections",
+        "retrieval evaluate",
+        "retrieval tune",
+        "retrieval db",
+        "retrieval db upgrade",
+        "retrieval db downgrade",
+        "retrieval db status",
+        "retrieval db sql",
+    }
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_it_is_described_with_an_example(path: str) -> None:
+    """A sentence, and a line to copy that calls this very command (or, of a group, one of its own)."""
+    command = ALL[path]
+    assert inspect.cleandoc(command.help).split("\n")[0].endswith(".")
+    assert any(path in example for example in examples_of(command))
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_option_is_described(path: str) -> None:
+    """Those of typer included."""
+    for parameter in ALL[path].params:
+        assert getattr(parameter, "help", None), f"{path}: {parameter.name}"
+
+
+@pytest.mark.parametrize("example", sorted({line for command in ALL.values() for line in examples_of(command)}))
+def test_examples_can_be_typed(example: str) -> None:
+    """The parser takes them, down to the last option."""
+    words = shlex.split(re.sub(r"^\w+=\S+ | > .*$", "", example).replace("\\[", "["))
+    command, context = ALL[words[0]], None
+    while words:
+        context = command.make_context(words[0], words[1:], parent=context)
+        rest = [*getattr(context, "_protected_args", []), *context.args]
+        if not rest:
+            break
+        command, words = command.commands[rest[0]], rest
+    assert not hasattr(command, "commands")
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_paragraphs_of_help_fit_a_terminal(path: str) -> None:
+    """Line ends inside a paragraph are kept, so that longer lines would be broken twice."""
+    first, *others = inspect.cleandoc(ALL[path].help).split("\n\n")
+    assert "\n" not in first
+    for paragraph in others:
+        lines = paragraph.split("\n")
+        assert len(lines) == 1 or max(map(len, lines)) <= 78

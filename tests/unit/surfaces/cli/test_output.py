@@ -1,0 +1,73 @@
+"""What the commands print with."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from retrieval.surfaces.cli.output import cell_text, console, count, plain, print_json, table
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    """Escape sequences and bidirectional overrides in stored texts are taken out; white space is a space."""
+    assert plain("a\x1b[31mb\x07\u202ec\td\ne\u009b") == "a[31mbc d e"
+
+
+def test_scripts_and_emoji_stay_whole() -> None:
+    """Joiners belong to many writings."""
+    family = "👩\u200d👧 हिन्दी"
+    assert plain(family) == family
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "–"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5000"), ("x", "x")]
+)
+def test_values_are_shown_alike_in_every_table(value: object, shown: str) -> None:
+    """Whole numbers have separators, fractions four digits."""
+    assert cell_text(value) == shown
+
+
+def test_numbers_stand_on_the_right() -> None:
+    """Columns of numbers can be compared by eye; texts begin on the left."""
+    made = table(["name", "size", "speed"], [("a", 1, "9.0"), ("b", None, "10.0")], right=("speed",))
+    assert [column.justify for column in made.columns] == ["left", "left", "right"]
+    assert table(["size"], [(1,), (20.5,)]).columns[0].justify == "right"
+
+
+def test_brackets_in_texts_are_not_markup() -> None:
+    """A title such as [bold] is shown as it is."""
+    out = Console(file=io.StringIO(), width=80)
+    out.print(table(["name"], [("[bold]x[/bold] :smile:",)]))
+    assert "[bold]x[/bold] :smile:" in out.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_nothing_is_coloured_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither standard output nor standard error."""
+    console().print("red", style="red")
+    console(stderr=True).print("red", style="red")
+    assert capsys.readouterr() == ("red\n", "red\n")
+
+
+def test_json_is_printed_whole_and_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any text survives the way."""
+    value = {"text": "é \u2028 \x1b", "number": 1.5}
+    print_json(value)
+    assert json.loads(capsys.readouterr().out) == value
+
+
+def test_json_is_ascii_where_the_output_cannot_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output of another encoding gets escapes instead of an error."""
+    latin = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr("sys.stdout", latin)
+    print_json({"text": "日本"})
+    latin.seek(0)
+    assert json.loads(latin.read()) == {"text": "日本"}
+
+
+def test_counts_agree_with_their_noun() -> None:
+    """One item, several items."""
+    assert [count(n, "item") for n in (0, 1, 1200)] == ["0 items", "1 item", "1,200 items"]
+    assert (count(2, "query"), count(2, "search")) == ("2 queries", "2 searches")
