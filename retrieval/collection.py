@@ -146,7 +146,7 @@ class Collection:
             condition=parse_where(where),
             profile=self._chosen(stored, legs, profile),
         )
-        return await search(self._database, self._tenant_id, stored, self._embedder, request, self._clock)
+        return await search(self._database, self._tenant_id, stored, self._embedder, request, clock=self._clock)
 
     async def leg_rankings(
         self,

@@ -14,6 +14,7 @@ async API is at hand, and blocking would freeze that loop.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -32,6 +33,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile
+from retrieval.engine.search import Clock
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 from retrieval.platform import Platform
@@ -64,8 +66,8 @@ class _Door:
 class SyncPlatform:
     """``Platform`` without ``await``: the same methods, the same errors. Use ``connect`` as a context manager."""
 
-    def __init__(self, settings: Settings, *, embedder: Embedder | None = None) -> None:
-        self._platform = Platform(settings, embedder=embedder)
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None, clock: Clock = time.monotonic) -> None:
+        self._platform = Platform(settings, embedder=embedder, clock=clock)
         self._door = _Door()
         self._stack = ExitStack()
 

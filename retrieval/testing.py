@@ -147,9 +147,7 @@ async def _dtype(embedder: Embedder) -> None:
 @_EMBEDDER.add
 async def _unit_length(embedder: Embedder) -> None:
     lengths = np.linalg.norm(await _documents(embedder, *_TEXTS), axis=1)
-    _require(
-        that=_close(lengths, np.ones_like(lengths)), otherwise=f"vectors have the lengths {lengths.tolist()}"
-    )
+    _require(that=_close(lengths, np.ones_like(lengths)), otherwise=f"vectors have the lengths {lengths.tolist()}")
 
 
 @_EMBEDDER.add
@@ -224,14 +222,10 @@ async def _prefixes_applied(embedder: Embedder) -> None:
     # Where one prefix begins with the other, the longer one can be written out in the text itself.
     if query.startswith(document):
         written = await _documents(embedder, query.removeprefix(document) + text)
-        _require(
-            that=_close(written, as_query), otherwise="the query prefix is not what is put before a query"
-        )
+        _require(that=_close(written, as_query), otherwise="the query prefix is not what is put before a query")
     if document.startswith(query):
         written = await embedder.embed([document.removeprefix(query) + text], TextRole.QUERY)
-        _require(
-            that=_close(written, as_document), otherwise="the document prefix is not put before a document"
-        )
+        _require(that=_close(written, as_document), otherwise="the document prefix is not put before a document")
 
 
 @_EMBEDDER.add

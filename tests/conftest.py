@@ -100,9 +100,7 @@ def new_database(server_url: str, template: str) -> Iterator[NewDatabase]:
 
         def make(*, empty: bool = False) -> str:
             name = f"retrieval_test_{uuid.uuid4().hex[:12]}_{next(numbers)}"
-            return stack.enter_context(
-                temporary_database(server_url, name, "template0" if empty else template)
-            )
+            return stack.enter_context(temporary_database(server_url, name, "template0" if empty else template))
 
         yield make
 

@@ -92,9 +92,7 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
     try:
         array = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidVectorError(
-            "vectors must be numbers, one row of the same length for each text"
-        ) from None
+        raise InvalidVectorError("vectors must be numbers, one row of the same length for each text") from None
     if len(keys) == 0:
         return np.zeros((0, space.dimensions), dtype=np.float32)
     if array.ndim != 2 or array.shape[0] != len(keys):

@@ -191,9 +191,7 @@ def _compare(operator: str) -> Callable[[Field, object], Filter]:
             raise InvalidFilterError("'tags' cannot be compared by order; use a list, any or all")
         value = _value(field, operand)
         if isinstance(value, bool):
-            raise InvalidFilterError(
-                f"{field.name!r}: {operator} needs a number, a text or a time, not {value!r}"
-            )
+            raise InvalidFilterError(f"{field.name!r}: {operator} needs a number, a text or a time, not {value!r}")
         return Compare(field, operator, value)
 
     return parse
@@ -273,9 +271,7 @@ def _time(name: str, value: object) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise InvalidFilterError(
-                f"{name!r}: {value!r} is no ISO 8601 time such as 2024-05-01T12:00Z"
-            ) from None
+            raise InvalidFilterError(f"{name!r}: {value!r} is no ISO 8601 time such as 2024-05-01T12:00Z") from None
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):

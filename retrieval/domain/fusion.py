@@ -37,9 +37,7 @@ Rankings = Mapping[str, Sequence[Candidate]]
 _Values = Callable[[Sequence[Candidate], float], list[float]]
 
 
-def fuse(
-    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH
-) -> list[Fused]:
+def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH) -> list[Fused]:
     """Merge the rankings, best first; equal scores are ordered by item id.
 
     ``depth`` is how many candidates each leg was asked for.
@@ -61,9 +59,7 @@ def fuse(
     return sorted(fused, key=lambda one: (-one.score, one.item_id))
 
 
-def fused_ids(
-    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH
-) -> list[str]:
+def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
     values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings), depth)
     scores: dict[str, float] = {}

@@ -59,8 +59,7 @@ class Item:
             _check_text(name, getattr(self, name), self.item_id)
         if len(self.body.encode()) > MAX_BODY_BYTES:
             raise InvalidItemError(
-                f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; "
-                "split it into several items",
+                f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; split it into several items",
                 item_id=self.item_id,
             )
         for name in ("kind", "status", "source"):
@@ -101,9 +100,7 @@ def _check_text(name: str, value: object, item_id: object) -> None:
     if not isinstance(value, str):
         raise InvalidItemError(f"item {key!r}: {name} must be text, not {type(value).__name__}", item_id=key)
     if "\x00" in value:
-        raise InvalidItemError(
-            f"item {key!r}: {name} holds a NUL byte; PostgreSQL cannot store it", item_id=key
-        )
+        raise InvalidItemError(f"item {key!r}: {name} holds a NUL byte; PostgreSQL cannot store it", item_id=key)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -114,9 +111,7 @@ def _check_key(name: str, value: object, item_id: object) -> None:
     _check_text(name, value, item_id)
     if len(str(value).encode()) > MAX_KEY_BYTES:
         key = item_id if isinstance(item_id, str) else None
-        raise InvalidItemError(
-            f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key
-        )
+        raise InvalidItemError(f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key)
 
 
 def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
@@ -130,9 +125,7 @@ def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     if not isinstance(attributes, Mapping):
         raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
-    return MappingProxyType(
-        {_attribute_name(k, item_id): _json_value(v, item_id) for k, v in attributes.items()}
-    )
+    return MappingProxyType({_attribute_name(k, item_id): _json_value(v, item_id) for k, v in attributes.items()})
 
 
 def _attribute_name(name: object, item_id: str) -> str:
@@ -148,8 +141,7 @@ def _json_value(value: object, item_id: str, depth: int = 0) -> Any:
         )
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise InvalidItemError(
-            f"item {item_id!r}: an attribute is a whole number of more than {MAX_INTEGER_BITS} bits; "
-            "keep it as text",
+            f"item {item_id!r}: an attribute is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text",
             item_id=item_id,
         )
     if value is None or isinstance(value, bool | int):

@@ -111,7 +111,5 @@ def _checked_weight(name: str, weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise InvalidProfileError(f"the weight of leg {name!r} is {weight!r}; it must be a number")
     if not math.isfinite(weight) or weight < 0:
-        raise InvalidProfileError(
-            f"the weight of leg {name!r} is {weight}; it must be a number of at least 0"
-        )
+        raise InvalidProfileError(f"the weight of leg {name!r} is {weight}; it must be a number of at least 0")
     return float(weight)

@@ -51,6 +51,7 @@ async def search(
     collection: StoredCollection,
     embedder: CachedEmbedder | None,
     request: SearchRequest,
+    *,
     clock: Clock = time.perf_counter,
 ) -> SearchResult:
     """The best hits for a request, each explained.

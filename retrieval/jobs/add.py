@@ -94,9 +94,7 @@ class Writer:
             except EmbedderError as error:
                 _log.warning("embedding stopped: %s", error)
                 return AddReport(embedded=done, pending=len(items) - done, notes=(f"embedding stopped: {error}",))
-            rows = {
-                item.item_id: (text_hash(item.text), vector) for item, vector in zip(part, vectors, strict=True)
-            }
+            rows = {item.item_id: (text_hash(item.text), vector) for item, vector in zip(part, vectors, strict=True)}
             async with self.database.transaction(self.tenant_id) as connection:
                 await write_embeddings(connection, self.collection.collection_id, space, rows)
             done += len(part)
@@ -124,13 +122,9 @@ class Writer:
     async def _store(self, items: Sequence[Item]) -> tuple[AddReport, list[Item]]:
         """Write what is new or changed; give also those whose text needs a vector."""
         collection_id = self.collection.collection_id
-        known = await stored_hashes(
-            self.database, self.tenant_id, collection_id, [item.item_id for item in items]
-        )
+        known = await stored_hashes(self.database, self.tenant_id, collection_id, [item.item_id for item in items])
         changed = [
-            item
-            for item in items
-            if item.item_id not in known or known[item.item_id].content_hash != item.content_hash
+            item for item in items if item.item_id not in known or known[item.item_id].content_hash != item.content_hash
         ]
         archived = [item.item_id for item in changed if item.status == ARCHIVED]
         if changed:

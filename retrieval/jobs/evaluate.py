@@ -34,9 +34,7 @@ Clock = Callable[[], float]
 class SearchFunction(Protocol):
     """One search as the evaluation needs it."""
 
-    async def __call__(
-        self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str
-    ) -> Sequence[str]:
+    async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         """At most ``limit`` item ids, best first; ``variant`` is a leg's name or ``fused``."""
 
 

@@ -74,7 +74,8 @@ async def ingest(
 
     A bad line raises its ``BadLineError`` before the batch it stands in is stored; with ``rejected`` given, it is
     handed there instead. ``prune`` archives the items that the input does not have; it is left undone when a line was
-    rejected, for that line may have held one of them. A run that was interrupted is completed by running it again.
+    rejected, for that line may have held one of them, and when there was no item at all. A run that was interrupted is
+    completed by running it again.
     """
     report = IngestReport()
     seen = array("Q")
@@ -95,6 +96,8 @@ async def ingest(
     report = await _embed_pending(writer, report)
     if prune and report.rejected:
         report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
+    elif prune and not report.read:
+        report = _with_note(report, "nothing was pruned, because the input held no item")
     elif prune:
         report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)

@@ -91,7 +91,9 @@ def through(database_url: str) -> Iterator[str]:
 
 
 def _lines(path: Path, word: str, number: int) -> str:
-    path.write_text("".join(f'{{"_id": "{one}", "text": "shared {word} word{one}", "n": {one}}}\n' for one in range(number)))
+    path.write_text(
+        "".join(f'{{"_id": "{one}", "text": "shared {word} word{one}", "n": {one}}}\n' for one in range(number))
+    )
     return str(path)
 
 

@@ -85,7 +85,7 @@ def _request(stored: StoredCollection, leg: LegName, path: Path, **where: object
     )
 
 
-async def _scanned(platform: Platform, request: CandidateRequest, *, query: str, vector: object) -> dict[str, int]:
+async def _scanned(platform: Platform, request: CandidateRequest, *, query: str, vector: Vectors) -> dict[str, int]:
     """How often a leg's statement, run as the application role, walked each index of the schema."""
     statement = candidates_statement(request).bind(query=query, vector=HalfVector(vector), budget=20_000)
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -93,7 +93,11 @@ async def _scanned(platform: Platform, request: CandidateRequest, *, query: str,
             await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
         before = await _index_scans(connection)
         await connection.execute(statement.text, statement.parameters)
-        return {name: scans - before[name] for name, scans in (await _index_scans(connection)).items() if scans > before[name]}
+        return {
+            name: scans - before[name]
+            for name, scans in (await _index_scans(connection)).items()
+            if scans > before[name]
+        }
 
 
 async def _index_scans(connection: Connection) -> dict[str, int]:
@@ -116,9 +120,7 @@ async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_h
     collection, stored = await _opened(corpus.large)
     assert stored.has_hnsw
     async with corpus.large.database.maintenance() as connection:
-        cursor = await connection.execute(
-            "SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{_hnsw(stored)}",)
-        )
+        cursor = await connection.execute("SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{_hnsw(stored)}",))
         row = await cursor.fetchone()
     assert row is not None
     assert f"WHERE (collection_id = {stored.collection_id})" in row[0]

@@ -20,6 +20,8 @@ from urllib.parse import quote, urlsplit
 import psycopg
 from psycopg import sql
 
+from retrieval import Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.embedded import start_embedded
 from retrieval.adapters.store.embedded_lock import FileLock
 
@@ -167,3 +169,21 @@ async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None
         "set_config('retrieval.tenant', %s, true)",
         (role, f'"{SCHEMA}", public, pg_temp', "" if tenant_id is None else str(tenant_id)),
     )
+
+
+@contextlib.contextmanager
+def opened(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection that commits each statement."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+async def use(url: str, settings: Settings, *, documents: int = 1) -> None:
+    """Store and find an item both ways."""
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat sat", "n": 1}])
+        hits = await collection.search("cats", where={"n": 1})
+        assert [part.leg for part in hits[0].explanation.contributions] == ["dense", "lexical"]
+        assert [hit.item_id for hit in await collection.search("cats")] == ["1"]
+        assert (await collection.info()).documents == documents

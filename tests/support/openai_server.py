@@ -105,9 +105,7 @@ class OpenAIServer:
         dimensions = body.get("dimensions", self.dimensions)
         vectors = [hashed_vector(text, dimensions) for text in body["input"]]
         if body.get("encoding_format") == "base64" and not self.float_lists:
-            numbers: list[Any] = [
-                base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors
-            ]
+            numbers: list[Any] = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
         else:
             numbers = [vector.tolist() for vector in vectors]
         return [{"object": "embedding", "index": i, "embedding": n} for i, n in enumerate(numbers)]
@@ -164,9 +162,7 @@ async def hanging(_: OpenAIServer, __: web.Request, ___: dict[str, Any]) -> web.
 async def broken_off(server: OpenAIServer, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     """Announce a whole answer, send half of it and drop the connection."""
     content = json.dumps({"object": "list", "data": server.rows(body)}).encode()
-    response = web.StreamResponse(
-        headers={"Content-Type": "application/json", "Content-Length": str(len(content))}
-    )
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(content))})
     await response.prepare(request)
     await response.write(content[: len(content) // 2])
     if request.transport is not None:

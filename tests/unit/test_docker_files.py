@@ -89,9 +89,7 @@ def test_no_address_carries_a_password(services: dict[str, Any]) -> None:
 def test_the_example_of_the_secrets_file_holds_no_secret() -> None:
     """Every value in .env.example is empty, and .env itself is ignored by version control."""
     settings = [
-        line
-        for line in (DOCKER / ".env.example").read_text().splitlines()
-        if line and not line.startswith("#")
+        line for line in (DOCKER / ".env.example").read_text().splitlines() if line and not line.startswith("#")
     ]
 
     assert settings == ["POSTGRES_PASSWORD=", "PLATFORM_PASSWORD="]

@@ -203,9 +203,7 @@ class Once(HashingEmbedder):
         (Blocking, "event loop stays free"),
     ],
 )
-async def test_a_broken_embedder_fails_the_check_of_its_fault(
-    make: type[HashingEmbedder], check: str
-) -> None:
+async def test_a_broken_embedder_fails_the_check_of_its_fault(make: type[HashingEmbedder], check: str) -> None:
     """Each fault is found by the check that is named for it."""
     with pytest.raises(ConformanceError) as caught:
         await check_embedder(make)

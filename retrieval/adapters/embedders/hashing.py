@@ -97,9 +97,7 @@ class HashingEmbedder:
         rows = np.zeros((len(ready), self._space.dimensions), dtype=np.float32)
         sizes = [len(text) for text in ready]
         for step in batches(sizes, max_items=_TEXTS_A_STEP, max_size=_CHARACTERS_A_STEP):
-            rows[step.start : step.stop] = await asyncio.to_thread(
-                self._hashed, ready[step.start : step.stop]
-            )
+            rows[step.start : step.stop] = await asyncio.to_thread(self._hashed, ready[step.start : step.stop])
         return rows
 
     def _hashed(self, texts: Sequence[str]) -> Vectors:

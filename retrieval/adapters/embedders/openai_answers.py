@@ -82,9 +82,7 @@ def _ordered(rows: list[dict[str, Any]], count: int, model: str) -> list[dict[st
         )
     places = [row.get("index", place) for place, row in enumerate(rows)]
     if any(not isinstance(place, int) for place in places) or sorted(places) != list(range(count)):
-        raise EmbedderRejectedError(
-            f"model {model!r} numbered its vectors so that they match no texts; use another"
-        )
+        raise EmbedderRejectedError(f"model {model!r} numbered its vectors so that they match no texts; use another")
     ordered = [rows[0]] * count
     for place, row in zip(places, rows, strict=True):
         ordered[place] = row
@@ -99,9 +97,7 @@ def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         numbers = np.empty((0, 0))
     if numbers.ndim != 1:
-        raise EmbedderRejectedError(
-            f"the endpoint's vector for {label} is no list of numbers; use another endpoint"
-        )
+        raise EmbedderRejectedError(f"the endpoint's vector for {label} is no list of numbers; use another endpoint")
     return numbers
 
 

@@ -40,9 +40,7 @@ class Endpoint:
         """
         status, detail = error.status_code, self._detail(error)
         if status == 429 and error.code == "insufficient_quota":
-            return EmbedderRejectedError(
-                f"{self.host}: the key's quota is used up (429); see the account's billing"
-            )
+            return EmbedderRejectedError(f"{self.host}: the key's quota is used up (429); see the account's billing")
         if status in _PASSING or status >= 500:
             wait = retry_after(error.response.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
@@ -55,9 +53,7 @@ class Endpoint:
             # The server's own words often quote a part of the key.
             return f"{self.host} refused the key (401); check RETRIEVAL_EMBEDDING_API_KEY"
         if status == 403:
-            return (
-                f"{self.host}: the key may not use {self.model!r} (403){detail}; allow it or choose another"
-            )
+            return f"{self.host}: the key may not use {self.model!r} (403){detail}; allow it or choose another"
         if status == 404:
             return (
                 f"{self.host} has no model {self.model!r} or no embeddings (404){detail}; check "

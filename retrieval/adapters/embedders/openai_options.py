@@ -41,9 +41,7 @@ class OpenAIOptions:
             raise ConfigurationError("no embedding model is named; set RETRIEVAL_EMBEDDING_MODEL")
         for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
             if getattr(self, name) <= 0:
-                raise ConfigurationError(
-                    f"{name} is {getattr(self, name)}; the embedder needs a positive number"
-                )
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; the embedder needs a positive number")
         self._check_address()
         self._check_key()
         self._check_dimensions()
@@ -103,6 +101,5 @@ class OpenAIOptions:
         if asked > native or (self.model in _FIXED_SIZE and asked != native):
             raise ConfigurationError(
                 f"model {self.model!r} has {native} dimensions and cannot have {asked}; "
-                f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}"
-                + ("" if self.model in _FIXED_SIZE else " or fewer")
+                f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}" + ("" if self.model in _FIXED_SIZE else " or fewer")
             )

@@ -54,9 +54,7 @@ class Backoff:
         return ceiling * (1 + jitter) / 2
 
 
-async def with_retries(
-    attempt: Callable[[], Awaitable[T]], *, backoff: Backoff, sleep: Sleep, rng: random.Random
-) -> T:
+async def with_retries(attempt: Callable[[], Awaitable[T]], *, backoff: Backoff, sleep: Sleep, rng: random.Random) -> T:
     """What ``attempt`` returns, tried again while it raises ``TryAgainError``.
 
     Raises ``EmbedderUnavailableError`` when the attempts are used up or the server asks for too long a wait;

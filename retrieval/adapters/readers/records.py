@@ -99,9 +99,7 @@ def _metadata(value: object, key: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidItemError(
-            f"item {key!r}: metadata must be an object, not {_kind_of(value)}", item_id=key
-        )
+        raise InvalidItemError(f"item {key!r}: metadata must be an object, not {_kind_of(value)}", item_id=key)
     return _without_nulls(value)
 
 

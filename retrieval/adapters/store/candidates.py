@@ -145,9 +145,9 @@ def _dense(request: CandidateRequest, matching: sa.CTE | None) -> sa.CTE:
     """Inner product of unit vectors: cosine similarity."""
     table = embeddings_table(request.space_id, request.dimensions)
     distance = table.c.vector.op("<#>", return_type=sa.Float())(_parameter("vector"))
-    statement = sa.select(
-        sa.literal_column("'dense'").label("leg"), table.c.item_id, (-distance).label("score")
-    ).where(table.c.collection_id == _literal(request.collection_id))
+    statement = sa.select(sa.literal_column("'dense'").label("leg"), table.c.item_id, (-distance).label("score")).where(
+        table.c.collection_id == _literal(request.collection_id)
+    )
     if matching is not None:
         statement = statement.join(matching, matching.c.item_id == table.c.item_id)
     if request.path is Path.APPROXIMATE:

@@ -19,6 +19,8 @@ OLDEST_POSTGRESQL = 16
 OLDEST_PGVECTOR = (0, 8, 0)
 SOUND_PGVECTOR = (0, 8, 6)
 
+MAJOR_VERSION = "SELECT current_setting('server_version_num')::int / 10000"
+
 _FACTS = """
     SELECT
         current_setting('server_version_num')::int / 10000 AS postgresql,
@@ -91,8 +93,8 @@ def check_versions(facts: ServerFacts) -> None:
         )
     if version < SOUND_PGVECTOR:
         _log.warning(
-            "pgvector %s is installed; releases before 0.8.6 can corrupt or break HNSW indexes (parallel builds, vacuum); "
-            "update it, run ALTER EXTENSION vector UPDATE; and REINDEX the HNSW indexes",
+            "pgvector %s is installed; releases before 0.8.6 can corrupt or break HNSW indexes "
+            "(parallel builds, vacuum); update it, run ALTER EXTENSION vector UPDATE; and REINDEX the HNSW indexes",
             facts.pgvector,
         )
 

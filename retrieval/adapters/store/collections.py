@@ -150,5 +150,3 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         has_hnsw=has_hnsw,
         attributes={key: tuple(types) for key, types in attributes.items()},
     )
-
-

@@ -35,8 +35,7 @@ Row = tuple[Any, ...]
 CONNECT_TIMEOUT_SECONDS = 10
 
 _SET_UP = (
-    "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "
-    "set_config('retrieval.tenant', %s, true)"
+    "SELECT set_config('role', %s, true), set_config('search_path', %s, true), set_config('retrieval.tenant', %s, true)"
 )
 _SET_MORE = ", set_config(%s, %s, true)"
 
@@ -120,10 +119,28 @@ class Database:
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Connection]:
-        """A connection of the login's own role, outside any transaction: for building indexes concurrently."""
+        """A connection of the login's own role, outside any transaction: for building indexes concurrently.
+
+        It is not the pool's: a build takes long, and searches go on.
+        """
         with translated(self.url):
-            async with self._acquire() as connection:
+            async with await _connect(self.url) as connection:
                 yield connection
+
+    @asynccontextmanager
+    async def only_one(self, work: str) -> AsyncIterator[bool]:
+        """True, and nobody else begins that work meanwhile; or False, because somebody does it already.
+
+        The lock is a transaction's on a connection of its own, so that it works through a pooler too.
+        """
+        with translated(self.url):
+            async with await _connect(self.url) as holder, holder.transaction():
+                take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
+                row = await (await holder.execute(take, (f"retrieval {self.names.schema} {work}",))).fetchone()
+                # The holder sits idle: it must not be timed out, and this statement also lets go of the query's
+                # snapshot, for which a concurrent index build would wait for ever.
+                await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                yield row is not None and bool(row[0])
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Connection]:

@@ -91,9 +91,7 @@ class EmbeddedServer:
         self.close()
 
 
-def start_embedded(
-    home: Path, *, resources: Resources | None = None, timeout_seconds: float = 120.0
-) -> EmbeddedServer:
+def start_embedded(home: Path, *, resources: Resources | None = None, timeout_seconds: float = 120.0) -> EmbeddedServer:
     """Return a lease on the server of ``home``, which is made, or started, or joined, whichever it needs.
 
     Blocks for a moment if it runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers

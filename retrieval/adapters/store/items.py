@@ -22,9 +22,7 @@ _STAGE = """
     ) ON COMMIT DROP
 """
 _STAGE_COPY = "COPY staged_items FROM STDIN (FORMAT binary)"
-_STAGE_TYPES = (
-    *("text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea"),
-)
+_STAGE_TYPES = (*("text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea"),)
 _MERGE = """
     INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at,
                        content_hash, text_hash)
@@ -89,15 +87,14 @@ async def index_terms(connection: Connection, collection_id: int, item_ids: Sequ
 async def item_ids_after(connection: Connection, collection_id: int, after: str, limit: int) -> list[str]:
     """The next active items' ids in order: a page of a walk over the collection."""
     cursor = await connection.execute(
-        "SELECT item_id FROM items WHERE collection_id = %s AND item_id > %s AND status <> %s ORDER BY item_id LIMIT %s",
+        "SELECT item_id FROM items WHERE collection_id = %s AND item_id > %s AND status <> %s "
+        "ORDER BY item_id LIMIT %s",
         (collection_id, after, ARCHIVED, limit),
     )
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def archive_items(
-    connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]
-) -> None:
+async def archive_items(connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]) -> None:
     """Keep the items and let no search find them. ``table_names`` are those of their embeddings."""
     await _hold(connection, collection_id, ids)
     # The content hash goes, so that the same content given again makes the item active again.

@@ -18,7 +18,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
-from retrieval.adapters.store.checks import check_postgresql
+from retrieval.adapters.store.checks import MAJOR_VERSION, check_postgresql
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
 from retrieval.adapters.store.revisions import SchemaStatus, known_revisions, status_of
 from retrieval.adapters.store.translate import translated
@@ -45,7 +45,7 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
     lock was not to be had.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
-        check_postgresql((connection.dialect.server_version_info or (0,))[0])
+        check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
         _make_schema(connection, schema)
         _make_extension(connection)
         _refuse_if_ahead(connection, schema)
@@ -155,5 +155,6 @@ def _known_revision(revision: str) -> Iterator[None]:
         yield
     except CommandError as error:
         raise SchemaRevisionError(
-            f"cannot go to revision {revision!r}: {error}; there are base, {', '.join(sorted(known_revisions()))} and head"
+            f"cannot go to revision {revision!r}: {error}; "
+            f"there are base, {', '.join(sorted(known_revisions()))} and head"
         ) from error

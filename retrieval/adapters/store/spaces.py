@@ -28,7 +28,7 @@ def hnsw_name(space_id: int, collection_id: int) -> str:
 
 
 def hnsw_definition(collection_id: int) -> str:
-    """What is indexed: the collection's own vectors, so that the number of indexes follows that of large collections."""
+    """What is indexed: the collection's own vectors, so that there are as many indexes as large collections."""
     return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
 
 

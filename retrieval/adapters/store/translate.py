@@ -54,17 +54,21 @@ def _translation(error: psycopg.Error, url: str) -> DatabaseError:
     match error:
         case TooManyRequests() | PoolTimeout():
             return PoolExhaustedError(
-                "no database connection became free in time; raise RETRIEVAL_POOL_SIZE or RETRIEVAL_POOL_TIMEOUT_SECONDS, "
-                "or send fewer searches at once"
+                "no database connection became free in time; raise RETRIEVAL_POOL_SIZE or "
+                "RETRIEVAL_POOL_TIMEOUT_SECONDS, or send fewer searches at once"
             )
         case pg.InsufficientPrivilege():
-            return MissingPrivilegeError(f"the database refused: {first_line}; see docs/how-to/postgres.md for the grants")
+            return MissingPrivilegeError(
+                f"the database refused: {first_line}; see docs/how-to/postgres.md for the grants"
+            )
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn() | pg.InvalidSchemaName():
             return SchemaRevisionError(f"the schema is not the one expected: {first_line}; run: retrieval db status")
         case pg.LockNotAvailable() | pg.QueryCanceled():
             return DatabaseError(f"the database gave up waiting: {first_line}; try again when it is less busy")
         case psycopg.OperationalError() if refusal := _refusal(str(error)):
-            return DatabaseUnreachableError(f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL")
+            return DatabaseUnreachableError(
+                f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL"
+            )
         case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
             return DatabaseUnreachableError(
                 f"cannot reach PostgreSQL at {server_name(url)}: {first_line}; "

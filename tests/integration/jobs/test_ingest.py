@@ -1,4 +1,4 @@
-"""Ingest: idempotent, resumable, exact about what it did, whatever becomes of the process, the embedder or the input."""
+"""Ingest: idempotent, resumable, and exact, whatever becomes of the process, the embedder or the input."""
 
 from __future__ import annotations
 
@@ -142,6 +142,16 @@ async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, fi
         prune=True,
     )
     assert (rejected, report.rejected, report.archived) == ([2], 1, 0)
+    assert any("nothing was pruned" in note for note in report.items.notes)
+    assert (await collection.info()).documents == 4
+
+
+async def test_nothing_is_pruned_by_an_empty_input(platform: Platform, file: Path) -> None:
+    """A file that a failed export left empty does not take the collection away."""
+    collection = await platform.collection("docs")
+    await collection.ingest(read_items(written(file, map(line, range(4)))))
+    report = await collection.ingest(read_items(written(file, [])), prune=True)
+    assert report.archived == 0
     assert any("nothing was pruned" in note for note in report.items.notes)
     assert (await collection.info()).documents == 4
 
@@ -331,23 +341,29 @@ async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
     assert states[0] == states[1]
 
 
+STORED = (
+    "SELECT item_id, body, status FROM items WHERE collection_id = %s ORDER BY 1",
+    "SELECT item_id, vector::text, content_hash FROM embeddings_@space@ WHERE collection_id = %s ORDER BY 1",
+    "SELECT item_id, length, cardinality(lexemes) FROM item_terms WHERE collection_id = %s ORDER BY 1",
+    """
+    SELECT document_frequency, count(*) FROM term_statistics
+    WHERE collection_id = %s AND document_frequency <> 0 GROUP BY 1 ORDER BY 1
+    """,
+    "SELECT documents, total_length, weighing_after FROM collection_statistics WHERE collection_id = %s",
+)
+# Every item is weighed with the collection's own average.
+STALE = """
+    SELECT count(*) FROM item_terms JOIN collection_statistics USING (collection_id)
+    WHERE collection_id = %s AND weights IS DISTINCT FROM bm25_weights(lexemes, frequencies, length, weighed_length)
+"""
+
+
 async def _state(connection: psycopg.AsyncConnection[Any], number: int) -> list[Any]:
     """Everything that a search depends on."""
     spaces = await connection.execute("SELECT space_id FROM collections WHERE collection_id = %s", (number,))
     row = await spaces.fetchone()
     assert row is not None
-    state = []
-    for query in (
-        "SELECT item_id, body, status FROM items WHERE collection_id = %s ORDER BY 1",
-        f"SELECT item_id, vector::text, content_hash FROM embeddings_{row[0]} WHERE collection_id = %s ORDER BY 1",
-        "SELECT item_id, length, cardinality(lexemes) FROM item_terms WHERE collection_id = %s ORDER BY 1",
-        "SELECT document_frequency, count(*) FROM term_statistics WHERE collection_id = %s AND document_frequency <> 0 "
-        "GROUP BY 1 ORDER BY 1",
-        "SELECT documents, total_length, weighing_after FROM collection_statistics WHERE collection_id = %s",
-        # Every item is weighed with the collection's own average.
-        "SELECT count(*) FROM item_terms JOIN collection_statistics USING (collection_id) WHERE collection_id = %s AND "
-        "weights IS DISTINCT FROM bm25_weights(lexemes, frequencies, length, weighed_length)",
-    ):
-        state.append(await (await connection.execute(query, (number,))).fetchall())  # type: ignore[arg-type]
+    queries = [query.replace("@space@", str(row[0])) for query in (*STORED, STALE)]
+    state = [await (await connection.execute(query.encode(), (number,))).fetchall() for query in queries]
     assert state[-1] == [(0,)]
     return state

@@ -23,7 +23,7 @@ def test_the_drawing_shows_every_error_under_its_parent() -> None:
     """The tree at the top of the module is the tree in the code."""
     lines = [
         (len(match[1]) // 4, match[2])
-        for match in re.finditer(r"^    ([├└│─ ]*)(\w+Error)\b", errors.__doc__ or "", re.M)
+        for match in re.finditer(r"^    ([├└│─ ]*)(\w+Error)\b", errors.__doc__ or "", re.MULTILINE)
     ]
     parents: list[str] = []
     drawn = {}

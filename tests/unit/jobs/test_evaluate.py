@@ -26,9 +26,7 @@ class CannedSearch:
         self.answers = answers
         self.asked: list[dict[str, Any]] = []
 
-    async def __call__(
-        self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str
-    ) -> Sequence[str]:
+    async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         """The canned item ids."""
         self.asked.append({"text": text, "where": where, "limit": limit, "variant": variant})
         return self.answers.get((variant, text), [])
@@ -73,9 +71,7 @@ async def test_every_variant_is_asked_every_judged_query() -> None:
 
 async def test_quality_is_reported_by_variant_and_by_query() -> None:
     """Right at rank 1, right at rank 2, wrong, nothing: reciprocal ranks 1, 1/2, 0, 0."""
-    search = CannedSearch(
-        {("dense", "text 0"): ["d0"], ("dense", "text 1"): ["x", "d1"], ("dense", "text 2"): ["x"]}
-    )
+    search = CannedSearch({("dense", "text 0"): ["d0"], ("dense", "text 1"): ["x", "d1"], ("dense", "text 2"): ["x"]})
 
     report = await evaluated(search, variants=["dense"], metrics=parse_metrics("MRR@10,R@1"))
 
@@ -206,9 +202,7 @@ async def test_searches_run_side_by_side_up_to_the_limit(concurrency: int) -> No
         return []
 
     async with asyncio.timeout(10):
-        await evaluate(
-            search, QUERIES, QRELS, metrics=parse_metrics("AP"), variants=["fused"], concurrency=concurrency
-        )
+        await evaluate(search, QUERIES, QRELS, metrics=parse_metrics("AP"), variants=["fused"], concurrency=concurrency)
 
     assert most == expected
 

@@ -179,9 +179,7 @@ def test_judgements_survive_being_written_and_read(
     tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
 ) -> None:
     """Any ids and grades come back as they were."""
-    lines = [
-        f"{query}\t{item}\t{score}\n" for query, grades in qrels.items() for item, score in grades.items()
-    ]
+    lines = [f"{query}\t{item}\t{score}\n" for query, grades in qrels.items() for item, score in grades.items()]
     path = written(tmp_path_factory.mktemp("qrels"), "query-id\tcorpus-id\tscore\n" + "".join(lines))
 
     assert qrels == read_qrels(path)
@@ -314,9 +312,7 @@ def test_the_same_filter_twice_is_one() -> None:
         assert where_for(a_query(a=1), [WhereFrom.parse(text)] * 2) == {"x": expected}
 
 
-@pytest.mark.parametrize(
-    ("metadata", "expected"), [({"self_id": "d7"}, "d7"), ({"self_id": 7}, "7"), ({}, None)]
-)
+@pytest.mark.parametrize(("metadata", "expected"), [({"self_id": "d7"}, "d7"), ({"self_id": 7}, "7"), ({}, None)])
 def test_a_query_names_the_item_that_it_was(metadata: dict[str, Any], expected: str | None) -> None:
     """Its own item is left out; a query that was no item leaves nothing out."""
     assert DropSelf.parse("metadata.self_id").exclude_for(a_query(**metadata)) == expected

@@ -50,9 +50,7 @@ def test_small_samples_agree_with_brute_force(pairs: list[tuple[float, float]]) 
     differences = [round(10 * (x - y)) for x, y in pairs]
     observed = abs(sum(differences))
     patterns = list(product((-1, 1), repeat=len(pairs)))
-    extreme = sum(
-        abs(sum(s * d for s, d in zip(signs, differences, strict=True))) >= observed for signs in patterns
-    )
+    extreme = sum(abs(sum(s * d for s, d in zip(signs, differences, strict=True))) >= observed for signs in patterns)
 
     assert compare(a, b, permutations=20).p_value == pytest.approx(extreme / len(patterns))
 
@@ -152,9 +150,7 @@ def test_systems_with_different_queries_are_not_compared() -> None:
         compare_by_query({"x": 1.0}, {"y": 1.0}, names=("fused", "dense"))
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [([], []), ([1.0], [1.0, 2.0]), ([float("nan")], [1.0]), ([1.0], [float("inf")])]
-)
+@pytest.mark.parametrize(("a", "b"), [([], []), ([1.0], [1.0, 2.0]), ([float("nan")], [1.0]), ([1.0], [float("inf")])])
 def test_scores_that_cannot_be_compared_are_refused(a: list[float], b: list[float]) -> None:
     """Empty, unequal and not finite scores have no answer."""
     with pytest.raises(InvalidRequestError):
@@ -171,8 +167,5 @@ def test_a_comparison_reads_as_one_line_and_as_json() -> None:
     """People see the difference, its interval and p; programs see plain values."""
     found = compare([0.5] * 6, [0.25] * 6, names=("fused", "dense"))
 
-    assert (
-        found.describe()
-        == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
-    )
+    assert found.describe() == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
     assert {"name_a": "fused", "p_value": 2 / 64, "significant": True}.items() <= found.as_dict().items()

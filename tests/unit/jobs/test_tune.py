@@ -119,9 +119,7 @@ def test_a_gain_that_vanishes_on_held_out_queries_is_not_believed() -> None:
     rng = np.random.default_rng(4)
     items = [f"d{number}" for number in range(20)]
     rankings = {
-        f"q{number}": {
-            leg: ranked(leg, [items[i] for i in rng.permutation(20)]) for leg in ("dense", "lexical")
-        }
+        f"q{number}": {leg: ranked(leg, [items[i] for i in rng.permutation(20)]) for leg in ("dense", "lexical")}
         for number in range(60)
     }
     qrels = {query_id: {items[int(rng.integers(20))]: 1} for query_id in rankings}
@@ -187,9 +185,7 @@ def test_the_current_setting_and_each_leg_are_always_tried() -> None:
     report = tune(rankings, qrels, EVEN, settings=[Setting({"dense": 1.0, "lexical": 4.0}), LEXICAL])
 
     described = sorted(setting.describe() for setting, _ in report.means)
-    assert described == sorted(
-        ["dense alone", "lexical alone", EVEN.describe(), "RRF (k = 60) of dense 1, lexical 4"]
-    )
+    assert described == sorted(["dense alone", "lexical alone", EVEN.describe(), "RRF (k = 60) of dense 1, lexical 4"])
 
 
 def test_progress_counts_the_settings() -> None:
@@ -237,8 +233,7 @@ def test_the_grid_tries_each_combination_once(legs: list[str], count: int) -> No
     """Sizes are as documented and no two settings are the same in other terms."""
     tried = grid(legs)
     shapes = {
-        (s.fusion.kind, tuple((leg, round(w / sum(s.legs.values()), 9)) for leg, w in s.legs.items()))
-        for s in tried
+        (s.fusion.kind, tuple((leg, round(w / sum(s.legs.values()), 9)) for leg, w in s.legs.items())) for s in tried
     }
 
     assert len(tried) == len(shapes) == count
@@ -263,9 +258,7 @@ def test_a_grid_without_legs_is_refused() -> None:
         grid([])
 
 
-@pytest.mark.parametrize(
-    "weights", [{}, {"dense": 0.0}, {"dense": -1.0}, {"dense": math.nan}, {"dense": math.inf}]
-)
+@pytest.mark.parametrize("weights", [{}, {"dense": 0.0}, {"dense": -1.0}, {"dense": math.nan}, {"dense": math.inf}])
 def test_weights_that_make_no_ranking_are_refused(weights: dict[str, float]) -> None:
     """Weights are finite, not negative, and one is above 0."""
     with pytest.raises(InvalidProfileError, match="leg weights"):

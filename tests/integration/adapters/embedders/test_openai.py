@@ -96,17 +96,13 @@ async def test_vectors_are_the_servers_own(make: Callable[..., OpenAIEmbedder], 
     assert (request.body["model"], request.body["dimensions"], request.texts) == ("small", 64, TEXTS)
 
 
-async def test_dimensions_are_not_sent_when_told_so(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_dimensions_are_not_sent_when_told_so(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """Servers with models of fixed size are not told the dimensions."""
     await make(send_dimensions=False).embed(TEXTS, TextRole.DOCUMENT)
     assert "dimensions" not in server.received[0].body
 
 
-async def test_a_repeated_text_is_sent_once(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_a_repeated_text_is_sent_once(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """A text is paid for once a call."""
     vectors = await make().embed([TEXTS[0], TEXTS[1], TEXTS[0]], TextRole.DOCUMENT)
     assert server.received[0].texts == TEXTS[:2]
@@ -119,25 +115,19 @@ async def test_no_texts_ask_nothing(make: Callable[..., OpenAIEmbedder], server:
     assert server.received == []
 
 
-async def test_an_empty_text_is_sent_as_a_space(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_an_empty_text_is_sent_as_a_space(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """The API refuses empty texts, so one space stands for them."""
     await make().embed(["", "full"], TextRole.DOCUMENT)
     assert server.received[0].texts == [" ", "full"]
 
 
-async def test_half_a_surrogate_pair_is_replaced(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_half_a_surrogate_pair_is_replaced(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """What UTF-8 cannot hold does not fail the request."""
     await make().embed(["a\ud800b"], TextRole.QUERY)
     assert server.received[0].texts == ["a?b"]
 
 
-async def test_texts_beyond_the_model_are_cut(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_texts_beyond_the_model_are_cut(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """A text is cut at three bytes a token, between two characters."""
     await make(max_input_tokens=3).embed(["éééééé"], TextRole.DOCUMENT)
     assert server.received[0].texts == ["éééé"]
@@ -321,18 +311,14 @@ async def test_unusable_answers_are_rejected(
     assert len(server.received) == 1
 
 
-async def test_rows_out_of_order_are_put_in_order(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_rows_out_of_order_are_put_in_order(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """Vectors belong to their index, wherever they stand in the answer."""
     server.faults.append(changed(lambda rows: rows.reverse()))
     vectors = await make().embed(TEXTS, TextRole.DOCUMENT)
     np.testing.assert_allclose(vectors, expected(*TEXTS), atol=1e-6)
 
 
-async def test_cancelling_breaks_off_the_requests(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
+async def test_cancelling_breaks_off_the_requests(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
     """A cancelled call leaves no request under way."""
     server.faults.append(hanging)
     call = asyncio.create_task(make().embed(TEXTS, TextRole.DOCUMENT))

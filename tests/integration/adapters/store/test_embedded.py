@@ -154,9 +154,7 @@ def test_the_server_brings_pgvector(home: Path) -> None:
 def test_text_search_splits_words_at_punctuation_beyond_ascii(home: Path) -> None:
     """Dashes and typographic quotes separate words, letters of any script belong to them, case is folded."""
     with start_embedded(home) as server:
-        lexemes = ask(
-            server.url, "select array_to_string(tsvector_to_array(to_tsvector('simple', 'É—“ß” 東')), ' ')"
-        )
+        lexemes = ask(server.url, "select array_to_string(tsvector_to_array(to_tsvector('simple', 'É—“ß” 東')), ' ')")
     assert lexemes == "ß é 東"
 
 

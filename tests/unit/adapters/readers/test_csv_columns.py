@@ -158,9 +158,7 @@ def test_a_row_without_an_id_is_refused() -> None:
         ("_id a b", {"a": "b"}, "two columns would be the attribute 'a'"),
     ],
 )
-def test_a_header_that_does_not_fit_is_refused(
-    header: str, columns: dict[str, str] | None, message: str
-) -> None:
+def test_a_header_that_does_not_fit_is_refused(header: str, columns: dict[str, str] | None, message: str) -> None:
     """The error names the file and the columns that exist."""
     with pytest.raises(ConfigurationError, match=r"tickets\.csv: " + message):
         plan_columns("tickets.csv", header.split(), columns)

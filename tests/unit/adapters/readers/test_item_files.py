@@ -30,8 +30,8 @@ ITEM = Item(item_id="1", title="a")
         ("items.csv", CSV),
         ("ITEMS.CSV", CSV),
         ("v1.2.items.csv", CSV),
-        ("items.jsonl.gz", gzip.compress(JSONL)),
-        ("items.csv.gz", gzip.compress(CSV)),
+        ("items.jsonl.gz", gzip.compress(JSONL, mtime=0)),
+        ("items.csv.gz", gzip.compress(CSV, mtime=0)),
     ],
 )
 def test_the_name_tells_the_format(tmp_path: Path, name: str, data: bytes) -> None:
@@ -119,7 +119,7 @@ def test_the_sample_corpus_reads_without_a_bad_line() -> None:
     lines = list(read_items(TICKETS / "corpus.jsonl.gz"))
 
     assert [line.error for line in lines if line.error] == []
-    assert len({line.item.item_id for line in lines if line.item}) == 600
+    assert len({line.item.item_id for line in lines if line.item}) == 598
     assert all(line.item.occurred_at for line in lines if line.item)
 
 

@@ -18,9 +18,7 @@ from retrieval.domain.item import MAX_KEY_BYTES, Item
 
 TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
 KEY = TEXT.filter(lambda text: len(text.encode()) <= MAX_KEY_BYTES)
-JSON_SCALAR = (
-    TEXT | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
-)
+JSON_SCALAR = TEXT | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 JSON_VALUE = st.recursive(
     JSON_SCALAR,
     lambda inner: st.lists(inner | st.none(), max_size=3) | st.dictionaries(KEY, inner, max_size=3),
@@ -155,9 +153,7 @@ def test_a_reason_is_never_longer_than_a_few_lines(tmp_path: Path) -> None:
 
 def test_a_line_beyond_the_limit_is_bad_and_the_next_is_read(tmp_path: Path) -> None:
     """The limit is given in the reason."""
-    long, after = read(
-        tmp_path, b'{"_id": "b", "text": "' + b"x" * 5000 + b'"}\n{"_id": "z"}', max_line_bytes=4000
-    )
+    long, after = read(tmp_path, b'{"_id": "b", "text": "' + b"x" * 5000 + b'"}\n{"_id": "z"}', max_line_bytes=4000)
     assert long.error is not None
     assert "longer than 4,000 bytes" in long.error.reason
     assert after.item == Item(item_id="z")

@@ -149,9 +149,7 @@ def test_times_are_read_as_utc(name: str, given: object, expected: datetime | No
     assert item_from_record({"_id": "d1", name: given}).occurred_at == expected
 
 
-@pytest.mark.parametrize(
-    "given", ["yesterday", "2024-02-30", 1717156800, True, [], "0001-01-01T00:00:00+14:00"]
-)
+@pytest.mark.parametrize("given", ["yesterday", "2024-02-30", 1717156800, True, [], "0001-01-01T00:00:00+14:00"])
 def test_what_is_no_time_is_refused(given: object) -> None:
     """Anything else is an error that shows a right example."""
     with pytest.raises(InvalidItemError, match="2024-05-31T12:00:00Z") as caught:

@@ -39,9 +39,7 @@ def test_a_home_that_cannot_be_made_is_an_error_of_the_platform(tmp_path: Path) 
         start_embedded(tmp_path / "file" / "home")
 
 
-def test_the_default_home_is_the_users_data_directory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_default_home_is_the_users_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A user's data lie where the user's other data lie."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "platform", "linux")

@@ -38,9 +38,7 @@ def test_memory_settings_grow_with_the_memory_within_limits(
     ("cores", "processes", "workers", "maintenance", "gather"),
     [(1, "8", "1", "1", "0"), (2, "8", "2", "1", "1"), (4, "8", "4", "3", "2"), (16, "16", "16", "15", "2")],
 )
-def test_parallelism_follows_the_cores(
-    cores: int, processes: str, workers: str, maintenance: str, gather: str
-) -> None:
+def test_parallelism_follows_the_cores(cores: int, processes: str, workers: str, maintenance: str, gather: str) -> None:
     """One core gets no parallel queries; many cores help index builds more than single queries."""
     settings = settings_for(Resources(4 * GIGABYTE, cores))
 
@@ -54,9 +52,7 @@ def test_parallelism_follows_the_cores(
     ("shared_memory_bytes", "expected"),
     [(None, None), (64 * MEGABYTE, "sysv"), (4 * GIGABYTE, None)],
 )
-def test_a_small_shared_memory_file_system_is_avoided(
-    shared_memory_bytes: int | None, expected: str | None
-) -> None:
+def test_a_small_shared_memory_file_system_is_avoided(shared_memory_bytes: int | None, expected: str | None) -> None:
     """Where /dev/shm cannot hold a parallel index build, shared memory comes from elsewhere."""
     settings = settings_for(Resources(4 * GIGABYTE, 4, shared_memory_bytes))
 
@@ -113,9 +109,7 @@ def test_an_absurdly_high_limit_means_the_machines_memory(tmp_path: Path) -> Non
         ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}),
     ],
 )
-def test_a_quota_of_processor_time_counts_as_cores(
-    tmp_path: Path, membership: str, limits: dict[str, str]
-) -> None:
+def test_a_quota_of_processor_time_counts_as_cores(tmp_path: Path, membership: str, limits: dict[str, str]) -> None:
     """Time worth one core, or half of one, is one core."""
     assert measure_resources(machine(tmp_path, membership, limits)).cores == 1
 

@@ -1,0 +1,169 @@
+"""Logins: what each may do, and what it is told when that is not enough."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from psycopg import sql
+
+from retrieval import Settings
+from retrieval.adapters.store.schema import downgrade, status, upgrade
+from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
+from tests.support.database import database_url, opened, use
+
+
+@contextmanager
+def login(database: str, options: str = "") -> Iterator[tuple[str, str]]:
+    """A login of its own: its name, and its URL for the database."""
+    name = f"login_{uuid.uuid4().hex[:12]}"
+    with opened(database) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret' " + options).format(sql.Identifier(name)))
+        try:
+            yield name, with_password(database, name)
+        finally:
+            for (role,) in connection.execute(
+                "SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = %s::regrole", (name,)
+            ).fetchall():
+                connection.execute(f"REVOKE {role} FROM {name} CASCADE")
+            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+            connection.execute(f"DROP OWNED BY {name} CASCADE")
+            connection.execute(f"DROP ROLE {name}")
+
+
+def with_password(url: str, user: str, password: str = "secret") -> str:  # noqa: S107
+    """The URL for that login."""
+    name = sa.make_url(url).database or ""
+    return database_url(url, name, user=user).replace(f"//{user}@", f"//{user}:{password}@")
+
+
+async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """The right to make roles, and the database, are enough where the extension is installed."""
+    with opened(database) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    with login(database, "CREATEROLE") as (name, url):
+        with opened(database) as connection:
+            here = sql.Identifier(sa.make_url(database).database or "")
+            connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(here, sql.Identifier(name)))
+        upgrade(url, schema)
+        await use(url, settings.changed(database_schema=schema))
+        downgrade(url, schema, "base")
+        upgrade(url, schema)
+        await use(url, settings.changed(database_schema=schema))
+        with opened(url) as connection:
+            connection.execute("RESET ROLE")
+        downgrade(url, schema, "base")
+
+
+async def test_a_login_without_the_application_role_is_told_the_grant(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """The message holds the statement that mends it; after that the platform works, whatever is inherited."""
+    upgrade(database, schema)
+    own = settings.changed(database_schema=schema)
+    for inherit in ("", " WITH INHERIT FALSE"):
+        with login(database) as (name, url):
+            with pytest.raises(MissingPrivilegeError) as caught:
+                await use(url, own)
+            grant = f'GRANT "{schema}_app" TO "{name}"'
+            assert grant in str(caught.value)
+            with opened(database) as connection:
+                connection.execute((grant + inherit).encode())
+            await use(url, own)
+
+
+async def test_a_role_that_may_make_no_temporary_tables_is_told_the_grant(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """Bulk writes need them: the platform says so when it starts, and not at the first write."""
+    upgrade(database, schema)
+    name = sa.make_url(database).database or ""
+    with opened(database) as connection:
+        connection.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+        with pytest.raises(MissingPrivilegeError) as caught:
+            await use(database, settings.changed(database_schema=schema))
+        grant = f'GRANT TEMPORARY ON DATABASE "{name}" TO "{schema}_app"'
+        assert grant in str(caught.value)
+        connection.execute(grant.encode())
+    await use(database, settings.changed(database_schema=schema))
+
+
+async def test_a_login_that_may_not_install_pgvector_is_told_what_a_superuser_must_run(
+    database: str, schema: str
+) -> None:
+    """The extension is trusted on no server by default."""
+    with login(database, "CREATEROLE") as (name, url):
+        with opened(database) as connection:
+            here = sql.Identifier(sa.make_url(database).database or "")
+            connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(here, sql.Identifier(name)))
+            trusted = connection.execute(
+                "SELECT bool_or(trusted) FROM pg_available_extension_versions WHERE name = 'vector'"
+            ).fetchone()
+        if trusted == (True,):
+            pytest.skip("pgvector is a trusted extension on this server")
+        with pytest.raises(MissingPrivilegeError, match="have a superuser run: CREATE EXTENSION vector;"):
+            upgrade(url, schema)
+
+
+async def test_a_server_that_does_not_answer_is_named_without_its_password(settings: Settings) -> None:
+    """The message says which server and what to check."""
+    url = "postgresql://user:topsecret@127.0.0.1:1/db"
+    with pytest.raises(
+        DatabaseUnreachableError, match=r"127\.0\.0\.1:1, database 'db'.*RETRIEVAL_DATABASE_URL"
+    ) as caught:
+        await use(url, settings)
+    assert "topsecret" not in str(caught.value)
+    with pytest.raises(DatabaseUnreachableError, match=r"127\.0\.0\.1:1") as caught:
+        upgrade(url, "any")
+    assert "topsecret" not in str(caught.value)
+
+
+async def test_a_database_that_does_not_exist_is_named(database: str, settings: Settings) -> None:
+    """The server's own words are in the message."""
+    with pytest.raises(DatabaseUnreachableError, match='database "nowhere" does not exist'):
+        await use(database_url(database, "nowhere"), settings)
+
+
+@contextmanager
+def password_wanted(database: str, name: str) -> Iterator[None]:
+    """Make the server ask that login for its password."""
+    with opened(database) as connection:
+        row = connection.execute(
+            "SELECT current_setting('hba_file'), pg_read_file(current_setting('hba_file'))"
+        ).fetchone()
+        assert row is not None
+        path, rules = row
+        lines = [f"local all {name} scram-sha-256", f"host all {name} all scram-sha-256", *rules.splitlines()]
+        write_lines(connection, path, lines)
+        try:
+            yield
+        finally:
+            write_lines(connection, path, rules.splitlines())
+
+
+def write_lines(connection: psycopg.Connection[Any], path: str, lines: list[str]) -> None:
+    """Write the server's rules and have it read them."""
+    kept = [line for line in lines if line and not line.startswith("#")]
+    copy = sql.SQL("COPY (SELECT unnest({lines}::text[])) TO {path} (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')")
+    connection.execute(copy.format(lines=sql.Literal(kept), path=sql.Literal(path)))
+    connection.execute("SELECT pg_reload_conf()")
+
+
+async def test_a_wrong_password_is_said_to_be_one(database: str, settings: Settings) -> None:
+    """A refused login is told from a server that is down, and the password is not repeated."""
+    with login(database) as (name, url), password_wanted(database, name):
+        wrong = url.replace(":secret@", ":topsecret@")
+        with pytest.raises(
+            DatabaseUnreachableError, match=r"refused the login: password .*check RETRIEVAL_DATABASE_URL"
+        ) as caught:
+            await use(wrong, settings)
+        assert "topsecret" not in str(caught.value)
+        with pytest.raises(DatabaseUnreachableError, match="refused the login"):
+            status(wrong, "any")

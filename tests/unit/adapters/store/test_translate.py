@@ -1,0 +1,83 @@
+"""The driver's errors become the platform's own, each with what to do, and never with a password."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+from psycopg_pool import PoolTimeout, TooManyRequests
+from sqlalchemy.exc import DBAPIError
+
+from retrieval.adapters.store.translate import server_name, translated
+from retrieval.domain.errors import (
+    DatabaseError,
+    DatabaseUnreachableError,
+    MissingPrivilegeError,
+    PoolExhaustedError,
+    SchemaRevisionError,
+)
+
+URL = "postgresql://user:topsecret@db.example:6543/docs"
+LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL:  '
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "hint"),
+    [
+        (PoolTimeout("late"), PoolExhaustedError, "RETRIEVAL_POOL_SIZE"),
+        (TooManyRequests("many"), PoolExhaustedError, "RETRIEVAL_POOL_SIZE"),
+        (pg.InsufficientPrivilege("denied"), MissingPrivilegeError, "docs/how-to/postgres.md"),
+        (pg.UndefinedTable("no items"), SchemaRevisionError, "retrieval db status"),
+        (pg.UndefinedFunction("no index_terms"), SchemaRevisionError, "retrieval db status"),
+        (pg.LockNotAvailable("lock timeout"), DatabaseError, "try again"),
+        (pg.QueryCanceled("statement timeout"), DatabaseError, "try again"),
+        (pg.AdminShutdown("terminating"), DatabaseUnreachableError, "check that it runs"),
+        (pg.CannotConnectNow("starting up"), DatabaseUnreachableError, "check that it runs"),
+        (psycopg.OperationalError("connection refused"), DatabaseUnreachableError, "check that it runs"),
+        (
+            psycopg.OperationalError(LOGIN + "password authentication failed"),
+            DatabaseUnreachableError,
+            "refused the login",
+        ),
+        (psycopg.OperationalError(LOGIN + 'role "x" does not exist'), DatabaseUnreachableError, "refused the login"),
+        (psycopg.OperationalError(LOGIN + "sorry, too many clients already"), DatabaseUnreachableError, "cannot reach"),
+        (pg.DiskFull("no space left"), DatabaseError, "no space left"),
+    ],
+)
+def test_each_error_has_its_translation(error: psycopg.Error, kind: type[DatabaseError], hint: str) -> None:
+    """From the driver and through SQLAlchemy alike, in one line."""
+    for raised in (error, DBAPIError("SELECT 1", None, error)):
+        with pytest.raises(kind, match=hint) as caught, translated(URL):
+            raise raised
+        assert type(caught.value) is kind
+        assert "topsecret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert caught.value.__cause__ is raised
+
+
+def test_only_the_first_line_of_what_the_server_said_is_told() -> None:
+    """Details and hints of the server stay in the cause."""
+    with pytest.raises(DatabaseError) as caught, translated(URL):
+        raise pg.UniqueViolation("duplicate key\nDETAIL:  Key (name)=(secret text) already exists.")
+    assert "secret text" not in str(caught.value)
+
+
+def test_other_errors_pass_untouched() -> None:
+    """What is no error of the database is none of its business."""
+    with pytest.raises(KeyError), translated(URL):
+        raise KeyError
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        (URL, "db.example:6543, database 'docs'"),
+        ("postgresql:///docs", "the local socket, database 'docs'"),
+        ("postgresql://u@/docs?host=/run/pg&port=5433", "/run/pg:5433, database 'docs'"),
+        ("postgresql://user:topsecret@db.example", "db.example, database 'user'"),
+        ("not a url", "the configured server"),
+    ],
+)
+def test_a_server_is_named_by_what_is_not_secret(url: str, name: str) -> None:
+    """Host, port and database are enough to know which one."""
+    assert server_name(url) == name
