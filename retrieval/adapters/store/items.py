@@ -96,16 +96,16 @@ async def item_ids_after(connection: Connection, collection_id: int, after: str,
 
 async def archive_items(connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]) -> None:
     """Keep the items and let no search find them. ``table_names`` are those of their embeddings."""
-    await _hold(connection, collection_id, ids)
+    held = await _hold(connection, collection_id, ids)
     # The content hash goes, so that the same content given again makes the item active again.
     await connection.execute(
         "UPDATE items SET status = %s, content_hash = '', updated_at = now() "
         "WHERE collection_id = %s AND item_id = ANY(%s)",
-        (ARCHIVED, collection_id, ids),
+        (ARCHIVED, collection_id, held),
     )
-    await index_terms(connection, collection_id, ids)
+    await index_terms(connection, collection_id, held)
     for name in table_names:
-        await remove_embeddings(connection, name, collection_id, ids)
+        await remove_embeddings(connection, name, collection_id, held)
 
 
 async def remove_embeddings(connection: Connection, table_name: str, collection_id: int, ids: list[str]) -> None:
@@ -122,24 +122,28 @@ async def remove_embeddings(connection: Connection, table_name: str, collection_
 
 async def delete_items(connection: Connection, collection_id: int, ids: list[str]) -> int:
     """Remove the items with their terms and vectors; gives how many there were."""
-    await _hold(connection, collection_id, ids)
+    held = await _hold(connection, collection_id, ids)
     # First out of the statistics, which count what item_terms holds.
     await connection.execute(
-        "UPDATE items SET status = %s WHERE collection_id = %s AND item_id = ANY(%s)", (ARCHIVED, collection_id, ids)
+        "UPDATE items SET status = %s WHERE collection_id = %s AND item_id = ANY(%s)", (ARCHIVED, collection_id, held)
     )
-    await index_terms(connection, collection_id, ids)
+    await index_terms(connection, collection_id, held)
     cursor = await connection.execute(
-        "DELETE FROM items WHERE collection_id = %s AND item_id = ANY(%s)", (collection_id, ids)
+        "DELETE FROM items WHERE collection_id = %s AND item_id = ANY(%s)", (collection_id, held)
     )
     return cursor.rowcount
 
 
-async def _hold(connection: Connection, collection_id: int, ids: list[str]) -> None:
-    """Lock the items in the order in which everybody does, so that two writers cannot wait for each other."""
-    await connection.execute(
-        "SELECT FROM items WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR UPDATE",
+async def _hold(connection: Connection, collection_id: int, ids: list[str]) -> list[str]:
+    """Lock the items in the order in which everybody does, so that two writers cannot wait for each other.
+
+    Gives the ids of those that exist: one that another writer adds a moment later is not this transaction's to touch.
+    """
+    cursor = await connection.execute(
+        "SELECT item_id FROM items WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR UPDATE",
         (collection_id, ids),
     )
+    return [row[0] for row in await cursor.fetchall()]
 
 
 _READ = Compiled(

@@ -13,6 +13,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from retrieval import Collection, Platform
+from retrieval.adapters.store import items as store
 from retrieval.jobs.weights import DRIFT
 
 Connection = psycopg.AsyncConnection[Any]
@@ -151,6 +152,25 @@ async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, 
     await collection.add([{"_id": "last", "text": "alpha"}])
     await assert_scores_are_bm25(connection, collection, texts | {"last": "alpha"})
     assert (await collection.info()).pending == 0
+
+
+async def test_an_item_that_is_added_while_its_key_is_deleted_is_not_half_deleted(
+    platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleting a key that does not exist yet touches nothing of what another writer stores under it meanwhile."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "1", "text": "alpha"}])
+    index_terms = store.index_terms
+
+    async def slowly(*arguments: Any) -> None:
+        monkeypatch.setattr(store, "index_terms", index_terms)
+        await collection.add([{"_id": "2", "text": "alpha beta"}])
+        await index_terms(*arguments)
+
+    monkeypatch.setattr(store, "index_terms", slowly)
+    assert await collection.delete(["1", "2"]) == 1
+    assert set(await collection.get(["1", "2"])) == {"2"}
+    await assert_statistics_are_exact(connection, await _number(collection))
 
 
 async def test_an_archived_item_has_no_vector_whatever_was_written_at_the_same_time(
