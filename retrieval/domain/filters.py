@@ -237,7 +237,9 @@ _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
 
 
 def _values(field: Field, values: Sequence[object] | frozenset[object] | set[object]) -> tuple[Scalar, ...]:
-    return tuple(dict.fromkeys(_value(field, value) for value in values))
+    # To Python True, 1 and 1.0 are one value; to JSON they are two.
+    found = (_value(field, value) for value in values)
+    return tuple({(isinstance(value, bool), value): value for value in found}.values())
 
 
 def _value(field: Field, value: object) -> Scalar:

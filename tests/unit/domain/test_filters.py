@@ -59,6 +59,13 @@ def test_what_people_write_is_what_it_says(where: Any, filter_: Any) -> None:
     assert parse_where(where) == filter_
 
 
+def test_true_and_one_are_two_values() -> None:
+    """As they are in JSON, though Python holds them equal."""
+    parsed = parse_where({"priority": [1, True, 1.0, True]})
+    assert isinstance(parsed, OneOf)
+    assert [repr(value) for value in parsed.values] == ["1.0", "True"]
+
+
 @pytest.mark.parametrize(
     "written", ["2024-05-01T00:00:00Z", "2024-05-01", datetime(2024, 5, 1, tzinfo=UTC), date(2024, 5, 1)]
 )
