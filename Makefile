@@ -21,7 +21,7 @@ demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; noth
 
 ##@ Develop
 test: $(VENV)/.dev ## Run every test, on two cores
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .
