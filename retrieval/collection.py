@@ -14,13 +14,13 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
-from retrieval.engine.request import checked_request
+from retrieval.engine.request import SearchRequest, checked_request
 from retrieval.engine.search import Clock, leg_rankings, search
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import IndexOutcome, ensure_hnsw
@@ -86,8 +86,9 @@ class Collection:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
         ``embeddings``: precomputed vectors, shape (number of items, dimensions), used instead of the embedder.
-        Nothing is stored when an item or a vector is refused. Raises ``InvalidItemError`` or ``InvalidVectorError``
-        with the item's key. If the embedder fails, the items are stored and ``report.pending`` counts those that wait.
+        Nothing is stored when an item or a given vector is refused: ``InvalidItemError`` or ``InvalidVectorError`` with
+        the item's key is raised. If the embedder fails or its vector for an item cannot be used, the items are stored,
+        ``report.pending`` counts those that wait, and ``report.notes`` names what was refused.
         """
         batch = [_item(one) for one in items]
         vectors = None
@@ -146,6 +147,13 @@ class Collection:
             condition=parse_where(where),
             profile=self._chosen(stored, legs, profile),
         )
+        try:
+            return await self._search(stored, request)
+        except UnknownFieldError:
+            # The field may have come with items that another process added a moment ago.
+            return await self._search(await self.refresh(), request)
+
+    async def _search(self, stored: StoredCollection, request: SearchRequest) -> SearchResult:
         return await search(self._database, self._tenant_id, stored, self._embedder, request, clock=self._clock)
 
     async def leg_rankings(
@@ -169,7 +177,10 @@ class Collection:
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives how many there were."""
         async with self._database.transaction(self._tenant_id) as connection:
-            return await delete_items(connection, self._stored.collection_id, list(item_ids))
+            deleted = await delete_items(connection, self._stored.collection_id, list(item_ids))
+        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        await self.refresh()
+        return deleted
 
     async def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """Store the profile as a new version and search with it from now on; gives the version."""

@@ -15,6 +15,7 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
 from retrieval.adapters.store.collections import (
     StoredCollection,
+    add_profile,
     all_collections,
     create_collection,
     ensure_tenant,
@@ -47,6 +48,7 @@ class Platform:
         self.settings = settings
         self._clock = clock
         self._given_embedder = embedder
+        self._configured: Embedder | None = None
         self._stack = AsyncExitStack()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._cached: dict[int, CachedEmbedder] = {}
@@ -100,7 +102,7 @@ class Platform:
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None and not create:
             raise await self._unknown(name)
-        if stored is None or stored.space is None:
+        if stored is None or (stored.space is None and create):
             stored_space = await self._space(space)
             if stored is None:
                 await self._make(
@@ -146,16 +148,20 @@ class Platform:
         """A collection that was made without an embedder gets the one that is configured now."""
         async with self.database.transaction(self._tenant_id) as connection:
             await set_space(connection, stored.collection_id, space.space_id)
+            if stored.profile == default_profile(None):
+                note = f"the default of {space.space.name}"
+                await add_profile(connection, stored.collection_id, default_profile(space.space), note)
 
     async def _space(self, wanted: EmbeddingSpace | None) -> StoredSpace | None:
         """The space asked for, or the configured embedder's; None where neither is."""
         if wanted is not None:
             return await register_space(self.database, wanted)
-        embedder = self._given_embedder or configured_embedder(self.settings)
-        if embedder is None:
+        if self._configured is None:
+            self._configured = self._given_embedder or configured_embedder(self.settings)
+        if self._configured is None:
             return None
-        self._embedders.setdefault(embedder.space, embedder)
-        return await register_space(self.database, embedder.space)
+        self._embedders.setdefault(self._configured.space, self._configured)
+        return await register_space(self.database, self._configured.space)
 
     def _embedder_of(self, space: StoredSpace | None) -> CachedEmbedder | None:
         """The embedder of a collection's space, one for all collections of this platform."""
@@ -177,6 +183,7 @@ class Platform:
             if embedder is not self._given_embedder:
                 await embedder.aclose()
         self._embedders.clear()
+        self._configured = None
         self._cached.clear()
 
     async def _server_url(self, stack: AsyncExitStack) -> str:
@@ -231,5 +238,12 @@ def connect(
 
 
 def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name or "\x00" in name or len(name.encode()) > MAX_NAME_BYTES:
+    # Half of a surrogate pair has no UTF-8; counting it as something keeps the check from failing on it.
+    if (
+        not isinstance(name, str)
+        or not name
+        or "\x00" in name
+        or len(name.encode(errors="replace")) > MAX_NAME_BYTES
+        or name != name.encode(errors="replace").decode()
+    ):
         raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")

@@ -1,9 +1,14 @@
--- Brings the lexical index and the term statistics of these items up to date, exactly, in one statement:
+-- Brings the lexical index and the term statistics of these items up to date, exactly, in one call:
 -- an active item is indexed, an archived one is taken out. Call it in the transaction that wrote the items: their
 -- row locks keep two writers of one item apart, and lexemes are counted in order, so that writers cannot deadlock.
 -- All rows of a collection are weighed with one average length, set by the first and moved by refresh_weights.
 CREATE OR REPLACE FUNCTION index_terms(collection bigint, ids text[]) RETURNS bigint
 LANGUAGE sql SET search_path FROM CURRENT AS $$
+    -- The collection's totals are held first by everyone, so that no two writers wait for each other crosswise.
+    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (collection, 0, 0)
+    ON CONFLICT (collection_id) DO NOTHING;
+    SELECT FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+
     WITH fresh AS MATERIALIZED (
         SELECT
             item.item_id,

@@ -25,6 +25,10 @@ DECLARE
     former name;
 BEGIN
     FOREACH former IN ARRAY ARRAY[@app_literal@, @definer_literal@]::name[] LOOP
+        CONTINUE WHEN NOT EXISTS (
+            SELECT FROM pg_roles r
+            WHERE r.rolname = former AND shobj_description(r.oid, 'pg_authid') = 'made by retrieval db upgrade'
+        );
         EXECUTE format('DROP OWNED BY %I', former);
         BEGIN
             EXECUTE format('DROP ROLE %I', former);

@@ -1,18 +1,28 @@
--- The two roles of an installation. Neither can log in; both follow the schema's name.
+-- The two roles of an installation. Neither can log in; both follow the schema's name. They carry a comment that marks
+-- them as made here: a role of that name that somebody else made is never taken over.
 --   @app@      what the platform acts as, set for each transaction; row-level security holds for it.
 --   @definer@  owns the functions and tables that look across the policies; only its functions can be called.
 DO $roles$
 DECLARE
     wanted name;
+    mark CONSTANT text := 'made by retrieval db upgrade';
 BEGIN
+    -- Roles belong to the whole server: another database may be making the same ones.
+    PERFORM pg_advisory_xact_lock(hashtextextended('retrieval roles', 0));
     FOREACH wanted IN ARRAY ARRAY[@app_literal@, @definer_literal@]::name[] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
-            EXCEPTION WHEN duplicate_object OR unique_violation THEN
-                NULL; -- another database of this server made it at the same moment
-            END;
-        END IF;
+        BEGIN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
+            EXECUTE format('COMMENT ON ROLE %I IS %L', wanted, mark);
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            PERFORM FROM pg_roles r
+            WHERE r.rolname = wanted AND shobj_description(r.oid, 'pg_authid') = mark
+                AND NOT (r.rolcanlogin OR r.rolsuper OR r.rolbypassrls);
+            IF NOT FOUND THEN
+                RAISE insufficient_privilege USING MESSAGE = format(
+                    'role %I exists and was not made for this installation, or may log in or bypass row-level security: '
+                    'rename it, or set RETRIEVAL_SCHEMA to another name', wanted);
+            END IF;
+        END;
         IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
             EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT TRUE, SET TRUE', wanted);
         END IF;

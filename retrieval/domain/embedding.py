@@ -105,7 +105,9 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         raise InvalidVectorError(f"{keys[int(np.argmin(finite))]!r}: the vector holds NaN or infinity")
-    norms: NDArray[np.float64] = np.linalg.norm(array, axis=1)
-    if not norms.all():
-        raise InvalidVectorError(f"{keys[int(np.argmin(norms))]!r}: the vector is zero; it has no direction")
-    return (array / norms[:, None]).astype(np.float32)
+    largest: NDArray[np.float64] = np.abs(array).max(axis=1)
+    if not largest.all():
+        raise InvalidVectorError(f"{keys[int(np.argmin(largest))]!r}: the vector is zero; it has no direction")
+    array = array / largest[:, None]  # so that the squares of huge and tiny numbers neither overflow nor vanish
+    unit: Vectors = (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
+    return unit

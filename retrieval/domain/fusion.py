@@ -43,9 +43,11 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, de
     ``depth`` is how many candidates each leg was asked for.
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
-    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s - cut, 0) / (best - cut), with s the leg's own
-    score, best its highest, and cut the most that an item it did not return can have: its last candidate's score where
-    it brought as many as it was asked for, else 0. A leg whose scores are all the same brings each the whole share.
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × (s - cut) / (best - cut), with s the leg's own score,
+    best its highest, and cut the most that an item it did not return can have: its last candidate's score where it
+    brought as many as it was asked for, else 0 (or its last one's, if that is negative). A leg whose scores are all at
+    its cut brings each the whole share. The cut follows the depth: a search that asks for more hits than the profile's
+    depth may order them a little differently.
     An item that a leg did not return gets nothing from it. A leg with weight 0 contributes 0.
     """
     values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings), depth)
@@ -79,7 +81,8 @@ def _normalised(candidates: Sequence[Candidate], share: float, depth: int) -> li
     """Each score's place between the cut (0) and the leg's best (1), times the leg's share."""
     scores = [candidate.score for candidate in candidates]
     best = max(scores, default=0.0)
-    cut = min(scores) if len(scores) >= depth else 0.0
+    lowest = min(scores, default=0.0)
+    cut = lowest if len(scores) >= depth else min(lowest, 0.0)
     if best <= cut:
-        return [share if best == cut > 0 else 0.0] * len(scores)
-    return [share * max(score - cut, 0.0) / (best - cut) for score in scores]
+        return [share] * len(scores)
+    return [share * (score - cut) / (best - cut) for score in scores]

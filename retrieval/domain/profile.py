@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -56,31 +56,29 @@ class Profile:
     weights that are all zero, or a depth outside 1 to 1000.
     """
 
-    legs: Mapping[LegName, float] = field(
-        default_factory=lambda: MappingProxyType({LegName.DENSE: 1.0, LegName.LEXICAL: 1.0})
-    )
-    """Weight by leg; a leg that is not named does not run."""
+    legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
+    """Weight by leg name (``dense``, ``lexical``); a leg that is not named does not run."""
     fusion: Fusion = field(default_factory=Fusion)
     depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
 
     def __post_init__(self) -> None:
-        legs = {leg_name(name): _checked_weight(name, weight) for name, weight in self.legs.items()}
+        legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
         if not 1 <= self.depth <= MAX_DEPTH:
             raise InvalidProfileError(f"depth is {self.depth}; it must be 1 to {MAX_DEPTH}")
         object.__setattr__(self, "legs", MappingProxyType(legs))
 
-    def only(self, names: tuple[LegName, ...]) -> Profile:
+    def only(self, names: Sequence[str]) -> Profile:
         """The same profile with just these legs; a leg it did not have joins with weight 1."""
-        legs = {name: self.legs.get(name, 0.0) or 1.0 for name in names}
+        legs = {name.value: self.legs.get(name, 0.0) or 1.0 for name in map(leg_name, names)}
         return Profile(legs=legs, fusion=self.fusion, depth=self.depth)
 
     def as_dict(self) -> dict[str, Any]:
         """What is stored: plain JSON values."""
         return {
-            "legs": {name.value: weight for name, weight in self.legs.items()},
+            "legs": dict(self.legs),
             "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
             "depth": self.depth,
         }
@@ -90,7 +88,7 @@ class Profile:
         """The profile that ``as_dict`` gave. Raises ``InvalidProfileError`` for anything else."""
         try:
             fusion = Fusion(kind=FusionKind(stored["fusion"]["kind"]), k=int(stored["fusion"]["k"]))
-            legs = {leg_name(name): float(weight) for name, weight in stored["legs"].items()}
+            legs = {str(name): float(weight) for name, weight in stored["legs"].items()}
             return cls(legs=legs, fusion=fusion, depth=int(stored["depth"]))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidProfileError):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.profile import Fusion, FusionKind, Profile
 
 # Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
 _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
-        legs={LegName.DENSE: 0.6, LegName.LEXICAL: 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
+        legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
     ),
 }
 
-_UNTUNED = Profile(legs={LegName.DENSE: 1.0, LegName.LEXICAL: 1.0})
+_UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0})
 
 
 def default_profile(space: EmbeddingSpace | None) -> Profile:

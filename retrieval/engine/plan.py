@@ -46,9 +46,7 @@ def make_plan(
     """
     notes = []
     legs = []
-    for leg, weight in profile.legs.items():
-        if weight == 0:
-            continue
+    for leg in (LegName(name) for name, weight in profile.legs.items() if weight):
         if leg is LegName.DENSE and vector_note is not None:
             notes.append(vector_note)
         elif leg is LegName.LEXICAL and not has_words:

@@ -66,7 +66,7 @@ async def search(
         database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
     )
     watch.lap("candidates")
-    fused = fuse(rankings, weights_of(plan.profile), plan.profile.fusion, depth=plan.request.depth)
+    fused = fuse(rankings, plan.profile.legs, plan.profile.fusion, depth=plan.request.depth)
     best = fused[: request.limit]
     found = await read_items(database, tenant_id, collection.collection_id, [one.item_id for one in best])
     watch.lap("items")
@@ -92,11 +92,6 @@ async def leg_rankings(
     return await find_candidates(
         database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
     )
-
-
-def weights_of(profile: Profile) -> dict[str, float]:
-    """The profile's weights by leg name."""
-    return {leg.value: weight for leg, weight in profile.legs.items()}
 
 
 async def _plan(

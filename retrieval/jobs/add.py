@@ -12,13 +12,21 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import pending_among, pending_items, write_embeddings
 from retrieval.adapters.store.items import ARCHIVED, remove_embeddings, stored_hashes, write_items
 from retrieval.domain.embedding import Vectors
-from retrieval.domain.errors import EmbedderError
+from retrieval.domain.errors import (
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+    InvalidVectorError,
+    RetrievalError,
+)
 from retrieval.domain.item import Item, text_hash
 
 _log = logging.getLogger(__name__)
 
 EMBED_BATCH = 128
 """Texts embedded and stored at a time: what an interruption can cost."""
+
+MOST_REFUSED = 5
+"""Refused items of a call after which the fault is taken to be the embedder's and not theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +40,8 @@ class AddReport:
     """Vectors stored."""
     pending: int = 0
     """Items stored and searchable by words, that wait for their vector."""
+    stopped: bool = False
+    """Whether the embedder is away, so that asking it again at once is no use."""
     notes: tuple[str, ...] = field(default=())
 
     def __add__(self, other: AddReport) -> AddReport:
@@ -41,6 +51,7 @@ class AddReport:
             unchanged=self.unchanged + other.unchanged,
             embedded=self.embedded + other.embedded,
             pending=self.pending + other.pending,
+            stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
         )
 
@@ -53,6 +64,8 @@ class Writer:
     tenant_id: int
     collection: StoredCollection
     embedder: CachedEmbedder | None
+    asks: bool = True
+    """Whether the embedder is asked at all; otherwise every new text is left pending."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed, then embed them, and those that an earlier call left pending.
@@ -77,28 +90,49 @@ class Writer:
             return replace(report, embedded=written)
         return report + await self.embed(fresh + await self._left_over(items, fresh))
 
+    def without_embedding(self) -> Writer:
+        """The same writer, that leaves every item pending."""
+        return replace(self, asks=False)
+
     async def embed(self, items: Sequence[Item]) -> AddReport:
-        """Embed items that are stored already; what the embedder refuses stays pending."""
+        """Embed items that are stored already.
+
+        An item whose text or vector is refused stays pending, is named in the notes, and holds up no other. An embedder
+        that is away, or that refuses one item after another, is not asked further.
+        """
         space = self.collection.space
         if space is None or not items:
             return AddReport()
         if self.embedder is None:
             return AddReport(pending=len(items), notes=(f"no embedder for the space {space.space.name} is configured",))
-        done = 0
-        for start in range(0, len(items), EMBED_BATCH):
-            part = items[start : start + EMBED_BATCH]
+        if not self.asks:
+            return AddReport(pending=len(items))
+        report = AddReport()
+        parts = [items[start : start + EMBED_BATCH] for start in range(0, len(items), EMBED_BATCH)]
+        while parts and not report.stopped:
+            part = parts.pop(0)
             try:
-                vectors = await self.embedder.embed_documents(
-                    [item.text for item in part], [item.item_id for item in part]
-                )
-            except EmbedderError as error:
+                vectors = await self.embedder.embed_documents([i.text for i in part], [i.item_id for i in part])
+            except EmbedderUnavailableError as error:
                 _log.warning("embedding stopped: %s", error)
-                return AddReport(embedded=done, pending=len(items) - done, notes=(f"embedding stopped: {error}",))
-            rows = {item.item_id: (text_hash(item.text), vector) for item, vector in zip(part, vectors, strict=True)}
-            async with self.database.transaction(self.tenant_id) as connection:
-                await write_embeddings(connection, self.collection.collection_id, space, rows)
-            done += len(part)
-        return AddReport(embedded=done)
+                report += AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",))
+            except (EmbedderRejectedError, InvalidVectorError) as error:
+                if len(part) == 1:
+                    report += _refused(part[0], error, len(report.notes) + 1)
+                else:
+                    middle = len(part) // 2
+                    parts[:0] = [part[:middle], part[middle:]]
+            else:
+                await self._store_vectors(part, vectors)
+                report += AddReport(embedded=len(part))
+        return report + AddReport(pending=sum(map(len, parts)))
+
+    async def _store_vectors(self, items: Sequence[Item], vectors: Vectors) -> None:
+        if self.collection.space is None:
+            return
+        rows = {item.item_id: (text_hash(item.text), vector) for item, vector in zip(items, vectors, strict=True)}
+        async with self.database.transaction(self.tenant_id) as connection:
+            await write_embeddings(connection, self.collection.collection_id, self.collection.space, rows)
 
     async def next_pending(self, after: str, limit: int = EMBED_BATCH) -> list[Item]:
         """The next items, in order of key, that wait for their vector."""
@@ -135,3 +169,10 @@ class Writer:
         added = sum(item.item_id not in known for item in changed)
         report = AddReport(added=added, changed=len(changed) - added, unchanged=len(items) - len(changed))
         return report, [item for item in changed if item.status != ARCHIVED]
+
+
+def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
+    """The report of one refused item; of too many, that the embedder should not be asked further."""
+    _log.warning("item %r is not embedded: %s", item.item_id, error)
+    note = f"item {item.item_id!r} is not embedded: {error}"
+    return AddReport(pending=1, stopped=count >= MOST_REFUSED, notes=(note,))

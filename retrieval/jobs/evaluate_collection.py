@@ -98,7 +98,7 @@ def chosen_legs(profile: Profile, legs: Sequence[str] | None) -> tuple[str, ...]
     Raises ``InvalidProfileError`` for a leg that does not exist.
     """
     if legs is None:
-        return tuple(leg.value for leg, weight in profile.legs.items() if weight)
+        return tuple(leg for leg, weight in profile.legs.items() if weight)
     return tuple(dict.fromkeys(leg_name(leg).value for leg in legs))
 
 

@@ -45,7 +45,7 @@ class IngestReport:
 
     def as_dict(self) -> dict[str, object]:
         """Plain JSON values."""
-        counts = {name: getattr(self.items, name) for name in AddReport.__slots__ if name != "notes"}
+        counts = {name: getattr(self.items, name) for name in AddReport.__slots__ if name not in {"notes", "stopped"}}
         return {
             "read": self.read,
             **counts,
@@ -89,7 +89,7 @@ async def ingest(
             report,
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
-            items=report.items + await writer.add(batch.items),
+            items=report.items + await _added(writer, batch.items, stopped=report.items.stopped),
         )
         if progress:
             progress(report, batch.offset)
@@ -102,6 +102,11 @@ async def ingest(
         report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
     return report
+
+
+async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
+    """Store a batch; once the embedder is away, its items wait without asking it."""
+    return await (writer.without_embedding() if stopped else writer).add(items)
 
 
 def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
@@ -124,16 +129,13 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
 
 
 async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:
-    """Embed what earlier runs left without a vector, unless the embedder has just failed."""
+    """Embed what is without a vector, unless the embedder is away or has refused items of this run already."""
     if report.items.pending:
         return report
     after = ""
     items = report.items
-    while page := await writer.next_pending(after):
-        done = await writer.embed(page)
-        items = items + done
-        if done.pending:
-            break
+    while not items.stopped and (page := await writer.next_pending(after)):
+        items += await writer.embed(page)
         after = page[-1].item_id
     return replace(report, items=items)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.fusion import Candidate, fused_ids
-from retrieval.domain.profile import RRF_K, Fusion, FusionKind
+from retrieval.domain.profile import DEPTH, RRF_K, Fusion, FusionKind
 from retrieval.jobs.evaluate import Progress
 from retrieval.jobs.judgements import Qrels
 from retrieval.jobs.metrics import Ndcg
@@ -67,10 +67,10 @@ class Setting:
             return f"RRF (k = {self.fusion.k}) of {parts}"
         return f"weighted sum of {parts}"
 
-    def rank(self, rankings: Mapping[str, Sequence[Candidate]]) -> list[str]:
-        """Item ids, best first, as a search with this setting would rank these candidates."""
-        used = {leg: rankings.get(leg, ()) for leg in self.legs}
-        return fused_ids(used, self.legs, self.fusion)
+    def rank(self, rankings: Mapping[str, Sequence[Candidate]], depth: int = DEPTH) -> list[str]:
+        """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg."""
+        used = {leg: rankings.get(leg, ())[:depth] for leg in self.legs}
+        return fused_ids(used, self.legs, self.fusion, depth=depth)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -144,13 +144,15 @@ def tune(
     *,
     settings: Sequence[Setting] | None = None,
     cutoff: int = 10,
+    depth: int = DEPTH,
     folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and say whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings`` with a relevant item. ``settings`` is ``grid`` of all legs seen when not
+    Queries are those of ``rankings`` with a relevant item. ``depth`` is how many candidates each leg was asked for.
+    ``settings`` is ``grid`` of all legs seen when not
     given; the current setting and each leg alone are always tried too. Each fold's queries are ranked by the
     setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change
     is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
@@ -165,7 +167,7 @@ def tune(
         )
     tried = _tried(rankings, query_ids, current, settings)
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
-    scores = _scores(tried, rankings, query_ids, ndcg, progress)
+    scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, progress=progress)
     rng = np.random.default_rng(seed)
     held_out, chosen = _cross_validate(scores, folds, rng)
     comparisons = tuple(
@@ -208,11 +210,13 @@ def _scores(
     rankings: LegRankings,
     query_ids: Sequence[str],
     ndcg: Ndcg,
+    *,
+    depth: int,
     progress: Progress | None,
 ) -> _Scores:
     scores = np.zeros((len(tried), len(query_ids)))
     for row, setting in enumerate(tried):
-        scores[row] = [ndcg.score(query_id, setting.rank(rankings[query_id])) for query_id in query_ids]
+        scores[row] = [ndcg.score(query_id, setting.rank(rankings[query_id], depth)) for query_id in query_ids]
         if progress is not None:
             progress(row + 1, len(tried))
     return scores

@@ -92,7 +92,7 @@ async def tune_collection(
         rankings[query.query_id] = {leg: without(some, excluded)[:depth] for leg, some in found.items()}
         if progress is not None:
             progress(ASKING, done, len(kept))
-    calculate = partial(tune, rankings, qrels, setting_of(profile), cutoff=cutoff, folds=folds, seed=seed)
+    calculate = partial(tune, rankings, qrels, setting_of(profile), cutoff=cutoff, depth=depth, folds=folds, seed=seed)
     report = await _in_thread(calculate, progress)
     return CollectionTuning(report=report, profile=profile_of(report.proposal, profile.depth))
 
@@ -106,12 +106,12 @@ async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) 
 
 def setting_of(profile: Profile) -> Setting:
     """The part of a profile that tuning may change."""
-    return Setting({leg.value: weight for leg, weight in profile.legs.items() if weight}, profile.fusion)
+    return Setting({leg: weight for leg, weight in profile.legs.items() if weight}, profile.fusion)
 
 
 def profile_of(setting: Setting, depth: int) -> Profile:
     """The profile that searches with that setting, ``depth`` candidates a leg."""
-    legs = {leg_name(leg): weight for leg, weight in setting.legs.items() if weight}
+    legs = {leg: weight for leg, weight in setting.legs.items() if weight}
     return Profile(legs=legs, fusion=setting.fusion, depth=depth)
 
 

@@ -248,7 +248,7 @@ async def test_each_tenant_has_an_embedding_cache_of_its_own(two: tuple[Platform
     await _fill(two[0], "docs", ["1"], "secret")
     collection = await (await two[0].collection("docs")).refresh()
     assert collection.space is not None
-    wanted = [text_hash("shared words and secret")]
+    wanted = [text_hash("document: shared words and secret")]
     space: StoredSpace = collection.space
     assert list(await cached_vectors(two[0].database, two[0].tenant_id, space, wanted)) == wanted
     assert await cached_vectors(two[1].database, two[1].tenant_id, space, wanted) == {}

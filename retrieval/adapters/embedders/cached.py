@@ -52,7 +52,8 @@ class CachedEmbedder:
 
     async def _embed(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
         prefix = self._embedder.space.prefix(role)
-        hashes = [text_hash(prefix + text) for text in texts]
+        # The role counts too: an embedder may treat queries differently without any prefix.
+        hashes = [text_hash(f"{role.value}: {prefix}{text}") for text in texts]
         known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
         if fresh:

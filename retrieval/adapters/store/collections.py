@@ -77,8 +77,11 @@ async def ensure_tenant(database: Database, name: str) -> int:
 
 
 async def check_text_search_config(connection: Connection, config: str) -> None:
-    """Raise ``InvalidRequestError`` for a configuration that this database does not have."""
-    names = "SELECT array_agg(cfgname::text ORDER BY cfgname) FROM pg_ts_config"
+    """Raise ``InvalidRequestError`` for a configuration that the platform's transactions cannot name."""
+    names = (
+        "SELECT array_agg(cfgname::text ORDER BY cfgname) FROM pg_ts_config "
+        "WHERE pg_ts_config_is_visible(oid) AND quote_ident(cfgname) = cfgname"
+    )
     row = await (await connection.execute(names)).fetchone()
     known = row[0] if row else []
     if config not in known:

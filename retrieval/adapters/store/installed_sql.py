@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,4 @@ def installed_sql(name: str, names: Names) -> str:
         "@definer_literal@": quote_literal(names.definer_role),
         "@schema_literal@": quote_literal(names.schema),
     }
-    for token, value in replacements.items():
-        text = text.replace(token, value)
-    return text
+    return re.sub("|".join(replacements), lambda found: replacements[found[0]], text)

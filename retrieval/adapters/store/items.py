@@ -17,12 +17,16 @@ ARCHIVED = "archived"
 
 _STAGE = """
     CREATE TEMPORARY TABLE staged_items (
-        item_id text, kind text, title text, body text, tags text[], attributes jsonb, status text, source text,
+        item_id text COLLATE "C", kind text, title text, body text, tags text[], attributes jsonb, status text, source text,
         occurred_at timestamptz, content_hash bytea, text_hash bytea
     ) ON COMMIT DROP
 """
 _STAGE_COPY = "COPY staged_items FROM STDIN (FORMAT binary)"
-_STAGE_TYPES = (*("text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea"),)
+# fmt: off
+_STAGE_TYPES = (
+    "text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea",
+)
+# fmt: on
 _MERGE = """
     INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at,
                        content_hash, text_hash)
@@ -37,10 +41,16 @@ _MERGE = """
 """
 _KNOW_ATTRIBUTES = """
     INSERT INTO collection_attributes AS known (collection_id, name, types)
-    SELECT %s, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
+    SELECT %(id)s, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
     FROM staged_items, jsonb_each(attributes) AS entry
+    -- What is known needs no lock, which all writers of a collection would wait for.
+    WHERE NOT EXISTS (
+        SELECT FROM collection_attributes AS seen
+        WHERE seen.collection_id = %(id)s AND seen.name = entry.key COLLATE "C"
+            AND jsonb_typeof(entry.value) = ANY (seen.types)
+    )
     GROUP BY entry.key
-    ORDER BY entry.key
+    ORDER BY entry.key COLLATE "C"
     ON CONFLICT (collection_id, name) DO UPDATE SET
         types = (SELECT array_agg(DISTINCT one ORDER BY one) FROM unnest(known.types || excluded.types) AS one)
     WHERE NOT known.types @> excluded.types
@@ -75,7 +85,7 @@ async def write_items(connection: Connection, collection_id: int, batch: Sequenc
         for item in batch:
             await copy.write_row(_staged(item))
     await connection.execute(_MERGE, (collection_id,))
-    await connection.execute(_KNOW_ATTRIBUTES, (collection_id,))
+    await connection.execute(_KNOW_ATTRIBUTES, {"id": collection_id})
     await index_terms(connection, collection_id, [item.item_id for item in batch])
 
 

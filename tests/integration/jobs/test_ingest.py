@@ -21,9 +21,6 @@ from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.domain.errors import (
     BadLineError,
     EmbedderUnavailableError,
-    InvalidVectorError,
-    RetrievalError,
-    WrongDimensionError,
 )
 from retrieval.jobs.ingest import BATCH_ITEMS
 
@@ -36,13 +33,18 @@ class ObservedEmbedder(HashingEmbedder):
         self.texts: list[str] = []
         self.down = False
         self.answer: Any = None
+        self.poison = ""
+        self.calls = 0
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """The vectors, what it was told to answer, or ``EmbedderUnavailableError``."""
+        self.calls += 1
         if self.down:
             raise EmbedderUnavailableError("the embedder is down; try again")
         self.texts += texts
         vectors = await super().embed(texts, role)
+        if self.poison:
+            vectors = np.array([row * (self.poison not in text) for row, text in zip(vectors, texts, strict=True)])
         return vectors if self.answer is None else self.answer(vectors)
 
 
@@ -202,26 +204,60 @@ async def test_any_run_embeds_what_an_earlier_one_left(
 
 
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("answer", "said"),
     [
-        (lambda vectors: vectors[:, :32], WrongDimensionError),
-        (lambda vectors: vectors * np.nan, InvalidVectorError),
-        (lambda vectors: vectors * 0, InvalidVectorError),
-        (lambda vectors: vectors + np.inf, InvalidVectorError),
+        (lambda vectors: vectors[:, :32], "32 dimensions"),
+        (lambda vectors: vectors * np.nan, "NaN or infinity"),
+        (lambda vectors: vectors * 0, "is zero"),
+        (lambda vectors: vectors + np.inf, "NaN or infinity"),
     ],
 )
 async def test_vectors_that_cannot_be_compared_are_refused_with_the_key(
-    observed: Platform, embedder: ObservedEmbedder, file: Path, answer: Any, error: type[RetrievalError]
+    observed: Platform, embedder: ObservedEmbedder, file: Path, answer: Any, said: str
 ) -> None:
-    """Another dimension, NaN, infinity and zero never reach the database, and the message names the item."""
+    """Another dimension, NaN, infinity and zero never reach the database, and the report names the item."""
     collection = await observed.collection("docs")
     embedder.answer = answer
-    with pytest.raises(error, match="'000000'"):
-        await collection.ingest(read_items(written(file, [line(0)])))
-    assert (await collection.info()).pending == 1
+    report = await collection.ingest(read_items(written(file, [line(0)])))
+    assert any("'000000'" in note and said in note for note in report.items.notes)
+    assert (report.items.pending, (await collection.info()).pending) == (1, 1)
     embedder.answer = None
     await collection.ingest(read_items(str(file)))
     assert (await collection.info()).pending == 0
+
+
+async def test_one_item_that_cannot_be_embedded_holds_up_no_other(
+    observed: Platform, embedder: ObservedEmbedder, file: Path
+) -> None:
+    """It is found among a thousand, named, and waits alone."""
+    collection = await observed.collection("docs")
+    embedder.poison = "poison"
+    lines = [*map(line, range(700)), line(700, "poison"), *map(line, range(701, 1000))]
+    report = await collection.ingest(read_items(written(file, lines)))
+    assert (report.items.embedded, report.items.pending) == (999, 1)
+    assert any("'000700'" in note for note in report.items.notes)
+    assert (await collection.info()).pending == 1
+
+
+async def test_an_embedder_that_is_away_is_asked_once_a_run(
+    observed: Platform, embedder: ObservedEmbedder, file: Path
+) -> None:
+    """Each further try would wait for all its retries."""
+    collection = await observed.collection("docs")
+    embedder.down = True
+    report = await collection.ingest(read_items(written(file, map(line, range(1600)))))
+    assert (report.items.pending, embedder.calls) == (1600, 1)
+
+
+async def test_an_embedder_that_refuses_everything_is_not_asked_item_by_item(
+    observed: Platform, embedder: ObservedEmbedder, file: Path
+) -> None:
+    """After a few refusals the fault is taken to be the embedder's."""
+    collection = await observed.collection("docs")
+    embedder.answer = lambda vectors: vectors * 0
+    report = await collection.ingest(read_items(written(file, map(line, range(1000)))))
+    assert (report.items.embedded, report.items.pending) == (0, 1000)
+    assert embedder.calls < 40
 
 
 async def test_of_lines_with_one_key_the_last_counts(platform: Platform, file: Path) -> None:

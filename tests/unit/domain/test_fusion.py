@@ -54,10 +54,10 @@ def test_a_full_leg_of_equal_scores_brings_each_the_whole_share() -> None:
     assert [one.score for one in fuse(rankings, {"lexical": 1.0}, SUM, depth=2)] == [1.0, 1.0]
 
 
-def test_a_leg_without_a_positive_score_brings_nothing_to_a_sum() -> None:
-    """Opposed directions are no similarity."""
-    fused = fuse({"dense": ranking("dense", ("a", -0.1), ("b", -0.5))}, {"dense": 1.0}, SUM)
-    assert [one.score for one in fused] == [0.0, 0.0]
+def test_negative_scores_keep_their_order_in_a_sum() -> None:
+    """Directions that are all opposed are still more and less opposed."""
+    fused = fuse({"dense": ranking("dense", ("c", -0.1), ("b", -0.5), ("a", -0.9))}, {"dense": 1.0}, SUM)
+    assert [(one.item_id, one.score) for one in fused] == [("c", 1.0), ("b", 0.5), ("a", 0.0)]
 
 
 @pytest.mark.parametrize("fusion", [RRF, SUM])
