@@ -21,7 +21,7 @@ from tasks import CRANFIELD, SCIFACT, SCIFACT_TRAIN, TICKETS, Task
 
 from retrieval import Platform, connect
 from retrieval.domain.fusion import Candidate
-from retrieval.jobs.judgements import Qrels, where_for
+from retrieval.jobs.judgements import Qrels, where_for, without_item
 from retrieval.jobs.metrics import Ndcg
 from retrieval.jobs.tune import Setting, grid, tune
 from retrieval.settings import Settings
@@ -58,17 +58,11 @@ async def measure(platform: Platform, data: Path, task: Task) -> Measured:
     where_from, drop_self = task.filters(), task.self_id()
     rankings = {}
     for query in queries:
-        found = await collection.leg_rankings(query.text, where=where_for(query, where_from), depth=101)
         own = drop_self.exclude_for(query) if drop_self else None
-        rankings[query.query_id] = {leg: without(own, candidates) for leg, candidates in found.items()}
+        where = without_item(where_for(query, where_from), own)
+        rankings[query.query_id] = await collection.leg_rankings(query.text, where=where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
     return Measured(rankings, qrels)
-
-
-def without(item_id: str | None, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The first 100 candidates but for one item, ranked again."""
-    kept = [one for one in candidates if one.item_id != item_id][:100]
-    return [Candidate(one.leg, one.item_id, rank, one.score) for rank, one in enumerate(kept, 1)]
 
 
 async def main(data: Path, embedder: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -190,10 +191,18 @@ class Platform:
         """The configured server, or the embedded one, started."""
         if self.settings.database_url is not None:
             return self.settings.database_url.get_secret_value()
-        home = self.settings.home or default_home()
-        server = await asyncio.to_thread(start_embedded, home)
+        server = await asyncio.to_thread(start_embedded, self._home)
         stack.push_async_callback(asyncio.to_thread, server.close)
         return server.url
+
+    @property
+    def _home(self) -> Path:
+        return self.settings.home or default_home()
+
+    async def _revive_embedded(self) -> None:
+        """Start the embedded server again, should somebody have killed it; this platform's lease on it still holds."""
+        server = await asyncio.to_thread(start_embedded, self._home)
+        await asyncio.to_thread(server.close)
 
     async def _open_database(self, url: str) -> Database:
         try:
@@ -213,6 +222,7 @@ class Platform:
             self.settings.database_schema,
             pool_size=self.settings.pool_size,
             pool_timeout_seconds=self.settings.pool_timeout_seconds,
+            revive=self._revive_embedded if self.settings.database_url is None else None,
         )
 
 

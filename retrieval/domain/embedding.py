@@ -90,7 +90,9 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
     ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
     """
     try:
-        array = np.asarray(vectors, dtype=np.float64)
+        given = np.asarray(vectors)
+        # Of a complex number only half would be kept, with no more than a warning.
+        array = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
     except (TypeError, ValueError):
         raise InvalidVectorError("vectors must be numbers, one row of the same length for each text") from None
     if len(keys) == 0:

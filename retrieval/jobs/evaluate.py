@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, where_for
+from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, where_for, without_item
 from retrieval.jobs.metrics import Metric, measure
 from retrieval.jobs.significance import Comparison, compare_by_query
 
@@ -99,7 +99,6 @@ class _Ask:
     query_id: str
     text: str
     where: dict[str, Any] | None
-    exclude: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +124,16 @@ async def evaluate(
     """Ask every judged query once a variant, in the order of ``variants``, and measure the rankings.
 
     Each search is asked for as many results as the deepest metric looks at (100 for a metric without a
-    cutoff), and one more with ``drop_self``, so that leaving the query's own item out costs no place. Input
+    cutoff). ``drop_self`` filters the query's own item out of the search, which ranks as if it did not exist. Input
     that cannot be measured raises ``InvalidRequestError`` before the first search; an error of a search ends
     the evaluation and is raised as it is. ``clock`` gives seconds; ``rng`` serves the significance tests.
     """
     _check(metrics, variants, concurrency)
     kept = judged(queries, qrels)
+    if drop_self is not None:
+        drop_self.check(kept)
     asks = [_ask(query, where_from, drop_self) for query in kept]
-    asker = _Asker(search, _depth(metrics), 0 if drop_self is None else 1, clock)
+    asker = _Asker(search, _depth(metrics), clock)
     answers = await asker.ask_all(asks, variants, concurrency, progress)
     relevant = {query.query_id: qrels[query.query_id] for query in kept}
     reports = tuple(_variant_report(variant, answers[variant], relevant, metrics) for variant in variants)
@@ -151,8 +152,6 @@ class _Asker:
 
     search: SearchFunction
     depth: int
-    spare: int
-    """Results asked for beyond the depth, to be left out."""
     clock: Clock
 
     async def ask_all(
@@ -177,10 +176,9 @@ class _Asker:
 
     async def _answer(self, ask: _Ask, variant: str) -> _Answer:
         start = self.clock()
-        found = await self.search(ask.text, where=ask.where, limit=self.depth + self.spare, variant=variant)
+        found = await self.search(ask.text, where=ask.where, limit=self.depth, variant=variant)
         seconds = self.clock() - start
-        kept = (item_id for item_id in found if item_id != ask.exclude)
-        return _Answer(tuple(kept)[: self.depth], seconds)
+        return _Answer(tuple(found)[: self.depth], seconds)
 
 
 def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int) -> None:
@@ -198,7 +196,7 @@ def _depth(metrics: Sequence[Metric]) -> int:
 
 def _ask(query: Query, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> _Ask:
     exclude = None if drop_self is None else drop_self.exclude_for(query)
-    return _Ask(query.query_id, query.text, where_for(query, where_from), exclude)
+    return _Ask(query.query_id, query.text, without_item(where_for(query, where_from), exclude))
 
 
 async def _in_parallel(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:

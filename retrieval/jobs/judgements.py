@@ -190,6 +190,19 @@ class DropSelf:
         value = query.metadata.get(self.name)
         return None if value is None else str(value)
 
+    def check(self, queries: Sequence[Query]) -> None:
+        """Raise ``InvalidRequestError`` when no query has the value: a slip of the pen would change nothing."""
+        if queries and all(self.exclude_for(query) is None for query in queries):
+            raise InvalidRequestError(f"no query has metadata.{self.name}; check the name given to drop-self")
+
+
+def without_item(where: dict[str, Any] | None, item_id: str | None) -> dict[str, Any] | None:
+    """The filter that also leaves out one item, so that a search ranks as if it did not exist."""
+    if item_id is None:
+        return where
+    excluded = {"item_id": {"ne": item_id}}
+    return excluded if where is None else {"and": [where, excluded]}
+
 
 def _merge(first: Any, second: Any, name: str, query: Query) -> Any:
     if isinstance(first, dict) and isinstance(second, dict):

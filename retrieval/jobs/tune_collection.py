@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import MAX_DEPTH, LegName, Profile, leg_name
-from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, where_for
+from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, where_for, without_item
 from retrieval.jobs.tune import Setting, TuningReport, tune
 
 ASKING = "asking the legs"
@@ -75,7 +75,7 @@ async def tune_collection(
 ) -> CollectionTuning:
     """Find the legs, fusion and weights with the best nDCG@cutoff on the judged queries; nothing is stored.
 
-    ``drop_self`` leaves each query's own item out of every leg, the ranks behind it moving up. What is
+    ``drop_self`` filters each query's own item out of its search, which ranks as if it did not exist. What is
     proposed, and when, is as in ``retrieval.jobs.tune.tune``. Raises ``InvalidRequestError`` for queries that
     cannot be measured or are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
     """
@@ -83,13 +83,15 @@ async def tune_collection(
     _check_cutoff(cutoff)
     names = tuple(leg_name(name).value for name in legs)
     kept = judged(queries, qrels)
+    if drop_self is not None:
+        drop_self.check(kept)
     _check_folds(len(kept), folds)
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(kept, 1):
         excluded = None if drop_self is None else drop_self.exclude_for(query)
-        found = await _ask(collection, query, where_for(query, where_from), names, min(depth + 1, MAX_DEPTH))
-        rankings[query.query_id] = {leg: without(some, excluded)[:depth] for leg, some in found.items()}
+        where = without_item(where_for(query, where_from), excluded)
+        rankings[query.query_id] = await _ask(collection, query, where, names, depth)
         if progress is not None:
             progress(ASKING, done, len(kept))
     calculate = partial(tune, rankings, qrels, setting_of(profile), cutoff=cutoff, depth=depth, folds=folds, seed=seed)
@@ -113,12 +115,6 @@ def profile_of(setting: Setting, depth: int) -> Profile:
     """The profile that searches with that setting, ``depth`` candidates a leg."""
     legs = {leg: weight for leg, weight in setting.legs.items() if weight}
     return Profile(legs=legs, fusion=setting.fusion, depth=depth)
-
-
-def without(ranking: Sequence[Candidate], excluded: str | None) -> list[Candidate]:
-    """The ranking without one item, the ranks behind it moved up."""
-    kept = [one for one in ranking if one.item_id != excluded]
-    return [replace(one, rank=rank) for rank, one in enumerate(kept, 1)]
 
 
 async def _ask(

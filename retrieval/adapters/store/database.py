@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import select
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,7 +43,15 @@ _SET_MORE = ", set_config(%s, %s, true)"
 class Database:
     """One installation: a schema of a database, through a pool of connections."""
 
-    def __init__(self, url: str, names: Names, facts: ServerFacts, pool: AsyncConnectionPool[Connection]) -> None:
+    def __init__(
+        self,
+        url: str,
+        names: Names,
+        facts: ServerFacts,
+        pool: AsyncConnectionPool[Connection],
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._revive = revive or _nothing
         self.url = url
         self.names = names
         self.facts = facts
@@ -53,8 +61,16 @@ class Database:
         self._search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
 
     @classmethod
-    async def open(cls, url: str, schema: str, *, pool_size: int, pool_timeout_seconds: float) -> Database:
-        """Check the server and open the pool.
+    async def open(
+        cls,
+        url: str,
+        schema: str,
+        *,
+        pool_size: int,
+        pool_timeout_seconds: float,
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> Database:
+        """Check the server and open the pool. ``revive`` is awaited when the server is away, to bring it back.
 
         Raises ``DatabaseUnreachableError``, ``UnsupportedDatabaseError``, ``SchemaRevisionError`` or
         ``MissingPrivilegeError``, each saying how to mend it.
@@ -80,7 +96,7 @@ class Database:
             name="retrieval",
         )
         await pool.open()
-        return cls(url, names, facts, pool)
+        return cls(url, names, facts, pool, revive)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -97,6 +113,7 @@ class Database:
             return await self._read(tenant_id, statement, settings)
         except DatabaseUnreachableError:
             _log.info("the connection was lost; reading again on a new one")
+            await self._revive()
             return await self._read(tenant_id, statement, settings)
 
     async def _read(
@@ -149,19 +166,24 @@ class Database:
             while _was_closed(connection):
                 await connection.close()
                 await self._pool.putconn(connection)
+                await self._check_reachable()
                 connection = await self._pool.getconn()
         except PoolTimeout:
             await self._check_reachable()
             raise
         try:
             yield connection
+        except BaseException as error:
+            if not isinstance(error, psycopg.Error) or connection.pgconn.pipeline_status:
+                # Cut off in the middle of a pipeline or a COPY, it could not be told what comes next.
+                await connection.close()
+            raise
         finally:
             await self._pool.putconn(connection)
 
     async def _check_reachable(self) -> None:
-        """A pool that cannot connect times out as an exhausted one does; tell the two apart."""
-        if self._pool.get_stats().get("pool_size", 0) == 0:
-            await (await _connect(self.url)).close()
+        """A pool that cannot connect times out as an exhausted one does; tell the two apart by connecting."""
+        await (await _connect(self.url)).close()
 
     def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> tuple[sql.SQL, list[str]]:
         tenant = "" if tenant_id is None else str(tenant_id)
@@ -169,6 +191,10 @@ class Database:
         for name, value in (settings or {}).items():
             parameters += [name, value]
         return sql.SQL(_SET_UP + _SET_MORE * len(settings or {})), parameters
+
+
+async def _nothing() -> None:
+    """A server of the user's own is the user's to bring back."""
 
 
 async def _connect(url: str) -> Connection:

@@ -172,7 +172,9 @@ class Cluster:
         directory = socket_directory(self.home)
         make_socket_directory(directory, self.binaries.account)
         # No server runs here (pid() said so), yet PostgreSQL would mind the number if it is in use again.
+        # The same goes for its socket's lock: of a killed server whose parent has not taken notice the number lives on.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+        (directory / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
         if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG_BYTES:
             self.log.replace(self.log.with_name("server.log.1"))
         seen = self.log.stat().st_size if self.log.exists() else 0

@@ -17,8 +17,8 @@ ARCHIVED = "archived"
 
 _STAGE = """
     CREATE TEMPORARY TABLE staged_items (
-        item_id text COLLATE "C", kind text, title text, body text, tags text[], attributes jsonb, status text, source text,
-        occurred_at timestamptz, content_hash bytea, text_hash bytea
+        item_id text COLLATE "C", kind text, title text, body text, tags text[], attributes jsonb,
+        status text, source text, occurred_at timestamptz, content_hash bytea, text_hash bytea
     ) ON COMMIT DROP
 """
 _STAGE_COPY = "COPY staged_items FROM STDIN (FORMAT binary)"

@@ -14,6 +14,7 @@ from retrieval.domain.errors import EmbedderUnavailableError, InvalidRequestErro
 from retrieval.jobs.evaluate import Report, evaluate
 from retrieval.jobs.judgements import DropSelf, Query, WhereFrom
 from retrieval.jobs.metrics import parse_metrics
+from tests.support.searching import kept
 
 QUERIES = [Query(query_id=f"q{number}", text=f"text {number}") for number in range(4)]
 QRELS = {f"q{number}": {f"d{number}": 1} for number in range(4)}
@@ -29,7 +30,7 @@ class CannedSearch:
     async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         """The canned item ids."""
         self.asked.append({"text": text, "where": where, "limit": limit, "variant": variant})
-        return self.answers.get((variant, text), [])
+        return kept(self.answers.get((variant, text), []), where)
 
 
 class Ticks:
@@ -95,7 +96,7 @@ async def test_the_deepest_metric_says_how_many_results_are_asked_for(metrics: s
 
 
 async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
-    """One result more is asked for; with the own item gone, the relevant one moves up."""
+    """The search ranks as if it did not exist, so the relevant one moves up."""
     queries = [
         Query(query_id="q0", text="text 0", metadata={"self_id": "me"}),
         Query(query_id="q1", text="text 1"),
@@ -106,8 +107,15 @@ async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
         search, queries=queries, metrics=parse_metrics("R@1"), drop_self=DropSelf.parse("metadata.self_id")
     )
 
-    assert [one["limit"] for one in search.asked] == [2, 2]
+    assert [one["where"] for one in search.asked] == [{"item_id": {"ne": "me"}}, None]
+    assert [one["limit"] for one in search.asked] == [1, 1]
     assert report.variants[0].per_query["R@1"] == {"q0": 1.0, "q1": 0.0}
+
+
+async def test_a_name_that_no_query_has_is_refused() -> None:
+    """A slip of the pen would otherwise change nothing but the figures."""
+    with pytest.raises(InvalidRequestError, match=r"no query has metadata\.nope"):
+        await evaluated(CannedSearch({}), drop_self=DropSelf.parse("metadata.nope"))
 
 
 async def test_results_beyond_the_depth_do_not_count() -> None:

@@ -14,6 +14,7 @@ from retrieval.domain.profile import LegName, Profile
 from retrieval.jobs.evaluate_collection import chosen_legs, evaluate_collection
 from retrieval.jobs.judgements import DropSelf, Query, WhereFrom
 from retrieval.jobs.metrics import parse_metrics
+from tests.support.searching import kept
 
 QUERIES = [
     Query(query_id="q1", text="one", metadata={"self_id": "x", "project": "p"}),
@@ -40,7 +41,7 @@ class Searched:
         self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen})
         hits = [
             Hit(item_id=item_id, score=0.0, rank=rank, explanation=Explanation("rrf", ()))
-            for rank, item_id in enumerate(self.answers[chosen], 1)
+            for rank, item_id in enumerate(kept(self.answers[chosen], where), 1)
         ]
         return SearchResult(hits=tuple(hits), path=Path.NONE, why="", profile_version=1, notes=self.notes)
 
@@ -97,7 +98,8 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
     )
 
     assert found.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
-    assert [one["where"] for one in collection.asked] == [{"project": "p"}, {"project": "q"}]
+    filters = [one["where"]["and"][0] for one in collection.asked]
+    assert filters == [{"project": "p"}, {"project": "q"}]
     assert [one["limit"] for one in collection.asked] == [1000, 1000]
 
 

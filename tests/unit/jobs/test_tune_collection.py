@@ -23,8 +23,8 @@ from retrieval.jobs.tune_collection import (
     profile_of,
     setting_of,
     tune_collection,
-    without,
 )
+from tests.support.searching import kept
 
 QUERIES = [
     Query(query_id=f"q{n}", text=f"text {n}", metadata={"self_id": f"self {n}", "project": "p"}) for n in range(40)
@@ -59,7 +59,7 @@ class Tuned:
         number = int(query.removeprefix("text "))
         noise = [f"x{i}" for i in np.random.default_rng(number).permutation(30)]
         found = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
-        return {leg: ranked(leg, found[leg][:depth]) for leg in legs if leg not in self.missing}
+        return {leg: ranked(leg, kept(found[leg], where)[:depth]) for leg in legs if leg not in self.missing}
 
     async def set_profile(self, profile: Profile, *, note: str) -> int:
         """Keep it."""
@@ -103,7 +103,7 @@ async def test_without_a_gain_nothing_is_stored() -> None:
 
 
 async def test_each_leg_is_asked_once_a_judged_query_with_its_filter() -> None:
-    """For one candidate more than the depth, which the query itself may take."""
+    """For as many candidates as the profile asks for."""
     collection = Tuned(Profile(depth=20))
     unjudged = Query(query_id="unjudged", text="text 99")
     await tune_collection(
@@ -111,7 +111,7 @@ async def test_each_leg_is_asked_once_a_judged_query_with_its_filter() -> None:
     )
 
     assert [one["query"] for one in collection.asked] == [query.text for query in QUERIES]
-    assert {one["depth"] for one in collection.asked} == {21}
+    assert {one["depth"] for one in collection.asked} == {20}
     assert {one["legs"] for one in collection.asked} == {("dense", "lexical")}
     assert all(one["where"] == {"project": "p"} for one in collection.asked)
 
@@ -124,15 +124,6 @@ async def test_the_querys_own_item_takes_no_rank() -> None:
         means.append(next(mean for setting, mean in tuning.report.means if setting == Setting({"lexical": 1.0})))
     assert means[0] < 1.0
     assert means[1] == 1.0
-
-
-def test_ranks_move_up_behind_an_item_that_is_left_out() -> None:
-    """Scores stay."""
-    assert without(ranked("dense", ["a", "b", "c"]), "b") == [
-        Candidate("dense", "a", 1, 1.0),
-        Candidate("dense", "c", 2, 1 / 3),
-    ]
-    assert without(ranked("dense", ["a"]), None) == ranked("dense", ["a"])
 
 
 async def test_a_leg_that_cannot_run_says_so_itself() -> None:

@@ -106,3 +106,21 @@ async def test_a_cancelled_search_leaves_the_pool_whole(database_url: str, setti
         assert row is not None
         assert row[0]
         assert not row[1]
+
+
+async def test_cancelled_searches_leave_no_connection_in_the_middle_of_something(
+    database_url: str, settings: Settings
+) -> None:
+    """A connection that a cancelled search held is not handed on: a write on it would fail."""
+    async with connect(database_url, settings=settings.changed(pool_size=2)) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat sat"}])
+        for round_ in range(30):
+            searches = [asyncio.create_task(collection.search("cat", legs=["lexical"])) for _ in range(6)]
+            for _ in range(round_ % 10):
+                await asyncio.sleep(0)
+            for search in searches:
+                search.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
+            await collection.add([{"_id": f"new {round_}", "text": "another cat"}])
+        assert (await collection.info()).documents == 31
