@@ -7,6 +7,7 @@ Plans are always made for the values at hand: a generic plan would hide how larg
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import select
 import sys
@@ -173,17 +174,22 @@ class Database:
             raise
         try:
             yield connection
-        except BaseException as error:
-            if not isinstance(error, psycopg.Error) or connection.pgconn.pipeline_status:
-                # Cut off in the middle of a pipeline or a COPY, it could not be told what comes next.
+        except BaseException:
+            if connection.pgconn.pipeline_status:
+                # Cut off in the middle of a pipeline, it would take the next caller's statements for more of the same.
                 await connection.close()
             raise
         finally:
             await self._pool.putconn(connection)
 
     async def _check_reachable(self) -> None:
-        """A pool that cannot connect times out as an exhausted one does; tell the two apart by connecting."""
-        await (await _connect(self.url)).close()
+        """A pool that cannot connect times out as an exhausted one does; tell the two apart by connecting.
+
+        In a task of its own: a cancellation that comes while the driver connects can get lost.
+        """
+        attempt = asyncio.create_task(_connect_once(self.url))
+        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(attempt)
 
     def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> tuple[sql.SQL, list[str]]:
         tenant = "" if tenant_id is None else str(tenant_id)
@@ -191,6 +197,10 @@ class Database:
         for name, value in (settings or {}).items():
             parameters += [name, value]
         return sql.SQL(_SET_UP + _SET_MORE * len(settings or {})), parameters
+
+
+async def _connect_once(url: str) -> None:
+    await (await _connect(url)).close()
 
 
 async def _nothing() -> None:
