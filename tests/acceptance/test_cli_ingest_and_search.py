@@ -117,7 +117,7 @@ def test_bad_csv_lines_follow_the_header_wherever_it_came_from(program: Program)
 async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
     """They are found by words, and the same command again embeds them."""
     path = program.write("notes.jsonl", *NOTES)
-    async with OpenAIServer(faults=deque([status(401)])) as server:
+    async with OpenAIServer(faults=deque([status(401)] * 5)) as server:
         program = program.using(
             RETRIEVAL_EMBEDDER="openai",
             RETRIEVAL_EMBEDDING_API_KEY="key",

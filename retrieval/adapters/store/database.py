@@ -187,9 +187,16 @@ class Database:
 
         In a task of its own: a cancellation that comes while the driver connects can get lost.
         """
-        attempt = asyncio.create_task(_connect_once(self.url))
+        attempt = asyncio.create_task(self._connect_or_revive())
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(attempt)
+
+    async def _connect_or_revive(self) -> None:
+        try:
+            await _connect_once(self.url)
+        except psycopg.OperationalError:
+            await self._revive()
+            await _connect_once(self.url)
 
     def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> tuple[sql.SQL, list[str]]:
         tenant = "" if tenant_id is None else str(tenant_id)
