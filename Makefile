@@ -13,7 +13,7 @@ INSTALL_FAILED := "The installation failed: the reason stands above. 'make clean
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format lock clean
+.PHONY: help demo test lint types format bench lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -34,6 +34,11 @@ types: $(VENV)/.dev ## Check types, strictly
 format: $(VENV)/.dev ## Format the code and mend what can be mended by machine
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## Measure quality and lexical latency: make bench DATA=folder of the test collections
+	@if [ ! -d "$(DATA)/scifact" ]; then echo "Name the folder of the test collections: make bench DATA=..." >&2; exit 1; fi
+	@$(BIN)/python benchmarks/quality.py "$(DATA)"
+	@$(BIN)/python benchmarks/lexical_latency.py "$(DATA)"
 
 ##@ Maintain
 lock: ## Renew constraints.txt from pyproject.toml, on the oldest supported Python

@@ -121,7 +121,7 @@ async def test_two_tenants_search_and_write_at_once(through: str, settings: Sett
             *(_searched(theirs, "theirs", number) for number in range(20)),
             mine.add([{"_id": "more", "text": "shared mine"}]),
         )
-        await _assert_nothing_is_left(through)
+    await _assert_nothing_is_left(through)
 
 
 async def _assert_nothing_is_left(url: str) -> None:
