@@ -124,13 +124,6 @@ def attribute_names(condition: Filter | None) -> frozenset[str]:
             return frozenset()
 
 
-def both(first: Filter | None, second: Filter | None) -> Filter | None:
-    """The items that satisfy both filters."""
-    if first is None or second is None:
-        return first or second
-    return And((first, second))
-
-
 def _parse_mapping(where: Where, depth: int) -> Filter:
     if depth > _MAX_NESTING:
         raise InvalidFilterError(f"the filter is nested deeper than {_MAX_NESTING} levels")

@@ -167,3 +167,18 @@ async def test_a_wrong_password_is_said_to_be_one(database: str, settings: Setti
         assert "topsecret" not in str(caught.value)
         with pytest.raises(DatabaseUnreachableError, match="refused the login"):
             status(wrong, "any")
+
+
+@pytest.mark.parametrize("options", ["LOGIN", "NOLOGIN BYPASSRLS", "NOLOGIN"])
+async def test_a_role_that_somebody_else_made_is_not_taken_over(database: str, options: str) -> None:
+    """Acting as it could go round the policies, and going down would drop what it owns."""
+    schema = f"shop_{uuid.uuid4().hex[:12]}"
+    role = sql.Identifier(f"{schema}_app")
+    with opened(database) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} " + options).format(role))
+        try:
+            with pytest.raises(MissingPrivilegeError, match="was not made for this installation"):
+                upgrade(database, schema)
+            assert status(database, schema).current is None
+        finally:
+            connection.execute(sql.SQL("DROP ROLE {}").format(role))

@@ -20,7 +20,6 @@ from retrieval.domain.filters import (
     OneOf,
     Or,
     attribute_names,
-    both,
     parse_where,
 )
 
@@ -138,12 +137,3 @@ def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
     where = {"or": [{"a": 1}, {"not": {"b": {"gt": 2}}}], "kind": "x", "c": {"exists": True}, "tags": ["t"]}
     assert attribute_names(parse_where(where)) == {"a", "b", "c"}
     assert attribute_names(None) == frozenset()
-
-
-def test_two_filters_together() -> None:
-    """Nothing and something is something."""
-    one, other = OneOf(KIND, ("a",)), OneOf(KIND, ("b",))
-    assert both(one, None) == one
-    assert both(None, other) == other
-    assert both(one, other) == And((one, other))
-    assert both(None, None) is None

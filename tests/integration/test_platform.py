@@ -1,0 +1,51 @@
+"""What opening a platform and its collections does, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrieval.platform
+from retrieval import Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+
+
+async def test_opening_to_read_changes_nothing(database_url: str, settings: Settings) -> None:
+    """A collection without vectors stays so until somebody opens it to write; then it gets the space."""
+    async with connect(database_url, settings=settings.changed(embedder="none")) as words_only:
+        await (await words_only.collection("docs")).add([{"_id": "1", "text": "the cat sat"}])
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
+        assert (await (await platform.collection("docs", create=False)).info()).space is None
+        assert (await (await platform.collection("docs")).info()).space is not None
+        with pytest.raises(UnknownCollectionError, match="there are: docs"):
+            await platform.collection("dogs", create=False)
+
+
+async def test_one_embedder_serves_all_collections(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would hold threads or connections of its own."""
+    made: list[HashingEmbedder] = []
+
+    def make(_settings: Settings) -> HashingEmbedder:
+        made.append(HashingEmbedder())
+        return made[-1]
+
+    monkeypatch.setattr(retrieval.platform, "configured_embedder", make)
+    async with connect(database_url, settings=settings) as platform:
+        for name in ("a", "b", "c"):
+            await (await platform.collection(name)).add([{"_id": "1", "text": name}])
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("item_ids", ["one", [1], ["\x00"], ["\ud800"]])
+async def test_what_is_no_list_of_keys_removes_nothing(
+    database_url: str, settings: Settings, item_ids: list[str]
+) -> None:
+    """A text is not taken for the list of its letters."""
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "o", "text": "a letter of one"}])
+        with pytest.raises(InvalidRequestError):
+            await collection.delete(item_ids)
+        assert list(await collection.get(["o"])) == ["o"]
