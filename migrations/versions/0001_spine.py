@@ -52,8 +52,8 @@ def downgrade() -> None:
 
 
 def install(name: str) -> None:
-    """Run ``sql/<name>.sql``."""
-    op.execute(verbatim(installed_sql(name, context.config.attributes["names"])))
+    """Run ``sql/<name>.sql`` as this revision had it."""
+    op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))
 
 
 def key(name: str, **options: object) -> sa.Column[str]:
