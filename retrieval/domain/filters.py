@@ -73,6 +73,13 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
+class Contains:
+    """The item's title or body holds these words, one after the other, as the collection's language reads them."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Every one of the filters; none of them means all items."""
 
@@ -93,7 +100,7 @@ class Not:
     filter: Filter
 
 
-Filter = OneOf | AllTags | Compare | Exists | And | Or | Not
+Filter = OneOf | AllTags | Compare | Exists | Contains | And | Or | Not
 
 Where = Mapping[str, Any]
 """The mapping that people write; see the module's description."""

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from pgvector import HalfVector
 
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.conditions import condition
 from retrieval.adapters.store.database import Database, Row
-from retrieval.adapters.store.tables import embeddings_table, item_terms, items
+from retrieval.adapters.store.matching import matching as matching_items
+from retrieval.adapters.store.tables import embeddings_table, item_terms
 from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import Filter
 from retrieval.domain.fusion import Candidate
@@ -127,10 +127,7 @@ def _matching(request: CandidateRequest) -> sa.CTE:
     wanted = request.condition
     if wanted is None:
         raise ValueError("without a filter everything matches")
-    statement = sa.select(items.c.item_id).where(
-        items.c.collection_id == _literal(request.collection_id), condition(wanted)
-    )
-    return _materialized(statement, "matching")
+    return _materialized(matching_items(request.collection_id, wanted), "matching")
 
 
 def _materialized(statement: sa.Select[Any], name: str) -> sa.CTE:

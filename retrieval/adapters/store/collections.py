@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.attribute import Filterable
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.profile import Profile
@@ -33,6 +34,8 @@ class StoredCollection:
     """Whether a valid HNSW index serves its active space."""
     attributes: Mapping[str, tuple[str, ...]]
     """The JSON types seen, by attribute."""
+    filterable: Filterable = ()
+    """The attributes that have an index of their own."""
 
 
 _COLUMNS = """

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import AllTags, And, Compare, Exists, Field, Filter, Not, OneOf, Or, Scalar
+from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or, Scalar
 
 Condition = sa.ColumnElement[Any]
 
@@ -21,16 +21,16 @@ _TAGS = sa.type_coerce(items.c.tags, sa.types.NullType())
 _ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
 
-def condition(wanted: Filter) -> Condition:
-    """The SQL condition that the filter says. Every value is a parameter."""
+def condition(wanted: Filter, collection_id: int) -> Condition:
+    """The SQL condition that the filter says of a row of ``items``. Every value is a parameter."""
     match wanted:
         case And(filters):
-            return sa.and_(sa.true(), *map(condition, filters))
+            return sa.and_(sa.true(), *(condition(one, collection_id) for one in filters))
         case Or(filters):
-            return sa.or_(sa.false(), *map(condition, filters))
+            return sa.or_(sa.false(), *(condition(one, collection_id) for one in filters))
         case Not(inner):
             # A comparison with nothing is unknown in SQL; here it is simply not so.
-            return sa.not_(sa.func.coalesce(condition(inner), sa.false()))
+            return sa.not_(sa.func.coalesce(condition(inner, collection_id), sa.false()))
         case AllTags(tags):
             return _TAGS.op("@>", is_comparison=True)(_bind(list(tags)))
         case OneOf(field, values):
@@ -39,6 +39,8 @@ def condition(wanted: Filter) -> Condition:
             return _compare(field, operator, value)
         case Exists(field):
             return _exists(field)
+        case Contains(text):
+            return _contains(text, collection_id)
 
 
 def _bind(value: Any) -> sa.BindParameter[Any]:
@@ -78,6 +80,14 @@ def _compare(field: Field, operator: str, value: Scalar) -> Condition:
     kind = "string" if isinstance(value, str | datetime) else "number"
     same_type = sa.func.jsonb_typeof(_attribute(field)) == _bind(kind)
     return sa.and_(same_type, order(_attribute(field), _bind(Jsonb(value))))
+
+
+def _contains(text: str, collection_id: int) -> Condition:
+    # The words' index cannot be used under a policy; the function owns its rights and checks the tenant.
+    found = sa.func.items_containing(
+        sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(_bind(text), sa.Text)
+    ).table_valued("item_id", name="found")
+    return items.c.item_id.in_(sa.select(found.c.item_id))
 
 
 def _exists(field: Field) -> Condition:
