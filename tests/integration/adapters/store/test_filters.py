@@ -173,7 +173,7 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]
 async def _found(platform: Platform, collection: Collection, wanted: Filter) -> set[str]:
     number = (await collection.refresh()).collection_id
     statement = sa.select(items.c.item_id).where(
-        items.c.collection_id == sa.literal_column(str(number)), condition(wanted, 7)
+        items.c.collection_id == sa.literal_column(str(number)), condition(wanted, number)
     )
     return {row[0] for row in await platform.database.read(platform.tenant_id, compiled(statement))}
 
