@@ -20,13 +20,13 @@ FIND_VECTOR_SCHEMA = """
 """
 
 
-def setup_statements(names: Names, vector_schema: str) -> list[sa.TextClause]:
-    """What every migration's transaction starts with."""
+def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> list[sa.TextClause]:
+    """What every migration's transaction starts with; or, for the ``SESSION``, what a script starts with."""
     path = ", ".join(map(quote_identifier, dict.fromkeys([names.schema, vector_schema])))
     return [
-        verbatim(f"SET LOCAL search_path = {path}, pg_temp"),
-        verbatim(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"),
-        verbatim(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"),
+        verbatim(f"SET {scope} search_path = {path}, pg_temp"),
+        verbatim(f"SET {scope} lock_timeout = '{LOCK_TIMEOUT}'"),
+        verbatim(f"SET {scope} statement_timeout = '{STATEMENT_TIMEOUT}'"),
     ]
 
 
@@ -64,7 +64,8 @@ def run_offline(names: Names, vector_schema: str) -> None:
         transaction_per_migration=False,
     )
     with context.begin_transaction():
-        for statement in setup_statements(names, vector_schema):
+        # A script leaves its transaction for concurrent builds and enters another one after them.
+        for statement in setup_statements(names, vector_schema, "SESSION"):
             context.execute(statement)
         context.run_migrations()
 

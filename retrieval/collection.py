@@ -20,10 +20,11 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
-from retrieval.engine.request import SearchRequest, checked_request
-from retrieval.engine.search import Clock, leg_rankings, search
+from retrieval.engine.request import checked_request, checked_requests
+from retrieval.engine.search import Searcher
+from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
-from retrieval.jobs.indexes import IndexOutcome, ensure_hnsw
+from retrieval.jobs.indexes import IndexOutcome, keep_index
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
 from retrieval.jobs.weights import refresh_weights
 
@@ -131,11 +132,13 @@ class Collection:
         limit: int = 10,
         legs: Sequence[str] | None = None,
         profile: Profile | None = None,
+        group_by: str | None = None,
     ) -> SearchResult:
         """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
 
         ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
-        1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call. Raises
+        1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
+        field, and of its values each has its best hit only. Raises
         ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``.
         """
@@ -146,15 +149,53 @@ class Collection:
             limit=limit,
             condition=parse_where(where),
             profile=self._chosen(stored, legs, profile),
+            group_by=group_by,
         )
         try:
-            return await self._search(stored, request)
+            return await self._searcher(stored).search(request)
         except UnknownFieldError:
             # The field may have come with items that another process added a moment ago.
-            return await self._search(await self.refresh(), request)
+            return await self._searcher(await self.refresh()).search(request)
 
-    async def _search(self, stored: StoredCollection, request: SearchRequest) -> SearchResult:
-        return await search(self._database, self._tenant_id, stored, self._embedder, request, clock=self._clock)
+    async def search_each(
+        self,
+        queries: Sequence[str],
+        *,
+        vectors: Sequence[object] | None = None,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        legs: Sequence[str] | None = None,
+        profile: Profile | None = None,
+        group_by: str | None = None,
+    ) -> list[SearchResult]:
+        """The best hits for each of many queries, as ``search`` gives them, for little more than the price of one.
+
+        The words are embedded in one call and the candidates of all come in one round trip. ``vectors``: precomputed
+        ones, shape (number of queries, dimensions), one a query. Raises what ``search`` raises, naming the query, and
+        ``InvalidRequestError`` for more than 1000 of them.
+        """
+        stored = await self._fresh()
+        requests = checked_requests(
+            queries,
+            vectors=vectors,
+            limit=limit,
+            condition=parse_where(where),
+            profile=self._chosen(stored, legs, profile),
+            group_by=group_by,
+        )
+        try:
+            return await self._searcher(stored).search_each(requests)
+        except UnknownFieldError:
+            return await self._searcher(await self.refresh()).search_each(requests)
+
+    def _searcher(self, stored: StoredCollection) -> Searcher:
+        return Searcher(
+            database=self._database,
+            tenant_id=self._tenant_id,
+            collection=stored,
+            embedder=self._embedder,
+            clock=self._clock,
+        )
 
     async def leg_rankings(
         self,
@@ -167,8 +208,8 @@ class Collection:
         """Each leg's candidates before fusion, best first."""
         stored = await self._fresh()
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
-        request = checked_request(query, limit=1, condition=parse_where(where), profile=profile)
-        return await leg_rankings(self._database, self._tenant_id, stored, self._embedder, request)
+        request = checked_request(query, limit=depth, condition=parse_where(where), profile=profile)
+        return await self._searcher(stored).leg_rankings(request)
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """The items of those ids that exist, by item id."""
@@ -209,7 +250,7 @@ class Collection:
             space=stored.space.space.name if stored.space else None,
             text_search_config=stored.text_search_config,
             profile_version=stored.profile_version,
-            has_hnsw=stored.has_hnsw,
+            has_hnsw=stored.ann_index is not None,
         )
 
     async def refresh(self) -> StoredCollection:
@@ -230,8 +271,8 @@ class Collection:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
     async def _keep_indexed(self) -> tuple[str, ...]:
-        outcome = await ensure_hnsw(self._database, await self.refresh())
-        if outcome is IndexOutcome.BUILT:
+        outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
+        if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
             await self.refresh()
         return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
 

@@ -31,7 +31,7 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
 from retrieval.engine.defaults import default_profile
-from retrieval.engine.search import Clock
+from retrieval.engine.stopwatch import Clock
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile
-from retrieval.engine.search import Clock
+from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 from retrieval.platform import Platform
@@ -161,10 +161,42 @@ class SyncCollection:
         limit: int = 10,
         legs: Sequence[str] | None = None,
         profile: Profile | None = None,
+        group_by: str | None = None,
     ) -> SearchResult:
         """See ``Collection.search``."""
-        search = self._collection.search
-        return self._run(search, query, vector=vector, where=where, limit=limit, legs=legs, profile=profile)
+        return self._run(
+            self._collection.search,
+            query,
+            vector=vector,
+            where=where,
+            limit=limit,
+            legs=legs,
+            profile=profile,
+            group_by=group_by,
+        )
+
+    def search_each(
+        self,
+        queries: Sequence[str],
+        *,
+        vectors: Sequence[object] | None = None,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        legs: Sequence[str] | None = None,
+        profile: Profile | None = None,
+        group_by: str | None = None,
+    ) -> list[SearchResult]:
+        """See ``Collection.search_each``."""
+        return self._run(
+            self._collection.search_each,
+            queries,
+            vectors=vectors,
+            where=where,
+            limit=limit,
+            legs=legs,
+            profile=profile,
+            group_by=group_by,
+        )
 
     def leg_rankings(
         self,

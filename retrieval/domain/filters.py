@@ -146,7 +146,7 @@ def _parse_entry(key: object, value: object, depth: int) -> Filter:
         return And(parts) if key == "and" else Or(parts)
     if key == "not":
         return Not(_parse_part(value, depth))
-    return _parse_condition(_parse_field(key), value)
+    return _parse_condition(parse_field(key), value)
 
 
 def _parse_part(part: object, depth: int) -> Filter:
@@ -157,7 +157,8 @@ def _parse_part(part: object, depth: int) -> Filter:
     return _parse_mapping(part, depth + 1)
 
 
-def _parse_field(key: object) -> Field:
+def parse_field(key: object) -> Field:
+    """The field of that name; ``attributes.kind`` is the attribute. Raises ``InvalidFilterError`` for no name."""
     if not isinstance(key, str) or not key or "\x00" in key:
         raise InvalidFilterError(f"a field's name must be a non-empty text, not {key!r}")
     if key.startswith(_ATTRIBUTE_PREFIX):

@@ -105,6 +105,8 @@ class SearchResult(Sequence[Hit]):
     path: Path
     why: str
     """Why that path was taken, in words."""
+    weighed: int = 0
+    """Rows that the dense leg weighed: vectors it compared, or that the HNSW index brought."""
     profile_version: int | None
     """The stored profile that answered; None when the call brought its own."""
     notes: tuple[str, ...] = ()
@@ -131,6 +133,7 @@ class SearchResult(Sequence[Hit]):
             "hits": [hit.as_dict() for hit in self.hits],
             "path": self.path.value,
             "why": self.why,
+            "weighed": self.weighed,
             "profile_version": self.profile_version,
             "notes": list(self.notes),
             "timings_ms": dict(self.timings_ms),

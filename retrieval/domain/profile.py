@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidProfileError
 
 RRF_K = 60
@@ -61,6 +62,8 @@ class Profile:
     fusion: Fusion = field(default_factory=Fusion)
     depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
+    diversity: Diversity = field(default_factory=Diversity)
+    """The last step: near-duplicates and alike hits. Off unless it says otherwise."""
 
     def __post_init__(self) -> None:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
@@ -73,7 +76,7 @@ class Profile:
     def only(self, names: Sequence[str]) -> Profile:
         """The same profile with just these legs; a leg it did not have joins with weight 1."""
         legs = {name.value: self.legs.get(name, 0.0) or 1.0 for name in map(leg_name, names)}
-        return Profile(legs=legs, fusion=self.fusion, depth=self.depth)
+        return replace(self, legs=legs)
 
     def as_dict(self) -> dict[str, Any]:
         """What is stored: plain JSON values."""
@@ -81,6 +84,10 @@ class Profile:
             "legs": dict(self.legs),
             "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
             "depth": self.depth,
+            "diversity": {
+                "collapse_above": self.diversity.collapse_above,
+                "relevance_share": self.diversity.relevance_share,
+            },
         }
 
     @classmethod
@@ -89,7 +96,8 @@ class Profile:
         try:
             fusion = Fusion(kind=FusionKind(stored["fusion"]["kind"]), k=int(stored["fusion"]["k"]))
             legs = {str(name): float(weight) for name, weight in stored["legs"].items()}
-            return cls(legs=legs, fusion=fusion, depth=int(stored["depth"]))
+            diversity = Diversity(**stored.get("diversity", {}))
+            return cls(legs=legs, fusion=fusion, depth=int(stored["depth"]), diversity=diversity)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidProfileError):
                 raise

@@ -1,20 +1,15 @@
-"""The plan of a search: which legs run, how the dense one goes about it, and why. Pure."""
+"""The plan of a search: which legs run, how deep, how the dense one starts, and what the caller must know. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retrieval.adapters.store.candidates import CandidateRequest, match_budget
+from retrieval.adapters.store.candidate_request import CandidateRequest
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.filters import Filter
-from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName, Profile
-
-NO_SPACE = (
-    "the dense leg did not run: no embedder is configured for this collection; "
-    "set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
-)
+from retrieval.engine.request import SearchRequest
+from retrieval.engine.way import choose_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,66 +17,58 @@ class Plan:
     """What will run."""
 
     request: CandidateRequest
-    budget: int
-    """Items that the lexical leg may look at."""
     profile: Profile
-    path: Path
-    why: str
     notes: tuple[str, ...]
 
 
-def make_plan(
-    collection: StoredCollection,
-    profile: Profile,
-    *,
-    has_words: bool,
-    vector_note: str | None,
-    condition: Filter | None,
-    limit: int,
-) -> Plan:
-    """Choose the legs that can run and the dense leg's path.
+def make_plan(collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None) -> Plan:
+    """Choose the legs that can run and the way of the dense one.
 
-    ``vector_note`` is None when there is a query vector, else why there is none. Raises ``InvalidRequestError`` when no
-    leg of the profile can run.
+    ``why_no_vector``: None when there is a query vector. Raises ``InvalidRequestError`` when no leg of the profile can
+    run.
     """
-    notes = []
-    legs = []
+    profile = request.profile or collection.profile
+    legs, notes = _legs(profile, has_words=bool(request.query), why_no_vector=why_no_vector)
+    # What one leg brings are the hits already, unless some of them will be passed over.
+    are_hits = len(legs) == 1 and request.group_by is None and profile.diversity.is_off
+    depth = request.limit if are_hits else max(profile.depth, request.limit)
+    is_filtered = request.condition is not None
+    way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered)
+    space = collection.space
+    return Plan(
+        request=CandidateRequest(
+            collection_id=collection.collection_id,
+            legs=legs,
+            depth=depth,
+            condition=request.condition,
+            filterable=collection.filterable,
+            path=way.path,
+            space_id=space.space_id if space else 0,
+            dimensions=space.space.dimensions if space else 0,
+            documents=collection.documents,
+            few=way.few,
+            reach=way.reach,
+            effort=way.effort,
+            fields=() if request.group_by is None else (request.group_by,),
+            with_items=are_hits,
+        ),
+        profile=profile,
+        notes=notes,
+    )
+
+
+def _legs(
+    profile: Profile, *, has_words: bool, why_no_vector: str | None
+) -> tuple[tuple[LegName, ...], tuple[str, ...]]:
+    """The profile's legs that can run, and why the others do not."""
+    legs, notes = [], []
     for leg in (LegName(name) for name, weight in profile.legs.items() if weight):
-        if leg is LegName.DENSE and vector_note is not None:
-            notes.append(vector_note)
+        if leg is LegName.DENSE and why_no_vector is not None:
+            notes.append(why_no_vector)
         elif leg is LegName.LEXICAL and not has_words:
             notes.append("the lexical leg did not run: the search has a vector and no words")
         else:
             legs.append(leg)
     if not legs:
         raise InvalidRequestError("; ".join(notes))
-    path, why = choose_path(collection, legs, condition)
-    space = collection.space
-    request = CandidateRequest(
-        collection_id=collection.collection_id,
-        legs=tuple(legs),
-        depth=max(profile.depth, limit),
-        condition=condition,
-        path=path,
-        space_id=space.space_id if space else 0,
-        dimensions=space.space.dimensions if space else 0,
-    )
-    return Plan(
-        request=request,
-        budget=match_budget(collection.documents),
-        profile=profile,
-        path=path,
-        why=why,
-        notes=tuple(notes),
-    )
-
-
-def choose_path(collection: StoredCollection, legs: list[LegName], condition: Filter | None) -> tuple[Path, str]:
-    """Exact unless an HNSW index can answer the whole question."""
-    if LegName.DENSE not in legs:
-        return Path.NONE, "no dense leg"
-    if condition is not None:
-        return Path.EXACT, "filtered: every matching vector is compared"
-    if not collection.has_hnsw:
-        return Path.EXACT, f"no HNSW index: {collection.documents} items are few enough to compare all"
-    return Path.APPROXIMATE, f"unfiltered among {collection.documents} items: the HNSW index is walked"
+    return tuple(legs), tuple(notes)

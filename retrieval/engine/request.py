@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,16 @@ from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
     InvalidVectorError,
+    RetrievalError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import FIELDS, Filter, attribute_names
+from retrieval.domain.filters import FIELDS, Field, Filter, attribute_names, parse_field
 from retrieval.domain.profile import Profile
 
 MAX_LIMIT = 1000
+
+MAX_QUERIES = 1000
+"""Queries in one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,8 @@ class SearchRequest:
     condition: Filter | None
     profile: Profile | None
     """The call's own profile; None: the collection's."""
+    group_by: Field | None = None
+    """The best hit of each of its values; None: every hit counts."""
 
 
 def checked_request(
@@ -44,6 +51,7 @@ def checked_request(
     limit: int = 10,
     condition: Filter | None = None,
     profile: Profile | None = None,
+    group_by: str | None = None,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
 
@@ -60,7 +68,26 @@ def checked_request(
         limit=limit,
         condition=condition,
         profile=profile,
+        group_by=None if group_by is None else parse_field(group_by),
     )
+
+
+def checked_requests(queries: object, *, vectors: object = None, **same: Any) -> list[SearchRequest]:
+    """One request a query, or an error that names the query and says what to change; ``same`` is all requests'."""
+    if isinstance(queries, str) or not isinstance(queries, Sequence) or not queries:
+        raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
+    if len(queries) > MAX_QUERIES:
+        raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
+    given = [None] * len(queries) if vectors is None else list(vectors)  # type: ignore[call-overload]
+    if len(given) != len(queries):
+        raise InvalidRequestError(f"{len(queries)} queries and {len(given)} vectors; give one vector a query")
+    requests = []
+    for number, (query, vector) in enumerate(zip(queries, given, strict=True), 1):
+        try:
+            requests.append(checked_request(query, vector=vector, **same))
+        except RetrievalError as error:
+            raise type(error)(f"query {number}: {error}") from None
+    return requests
 
 
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
@@ -69,10 +96,11 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     return row
 
 
-def check_fields(condition: Filter | None, known: Iterable[str]) -> None:
-    """Raise ``UnknownFieldError`` for an attribute that no item of the collection has."""
+def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field | None = None) -> None:
+    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also`` asked for, that no item has."""
     names = sorted(known)
-    for name in sorted(attribute_names(condition) - set(names)):
+    asked = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
+    for name in sorted(asked - set(names)):
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")

@@ -1,160 +1,165 @@
-"""One search, told in the order it happens: plan, candidates, fuse, items, explain."""
+"""One search, told in the order it happens: embed, plan, candidates, rank, items, explain."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.candidates import find_candidates
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidates import Found, find_candidates, find_candidates_of_each
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import read_items
-from retrieval.domain.embedding import Vector
-from retrieval.domain.errors import EmbedderError, InvalidRequestError
-from retrieval.domain.fusion import Candidate, Fused, fuse
-from retrieval.domain.hit import Explanation, Hit, SearchResult
-from retrieval.domain.item import Item
-from retrieval.domain.profile import Fusion, LegName, Profile
-from retrieval.engine.plan import NO_SPACE, Plan, make_plan
-from retrieval.engine.request import SearchRequest, check_fields, check_vector
+from retrieval.adapters.store.items import read_hit_rows
+from retrieval.adapters.store.similarities import read_similarities
+from retrieval.domain.diversity import Diversity, diversified
+from retrieval.domain.fusion import Candidate, Fused
+from retrieval.domain.hit import Hit, SearchResult
+from retrieval.domain.profile import MAX_DEPTH
+from retrieval.engine.hits import Columns, hits
+from retrieval.engine.plan import Plan, make_plan
+from retrieval.engine.query_vectors import query_vectors
+from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
+from retrieval.engine.request import SearchRequest, check_fields
+from retrieval.engine.stopwatch import Clock, Stopwatch
+from retrieval.engine.way import account
 
-Clock = Callable[[], float]
-"""Seconds that only ever rise."""
+_DEEPER = 4
+"""How many times the candidates when groups or near-duplicates leave too few."""
 
+_POOL = 4
+"""Candidates for each hit wanted, from which diverse ones are chosen."""
 
-@dataclass(slots=True)
-class _Stopwatch:
-    """Milliseconds by stage."""
-
-    clock: Clock
-    laps: dict[str, float] = field(default_factory=dict)
-    started: float = field(init=False)
-    last: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.started = self.last = self.clock()
-
-    def lap(self, stage: str) -> None:
-        now = self.clock()
-        self.laps[stage] = round((now - self.last) * 1e3, 3)
-        self.last = now
-
-    def total(self) -> Mapping[str, float]:
-        return {**self.laps, "total": round((self.last - self.started) * 1e3, 3)}
+_LARGEST_POOL = 300
 
 
-async def search(
-    database: Database,
-    tenant_id: int,
-    collection: StoredCollection,
-    embedder: CachedEmbedder | None,
-    request: SearchRequest,
-    *,
-    clock: Clock = time.perf_counter,
-) -> SearchResult:
-    """The best hits for a request, each explained.
-
-    An embedder that fails costs the dense leg, not the search: the result's notes say so. With no other leg to
-    answer, its error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
-    """
-    watch = _Stopwatch(clock)
-    plan, vector = await _plan(collection, embedder, request)
-    watch.lap("embed")
-    rankings = await find_candidates(
-        database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
-    )
-    watch.lap("candidates")
-    fused = fuse(rankings, plan.profile.legs, plan.profile.fusion, depth=plan.request.depth)
-    best = fused[: request.limit]
-    found = await read_items(database, tenant_id, collection.collection_id, [one.item_id for one in best])
-    watch.lap("items")
-    return SearchResult(
-        hits=_hits(best, found, plan.profile.fusion),
-        path=plan.path,
-        why=plan.why,
-        profile_version=collection.profile_version if request.profile is None else None,
-        notes=plan.notes,
-        timings_ms=watch.total(),
-    )
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    request: SearchRequest
+    plan: Plan
+    query: Query
 
 
-async def leg_rankings(
-    database: Database,
-    tenant_id: int,
-    collection: StoredCollection,
-    embedder: CachedEmbedder | None,
-    request: SearchRequest,
-) -> dict[str, list[Candidate]]:
-    """Each leg's candidates before fusion: what tuning starts from."""
-    plan, vector = await _plan(collection, embedder, request)
-    return await find_candidates(
-        database, tenant_id, plan.request, query=request.query, vector=vector, budget=plan.budget
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searcher:
+    """What answers the searches of one collection."""
 
+    database: Database
+    tenant_id: int
+    collection: StoredCollection
+    embedder: CachedEmbedder | None
+    clock: Clock = time.perf_counter
 
-async def _plan(
-    collection: StoredCollection, embedder: CachedEmbedder | None, request: SearchRequest
-) -> tuple[Plan, Vector | None]:
-    profile = request.profile or collection.profile
-    if collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
-        check_fields(request.condition, collection.attributes)
-    vector, why_none = await _query_vector(collection, embedder, request, profile)
-    plan = make_plan(
-        collection,
-        profile,
-        has_words=bool(request.query),
-        vector_note=why_none,
-        condition=request.condition,
-        limit=request.limit,
-    )
-    return plan, vector
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """The best hits for a request, each explained.
 
+        An embedder that fails costs the dense leg, not the search: the result's notes say so. With no other leg to
+        answer, its error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
+        """
+        return (await self.search_each([request]))[0]
 
-async def _query_vector(
-    collection: StoredCollection, embedder: CachedEmbedder | None, request: SearchRequest, profile: Profile
-) -> tuple[Vector | None, str | None]:
-    """The vector to search with, or why there is none."""
-    if request.vector is not None:
-        if collection.space is None:
-            raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
-        return check_vector(request.vector, collection.space.space), None
-    if not profile.legs.get(LegName.DENSE):
-        return None, "the dense leg is not part of this search"
-    if collection.space is None:
-        return None, NO_SPACE
-    if embedder is None:
-        return (
-            None,
-            f"the dense leg did not run: no embedder for the space {collection.space.space.name} is configured",
+    async def search_each(self, requests: Sequence[SearchRequest]) -> list[SearchResult]:
+        """The hits of several requests that differ in their words and vectors only.
+
+        The texts are embedded in one call, the candidates come in one round trip, and so do the items.
+        """
+        watch = Stopwatch(self.clock)
+        vectors = await query_vectors(self.collection, self.embedder, requests)
+        asked = [
+            _Asked(request, self._plan(request, vectors.why_none), Query(request.query, vector))
+            for request, vector in zip(requests, vectors.vectors, strict=True)
+        ]
+        watch.lap("embed")
+        each = await self._find_each(asked)
+        watch.lap("candidates")
+        rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
+        columns = await self._columns(asked, each, rankings)
+        watch.lap("items")
+        timings = watch.total()
+        return [
+            self._result(one, found, hits(ranked, columns, fusion_name(found, one.plan.profile)), timings)
+            for one, found, ranked in zip(asked, each, rankings, strict=True)
+        ]
+
+    async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
+        """Each leg's candidates before fusion: what tuning starts from."""
+        vectors = await query_vectors(self.collection, self.embedder, [request])
+        plan = self._plan(request, vectors.why_none)
+        query = Query(request.query, vectors.vectors[0])
+        return (await self._find(replace(plan.request, with_items=False), query)).rankings
+
+    def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
+        if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
+            check_fields(request.condition, self.collection.attributes, also=request.group_by)
+        return make_plan(self.collection, request, why_none if request.vector is None else None)
+
+    async def _find(self, request: CandidateRequest, query: Query) -> Found:
+        return await find_candidates(self.database, self.tenant_id, request, query)
+
+    async def _find_each(self, asked: Sequence[_Asked]) -> list[Found]:
+        """Those that plan alike share a round trip; one without words or without a vector plans differently."""
+        answers: dict[int, Found] = {}
+        for request in dict.fromkeys(one.plan.request for one in asked):
+            places = [place for place, one in enumerate(asked) if one.plan.request == request]
+            queries = [asked[place].query for place in places]
+            found = await find_candidates_of_each(self.database, self.tenant_id, request, queries)
+            answers |= zip(places, found, strict=True)
+        return [answers[place] for place in range(len(asked))]
+
+    async def _ranked(self, one: _Asked, found: Found) -> list[Fused]:
+        """The hits to be, best first."""
+        ranked = ranking(found, one.plan.profile, one.plan.request.depth)
+        if one.request.group_by is not None:
+            ranked = await self._grouped(one, found)
+        return await self._diverse(one.plan.profile.diversity, ranked, one.request.limit)
+
+    async def _grouped(self, one: _Asked, found: Found) -> list[Fused]:
+        """The best of each group; the legs go deeper until there are enough groups, or no more candidates."""
+        depth = one.plan.request.depth
+        while True:
+            groups = {item_id: row[0] for item_id, row in found.rows.items()}
+            best = best_of_groups(ranking(found, one.plan.profile, depth), groups)
+            is_exhausted = all(len(candidates) < depth for candidates in found.rankings.values())
+            if len(best) >= one.request.limit or is_exhausted or depth >= MAX_DEPTH:
+                return best
+            depth = min(depth * _DEEPER, MAX_DEPTH)
+            found = await self._find(replace(one.plan.request, depth=depth), one.query)
+
+    async def _diverse(self, wanted: Diversity, ranked: list[Fused], limit: int) -> list[Fused]:
+        space = self.collection.space
+        if wanted.is_off or space is None:
+            return ranked[:limit]
+        pool = ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))]
+        similarities = await read_similarities(
+            self.database, self.tenant_id, self.collection.collection_id, space, [one.item_id for one in pool]
         )
-    try:
-        return await embedder.embed_query(request.query), None
-    except EmbedderError as error:
-        if not profile.legs.get(LegName.LEXICAL):
-            raise
-        return None, f"the dense leg did not run: {error}"
+        return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
 
+    async def _columns(
+        self, asked: Sequence[_Asked], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
+    ) -> Columns:
+        """The columns of all hits; read once for all of them, unless they came with the candidates."""
+        columns: dict[str, tuple[object, ...]] = {}
+        for one, found in zip(asked, each, strict=True):
+            if one.plan.request.with_items:
+                columns |= found.rows
+        missing = dict.fromkeys(one.item_id for ranked in rankings for one in ranked if one.item_id not in columns)
+        if missing:
+            collection_id = self.collection.collection_id
+            columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing))
+        return columns
 
-def _hits(best: Sequence[Fused], found: Mapping[str, Item], fusion: Fusion) -> tuple[Hit, ...]:
-    """The hits in order; an item that was removed since its leg found it is left out."""
-    present = [one for one in best if one.item_id in found]
-    return tuple(_hit(one, found[one.item_id], rank, fusion) for rank, one in enumerate(present, 1))
-
-
-def _hit(one: Fused, item: Item, rank: int, fusion: Fusion) -> Hit:
-    return Hit(
-        item_id=one.item_id,
-        score=one.score,
-        rank=rank,
-        explanation=Explanation(fusion.kind.value, one.contributions),
-        title=item.title,
-        body=item.body,
-        kind=item.kind,
-        tags=item.tags,
-        attributes=item.attributes,
-        status=item.status,
-        source=item.source,
-        occurred_at=item.occurred_at,
-    )
+    def _result(
+        self, one: _Asked, found: Found, its_hits: tuple[Hit, ...], timings: Mapping[str, float]
+    ) -> SearchResult:
+        weighed, why = account(self.collection, found, is_filtered=one.request.condition is not None)
+        return SearchResult(
+            hits=its_hits,
+            path=found.path,
+            why=why,
+            weighed=weighed,
+            profile_version=self.collection.profile_version if one.request.profile is None else None,
+            notes=one.plan.notes,
+            timings_ms=timings,
+        )

@@ -16,6 +16,7 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.ann_indexes import AnnIndex, keep_measured
 from retrieval.adapters.store.embeddings import cached_vectors
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
@@ -127,6 +128,10 @@ async def test_every_table_shows_the_tenants_rows_only(
     """As the application role, each table of the catalog shows just what belongs to the tenant that is set."""
     for platform in two:
         await _fill(platform, "docs", ["1", "2"], "any")
+        stored = await (await platform.collection("docs")).refresh()
+        assert stored.space is not None
+        async with platform.database.transaction(platform.tenant_id) as acting:
+            await keep_measured(acting, stored.collection_id, stored.space.space_id, AnnIndex(rows=2))
     mine = two[0].tenant_id
     own = await _collection_ids(connection, mine)
     for table in await _tables(connection):

@@ -22,7 +22,7 @@ from retrieval import Collection, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.schema import downgrade, upgrade
 from retrieval.domain.hit import Path as SearchPath
-from retrieval.jobs.indexes import IndexOutcome, ensure_hnsw
+from retrieval.jobs.indexes import IndexOutcome, keep_index
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
 
@@ -150,7 +150,7 @@ async def test_an_index_is_built_and_walked(through: str, settings: Settings) ->
         collection = await platform.collection("docs")
         await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(50)])
         stored = await collection.refresh()
-        assert await ensure_hnsw(platform.database, stored, rows=50) is IndexOutcome.BUILT
+        assert await keep_index(platform.database, platform.tenant_id, stored, rows=50) is IndexOutcome.BUILT
         await collection.refresh()
         hits = await collection.search("word7", legs=["dense"])
         assert (hits[0].item_id, hits.path) == ("7", SearchPath.APPROXIMATE)

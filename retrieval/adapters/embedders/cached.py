@@ -41,14 +41,21 @@ class CachedEmbedder:
 
     async def embed_query(self, text: str) -> Vector:
         """The query's vector, shape (dimensions,)."""
-        if text in self._queries:
+        return (await self.embed_queries([text]))[0]
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector a query, shape (dimensions,); those not at hand are asked for in one call."""
+        known = {text: self._queries[text] for text in texts if text in self._queries}
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        if fresh:
+            keys = ["the query"] if len(texts) == 1 else [f"query {texts.index(text) + 1}" for text in fresh]
+            known |= zip(fresh, await self._embed(fresh, keys, TextRole.QUERY), strict=True)
+        for text in dict.fromkeys(texts):
+            self._queries[text] = known[text]
             self._queries.move_to_end(text)
-            return self._queries[text]
-        vector: Vector = (await self._embed([text], ["the query"], TextRole.QUERY))[0]
-        self._queries[text] = vector
-        if len(self._queries) > KEPT_QUERIES:
+        while len(self._queries) > KEPT_QUERIES:
             self._queries.popitem(last=False)
-        return vector
+        return [known[text] for text in texts]
 
     async def _embed(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
         prefix = self._embedder.space.prefix(role)

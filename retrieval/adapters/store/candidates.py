@@ -1,9 +1,12 @@
-"""The one statement of a search: every leg's candidates, in one round trip and one snapshot."""
+"""The one statement of a search: every leg's candidates, in one round trip and one snapshot.
+
+What the legs share is told here; ``dense_leg`` and ``lexical_leg`` say how each finds its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -11,89 +14,125 @@ from typing import Any
 import sqlalchemy as sa
 from pgvector import HalfVector
 
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Database, Row
-from retrieval.adapters.store.matching import matching as matching_items
-from retrieval.adapters.store.tables import embeddings_table, item_terms
-from retrieval.domain.embedding import Vector
-from retrieval.domain.filters import Filter
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.dense_leg import dense_leg, dense_settings
+from retrieval.adapters.store.hit_columns import HIT_COLUMNS, field_value
+from retrieval.adapters.store.lexical_leg import lexical_leg
+from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.statement_parts import literal, matches_of
+from retrieval.adapters.store.tables import items
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
-_LEAST_MATCHES, _MOST_MATCHES = 2_500, 20_000
-
-_MAX_EF_SEARCH = 1000
 _LONGEST_KEPT = 4000
 """A filter with more characters is compiled for each search: a thousand of those would fill the memory."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateRequest:
-    """What the statement depends on, apart from the query itself; statements are kept by it."""
-
-    collection_id: int
-    legs: tuple[LegName, ...]
-    depth: int
-    """Candidates a leg."""
-    condition: Filter | None = None
-    path: Path = Path.EXACT
-    space_id: int = 0
-    dimensions: int = 0
+_LEG_NAMES = frozenset(leg.value for leg in LegName)
+_LEGS = {LegName.DENSE: dense_leg, LegName.LEXICAL: lexical_leg}
 
 
-def match_budget(documents: int) -> int:
-    """How many items the lexical leg looks at, those that hold the query's rarest terms: a fifth of the collection.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the legs brought."""
 
-    Measured on SciFact's 5,183 items: nDCG@10 and R@100 are those of no budget down to a fifth, in half the time.
+    rankings: dict[str, list[Candidate]]
+    """Candidates by leg, best first; equal scores are ordered by item id."""
+    path: Path
+    """How the dense leg went about it in the end."""
+    weighed: int
+    """Rows that the dense leg weighed: vectors that it compared, or that the index brought."""
+    fell_short: bool = False
+    """Whether an index brought less than was asked for, so that every matching item was looked at after all."""
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
+
+
+async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
+    """Each leg's candidates for one query."""
+    return (await find_candidates_of_each(database, tenant_id, request, [query]))[0]
+
+
+async def find_candidates_of_each(
+    database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]
+) -> list[Found]:
+    """Each query's candidates for one request, in one round trip.
+
+    Those of which an index brought less than was asked for are looked for once more, comparing every matching vector.
     """
-    return min(max(documents // 5, _LEAST_MATCHES), _MOST_MATCHES)
+    each = await _find(database, tenant_id, request, queries)
+    short = [place for place, one in enumerate(each) if one.fell_short]
+    if short:
+        exact = replace(request, path=Path.EXACT)
+        again = await _find(database, tenant_id, exact, [queries[place] for place in short])
+        for place, one in zip(short, again, strict=True):
+            each[place] = replace(one, fell_short=True, weighed=each[place].weighed + one.weighed)
+    return each
 
 
-async def find_candidates(
-    database: Database,
-    tenant_id: int,
-    request: CandidateRequest,
-    *,
-    query: str,
-    vector: Vector | None,
-    budget: int,
-) -> dict[str, list[Candidate]]:
-    """Each leg's candidates by leg, best first; equal scores are ordered by item id.
-
-    ``budget`` is that of ``match_budget``.
-    """
-    statement = candidates_statement(request).bind(query=query, budget=max(budget, request.depth))
-    if vector is not None:
-        statement = statement.bind(vector=HalfVector(vector))
-    rows = await database.read(tenant_id, statement, search_settings(request))
-    return ranked(rows, request.legs)
+async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
+    statements = [bound(request, query) for query in queries]
+    answers = await database.read_each(tenant_id, statements, settings(request))
+    return [found(rows, request) for rows in answers]
 
 
-def ranked(rows: list[Row], legs: tuple[LegName, ...]) -> dict[str, list[Candidate]]:
-    """Rows of (leg, item_id, score) as rankings by leg; a leg without rows has an empty one."""
-    ordered = sorted(rows, key=lambda row: (row[0], -row[2], row[1]))
-    found = {
+def bound(request: CandidateRequest, query: Query) -> Compiled:
+    """The request's statement with the query's values."""
+    values: dict[str, Any] = {
+        "query": query.words,
+        "depth": request.depth,
+        "few": request.few,
+        "reach": request.reach,
+        "budget": 5000,
+    }
+    if query.vector is not None:
+        values["vector"] = HalfVector(query.vector)
+    return candidates_statement(request).bind(**values)
+
+
+def settings(request: CandidateRequest) -> Mapping[str, str]:
+    """The settings that the statement runs under."""
+    return dense_settings(request) if LegName.DENSE in request.legs else {}
+
+
+def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
+    """Rows of (leg, item_id, score, …) as rankings; the dense leg's account comes as rows of their own."""
+    ordered = sorted((row for row in rows if row[0] in _LEG_NAMES), key=lambda row: (row[0], -row[2], row[1]))
+    by_leg = {
         leg: [Candidate(leg, row[1], rank, row[2]) for rank, row in enumerate(group, 1)]
         for leg, group in groupby(ordered, key=lambda row: row[0])
     }
-    return {leg.value: found.get(leg.value, []) for leg in legs}
+    account = {row[0]: int(row[2]) for row in rows if row[0] not in _LEG_NAMES}
+    rankings = {leg.value: by_leg.get(leg.value, []) for leg in request.legs}
+    path = _path(request, account)
+    return Found(
+        rankings=rankings,
+        path=path,
+        weighed=account.get("compared", account.get("walked", 0)),
+        fell_short="too_few_found" in account
+        or (path is Path.APPROXIMATE and len(rankings[LegName.DENSE]) < min(request.depth, request.documents)),
+        rows={row[1]: row[3:] for row in ordered if row[3:]},
+    )
+
+
+def _path(request: CandidateRequest, account: Mapping[str, int]) -> Path:
+    if LegName.DENSE not in request.legs:
+        return Path.NONE
+    return Path.APPROXIMATE if request.path is Path.APPROXIMATE and "compared" not in account else Path.EXACT
 
 
 def candidates_statement(request: CandidateRequest) -> Compiled:
-    """Rows of (leg, item_id, score); parameters ``query``, ``vector`` and ``budget`` are bound for each search.
+    """Rows of (leg, item_id, score, then what was asked for beside them).
 
-    The collection's number stands in the text: partial indexes and the planner's idea of its size need it.
+    Parameters ``query``, ``vector``, ``depth``, ``few`` and ``reach`` are bound for each search. The collection's
+    number stands in the text: partial indexes and the planner's idea of its size need it.
     """
     # To Python True, 1 and 1.0 are one value and make equal requests; to the database they are not.
     spelling = repr(request.condition)
-    return _kept(request, spelling) if len(spelling) <= _LONGEST_KEPT else _statement(request)
-
-
-def _statement(request: CandidateRequest) -> Compiled:
-    matching = _matching(request) if request.condition is not None else None
-    legs = [_LEGS[leg](request, matching) for leg in request.legs]
-    return compiled(sa.union_all(*[sa.select(leg) for leg in legs]))
+    shape = request.shape()
+    return _kept(shape, spelling) if len(spelling) <= _LONGEST_KEPT else _statement(shape)
 
 
 @lru_cache(maxsize=1024)
@@ -101,96 +140,21 @@ def _kept(request: CandidateRequest, _spelling: str) -> Compiled:
     return _statement(request)
 
 
-def search_settings(request: CandidateRequest) -> Mapping[str, str]:
-    """The settings of an approximate search: as many neighbours as asked for, whatever the scan meets.
-
-    Without sorting, only the index gives the order: until a table is analyzed anew, the planner takes a collection that
-    has grown for a small one. A plan that sorts after all would look dear enough to be compiled.
-    """
-    if request.path is not Path.APPROXIMATE:
-        return {}
-    effort = min(max(2 * request.depth, 100), _MAX_EF_SEARCH)
-    return {
-        "hnsw.ef_search": str(effort),
-        "hnsw.iterative_scan": "relaxed_order",
-        "enable_sort": "off",
-        "jit": "off",
-    }
+def _statement(request: CandidateRequest) -> Compiled:
+    matches = matches_of(request)
+    parts = [part for leg in request.legs for part in _LEGS[leg](request, matches)]
+    legs = sa.union_all(*parts)
+    if not request.fields and not request.with_items:
+        return compiled(legs)
+    return compiled(_beside(legs.subquery("candidate"), request))
 
 
-def _literal(collection_id: int) -> sa.ColumnElement[int]:
-    return sa.literal_column(str(int(collection_id)), sa.BigInteger)
-
-
-def _matching(request: CandidateRequest) -> sa.CTE:
-    """The keys of the items that the filter lets through, found once for all legs."""
-    wanted = request.condition
-    if wanted is None:
-        raise ValueError("without a filter everything matches")
-    return _materialized(matching_items(request.collection_id, wanted), "matching")
-
-
-def _materialized(statement: sa.Select[Any], name: str) -> sa.CTE:
-    return statement.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
-
-
-def _parameter(name: str) -> sa.BindParameter[Any]:
-    return sa.bindparam(name, type_=sa.types.NullType())
-
-
-def _dense(request: CandidateRequest, matching: sa.CTE | None) -> sa.CTE:
-    """Inner product of unit vectors: cosine similarity."""
-    table = embeddings_table(request.space_id, request.dimensions)
-    distance = table.c.vector.op("<#>", return_type=sa.Float())(_parameter("vector"))
-    statement = sa.select(sa.literal_column("'dense'").label("leg"), table.c.item_id, (-distance).label("score")).where(
-        table.c.collection_id == _literal(request.collection_id)
+def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:
+    """The candidates with what is asked for beside each: one look-up by key a candidate."""
+    columns = [field_value(one) for one in request.fields]
+    if request.with_items:
+        columns += [items.c[name] for name in HIT_COLUMNS]
+    leg, item_id, score = candidate.c
+    return sa.select(leg, item_id, score, *columns).outerjoin_from(
+        candidate, items, sa.and_(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
     )
-    if matching is not None:
-        statement = statement.join(matching, matching.c.item_id == table.c.item_id)
-    if request.path is Path.APPROXIMATE:
-        # The bare operator, alone, is what an HNSW index can order by.
-        statement = statement.order_by(distance)
-    else:
-        # Adding nothing keeps an HNSW index from being used.
-        statement = statement.order_by(distance + sa.literal_column("0"), table.c.item_id)
-    return _materialized(statement.limit(request.depth), "dense")
-
-
-def _lexical(request: CandidateRequest, matching: sa.CTE | None) -> sa.CTE:
-    if matching is not None:
-        return _lexical_among(request, matching)
-    found = sa.func.lexical_search(
-        _literal(request.collection_id),
-        sa.cast(_parameter("query"), sa.Text),
-        sa.cast(_parameter("budget"), sa.Integer),
-        sa.literal_column(str(request.depth)),
-    ).table_valued("item_id", "score", name="found")
-    leg: sa.Label[str] = sa.literal_column("'lexical'").label("leg")
-    return _materialized(sa.select(leg, found.c.item_id, found.c.score), "lexical")
-
-
-def _lexical_among(request: CandidateRequest, matching: sa.CTE) -> sa.CTE:
-    """BM25 of the matching items, every one of them: exact whatever the filter."""
-    words = _materialized(
-        sa.select(
-            sa.func.lexical_query(
-                _literal(request.collection_id),
-                sa.cast(_parameter("query"), sa.Text),
-                type_=sa.types.NullType(),
-            ).label("weights")
-        ),
-        "words",
-    )
-    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
-    statement = (
-        sa.select(sa.literal_column("'lexical'").label("leg"), item_terms.c.item_id, score.label("score"))
-        .join(matching, matching.c.item_id == item_terms.c.item_id)
-        .join(words, sa.true())
-        .where(item_terms.c.collection_id == _literal(request.collection_id), score > 0)
-        .order_by(score.desc(), item_terms.c.item_id)
-        .limit(request.depth)
-    )
-    return _materialized(statement, "lexical")
-
-
-_LEGS = {LegName.DENSE: _dense, LegName.LEXICAL: _lexical}

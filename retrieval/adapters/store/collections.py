@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from retrieval.adapters.store.ann_indexes import AnnIndex
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.spaces import StoredSpace
@@ -30,8 +31,8 @@ class StoredCollection:
     """The active embedding space; None: lexical search only."""
     documents: int
     """Items that a search can find."""
-    has_hnsw: bool
-    """Whether a valid HNSW index serves its active space."""
+    ann_index: AnnIndex | None
+    """The HNSW index of its active space; None: every search is exact."""
     attributes: Mapping[str, tuple[str, ...]]
     """The JSON types seen, by attribute."""
     filterable: Filterable = ()
@@ -42,11 +43,12 @@ _COLUMNS = """
     c.collection_id, c.name, c.text_search_config, p.definition, c.profile_version,
     coalesce(t.documents, 0),
     s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
-    EXISTS (
+    CASE WHEN EXISTS (
         SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
         WHERE i.indisvalid AND n.nspname = current_schema()
             AND k.relname = 'embeddings_' || s.space_id || '_' || c.collection_id || '_hnsw'
-    ),
+    ) THEN coalesce((SELECT to_jsonb(a) FROM ann_indexes a
+                     WHERE a.collection_id = c.collection_id AND a.space_id = s.space_id), '{}') END,
     coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
               WHERE a.collection_id = c.collection_id), '{}')
 """
@@ -141,8 +143,15 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     return int(row[0])
 
 
+def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
+    """The index as measured; as usual where it was not yet; None where there is no valid one."""
+    if measured is None:
+        return None
+    return AnnIndex(**{name: measured[name] for name in AnnIndex.__slots__ if name in measured})
+
+
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
-    collection_id, name, config, definition, version, documents, space_id, *space, has_hnsw, attributes = row
+    collection_id, name, config, definition, version, documents, space_id, *space, index, attributes = row
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -153,6 +162,6 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         profile_version=version,
         space=stored,
         documents=documents,
-        has_hnsw=has_hnsw,
+        ann_index=_ann_index(index),
         attributes={key: tuple(types) for key, types in attributes.items()},
     )

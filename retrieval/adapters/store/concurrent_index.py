@@ -20,6 +20,11 @@ def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
 
 
+def rebuild_statement(name: str, schema: str) -> str:
+    """The statement that builds an index anew beside the old one. It must run outside a transaction."""
+    return f"REINDEX INDEX CONCURRENTLY {quote_identifier(schema)}.{quote_identifier(name)}"
+
+
 def drop_statement(name: str, schema: str) -> str:
     """The statement that drops an index concurrently. It must run outside a transaction."""
     return f"DROP INDEX CONCURRENTLY IF EXISTS {quote_identifier(schema)}.{quote_identifier(name)}"

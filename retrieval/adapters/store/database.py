@@ -11,8 +11,9 @@ import asyncio
 import logging
 import select
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -25,20 +26,21 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseUnreachableError
 
 _log = logging.getLogger(__name__)
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-Row = tuple[Any, ...]
 
 CONNECT_TIMEOUT_SECONDS = 10
 
-_SET_UP = (
-    "SELECT set_config('role', %s, true), set_config('search_path', %s, true), set_config('retrieval.tenant', %s, true)"
-)
-_SET_MORE = ", set_config(%s, %s, true)"
+_SET_UP = """
+    SELECT set_config('role', %(role)s, true), set_config('search_path', %(path)s, true),
+           set_config('retrieval.tenant', %(tenant)s, true)
+"""
+_SET_MORE = ", set_config(%(name_{0})s, %(value_{0})s, true)"
 
 
 class Database:
@@ -110,29 +112,33 @@ class Database:
 
         ``settings`` hold for this statement alone. Should the connection be lost meanwhile, it is read again, once.
         """
+        return (await self.read_each(tenant_id, [statement], settings))[0]
+
+    async def read_each(
+        self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None = None
+    ) -> list[list[Row]]:
+        """Run several statements as a tenant, in one round trip; each has a snapshot of its own."""
         try:
-            return await self._read(tenant_id, statement, settings)
+            return await self._read(tenant_id, statements, settings)
         except DatabaseUnreachableError:
             _log.info("the connection was lost; reading again on a new one")
             await self._revive()
-            return await self._read(tenant_id, statement, settings)
+            return await self._read(tenant_id, statements, settings)
 
     async def _read(
-        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] | None = None
-    ) -> list[Row]:
-        # Statements of one pipeline share a transaction and a round trip.
+        self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
+    ) -> list[list[Row]]:
         with translated(self.url):
-            async with self._acquire() as connection, connection.pipeline():
-                await connection.execute(*self._set_up(tenant_id, settings))
-                cursor = await connection.execute(statement.text, statement.parameters, binary=True)
-                return await cursor.fetchall()
+            async with self._acquire() as connection:
+                return (await run_together(connection, [self._set_up(tenant_id, settings), *statements]))[1:]
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
         with translated(self.url):
             async with self._acquire() as connection, connection.transaction():
-                await connection.execute(*self._set_up(tenant_id, None))
+                set_up = self._set_up(tenant_id, None)
+                await connection.execute(set_up.text, set_up.parameters)
                 yield connection
 
     @asynccontextmanager
@@ -198,12 +204,17 @@ class Database:
             await self._revive()
             await _connect_once(self.url)
 
-    def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> tuple[sql.SQL, list[str]]:
+    def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> Compiled:
         tenant = "" if tenant_id is None else str(tenant_id)
-        parameters = [self.names.app_role, self._search_path, tenant]
-        for name, value in (settings or {}).items():
-            parameters += [name, value]
-        return sql.SQL(_SET_UP + _SET_MORE * len(settings or {})), parameters
+        parameters = {"role": self.names.app_role, "path": self._search_path, "tenant": tenant}
+        for place, (name, value) in enumerate((settings or {}).items()):
+            parameters |= {f"name_{place}": name, f"value_{place}": value}
+        return Compiled(_set_up_text(len(settings or {})), parameters)
+
+
+@cache
+def _set_up_text(more: int) -> str:
+    return _SET_UP + "".join(_SET_MORE.format(place) for place in range(more))
 
 
 async def _connect_once(url: str) -> None:

@@ -53,6 +53,21 @@ _COUNT_PENDING = """
     WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived'
         AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
 """
+_SAMPLE = """
+    SELECT item_id, vector FROM {table}
+    WHERE collection_id = %(collection_id)s
+    ORDER BY hashtextextended(item_id, 0)
+    LIMIT %(number)s
+"""
+_COMPARE = """
+    SELECT max(near.distance)
+    FROM unnest(%(item_ids)s::text[]) AS wanted (item_id)
+    CROSS JOIN LATERAL (
+        SELECT known.vector <#> %(vector)s AS distance FROM {table} AS known
+        WHERE known.collection_id = %(collection_id)s AND known.item_id = wanted.item_id
+        LIMIT 1
+    ) AS near
+"""
 _CACHED = """
     SELECT text_hash, vector FROM embedding_cache
     WHERE tenant_id = %(tenant_id)s AND space_id = %(space_id)s AND text_hash = ANY(%(hashes)s)
@@ -111,6 +126,23 @@ async def count_pending(database: Database, tenant_id: int, collection_id: int, 
     """How many items wait for their vector."""
     statement = Compiled(_for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
     return int((await database.read(tenant_id, statement))[0][0])
+
+
+async def sample_vectors(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, number: int
+) -> list[tuple[str, Vector]]:
+    """Up to so many of the collection's vectors with their item ids: always the same ones, from all over it."""
+    statement = Compiled(
+        _for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
+    )
+    rows = await database.read(tenant_id, statement)
+    return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
+
+
+def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
+    """A statement that looks up these items' vectors by their keys and compares each with the given one."""
+    parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": HalfVector(vector)}
+    return Compiled(_for_table(_COMPARE, space.table_name).as_string(), parameters)
 
 
 async def cached_vectors(

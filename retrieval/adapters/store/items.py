@@ -11,6 +11,8 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.hit_columns import HIT_COLUMNS
+from retrieval.adapters.store.tables import items
 from retrieval.domain.item import Item, text_hash
 
 ARCHIVED = "archived"
@@ -168,6 +170,22 @@ async def read_items(
     """The items of those ids that exist, by item id."""
     statement = _READ.bind(collection_id=collection_id, item_ids=list(item_ids))
     return {row[0]: _item(row) for row in await database.read(tenant_id, statement)}
+
+
+_READ_HITS = compiled(
+    sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS)).where(
+        items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
+        items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
+    )
+)
+
+
+async def read_hit_rows(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
+) -> dict[str, tuple[Any, ...]]:
+    """The columns of a hit (``HIT_COLUMNS``) of those items that exist, by item id."""
+    statement = _READ_HITS.bind(collection_id=collection_id, item_ids=list(item_ids))
+    return {row[0]: row[1:] for row in await database.read(tenant_id, statement)}
 
 
 def _item(row: tuple[Any, ...]) -> Item:

@@ -1,4 +1,4 @@
-"""Embedding spaces as they are stored, their tables, and their HNSW indexes."""
+"""Embedding spaces as they are stored, and their tables."""
 
 from __future__ import annotations
 
@@ -20,16 +20,6 @@ class StoredSpace:
     def table_name(self) -> str:
         """The table that holds the space's vectors."""
         return f"embeddings_{self.space_id}"
-
-
-def hnsw_name(space_id: int, collection_id: int) -> str:
-    """The name of a collection's HNSW index in a space."""
-    return f"embeddings_{space_id}_{collection_id}_hnsw"
-
-
-def hnsw_definition(collection_id: int) -> str:
-    """What is indexed: the collection's own vectors, so that there are as many indexes as large collections."""
-    return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
 
 
 async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpace:

@@ -179,6 +179,22 @@ embedding_cache = Table(
 )
 
 
+ann_indexes = Table(
+    "ann_indexes",
+    metadata,
+    _collection_id(),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("index_bytes", BigInteger, nullable=False),
+    Column("effort_10", Integer, nullable=False),
+    Column("effort_100", Integer, nullable=False),
+    Column("recall", REAL, nullable=False),
+    Column("exact_row_us", REAL, nullable=False),
+    Column("walk_row_us", REAL, nullable=False),
+    _now("measured_at"),
+)
+
+
 def include_name(name: str | None, kind: str, _parents: object) -> bool:
     """What Alembic compares: not the embedding spaces' tables, which the platform makes while it runs."""
     return not (kind == "table" and (name or "").startswith("embeddings_"))

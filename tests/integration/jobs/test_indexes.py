@@ -13,9 +13,9 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.ann_indexes import hnsw_name
 from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.spaces import hnsw_name
-from retrieval.jobs.indexes import HNSW_ROWS, IndexOutcome, ensure_hnsw
+from retrieval.jobs.indexes import IndexOutcome, index_rows, keep_index
 from tests.support.database import SCHEMA, database_url
 
 SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
@@ -45,18 +45,18 @@ def _name(stored: StoredCollection) -> str:
 async def test_a_small_collection_gets_none(platform: Platform, collection: Collection) -> None:
     """Below the threshold comparing all is faster and perfect."""
     stored = await collection.refresh()
-    assert stored.documents < HNSW_ROWS
-    assert await ensure_hnsw(platform.database, stored) is IndexOutcome.NOT_NEEDED
-    assert await ensure_hnsw(platform.database, stored, rows=41) is IndexOutcome.NOT_NEEDED
+    assert stored.documents < index_rows(SPACE.dimensions)
+    assert await keep_index(platform.database, platform.tenant_id, stored) is IndexOutcome.NOT_NEEDED
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=41) is IndexOutcome.NOT_NEEDED
 
 
 async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collection: Collection) -> None:
     """The second wish finds the index there; the collection says so."""
     stored = await collection.refresh()
-    assert not stored.has_hnsw
-    assert await ensure_hnsw(platform.database, stored, rows=40) is IndexOutcome.BUILT
-    assert await ensure_hnsw(platform.database, stored, rows=40) is IndexOutcome.PRESENT
-    assert (await collection.refresh()).has_hnsw
+    assert not stored.ann_index
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    assert (await collection.refresh()).ann_index
 
 
 async def test_what_a_failed_build_left_is_replaced(
@@ -64,13 +64,13 @@ async def test_what_a_failed_build_left_is_replaced(
 ) -> None:
     """An invalid index is no index: it is dropped and built again."""
     stored = await collection.refresh()
-    await ensure_hnsw(platform.database, stored, rows=40)
+    await keep_index(platform.database, platform.tenant_id, stored, rows=40)
     await admin.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"{SCHEMA}.{_name(stored)}",)
     )
-    assert not (await collection.refresh()).has_hnsw
-    assert await ensure_hnsw(platform.database, stored, rows=40) is IndexOutcome.BUILT
-    assert (await collection.refresh()).has_hnsw
+    assert not (await collection.refresh()).ann_index
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
+    assert (await collection.refresh()).ann_index
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(
@@ -79,10 +79,12 @@ async def test_of_many_wishes_at_once_one_builds_and_none_fails(
     """Concurrent builds on one table deadlock in PostgreSQL: here one builds, and the others go on without waiting."""
     stored = await collection.refresh()
     for _ in range(3):
-        outcomes = await asyncio.gather(*(ensure_hnsw(platform.database, stored, rows=40) for _ in range(4)))
+        outcomes = await asyncio.gather(
+            *(keep_index(platform.database, platform.tenant_id, stored, rows=40) for _ in range(4))
+        )
         assert outcomes.count(IndexOutcome.BUILT) == 1
         assert set(outcomes) <= {IndexOutcome.BUILT, IndexOutcome.PRESENT, IndexOutcome.BEING_BUILT}
-        assert (await collection.refresh()).has_hnsw
+        assert (await collection.refresh()).ann_index
         await admin.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(SCHEMA, _name(stored))))
 
 
@@ -98,6 +100,6 @@ async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
         url = database_url(platform.database.url, admin.info.dbname, user=login).replace(login, f"{login}:secret", 1)
         async with connect(url, settings=settings) as other:
             stored = await collection.refresh()
-            assert await ensure_hnsw(other.database, stored, rows=40) is IndexOutcome.NOT_ALLOWED
+            assert await keep_index(other.database, other.tenant_id, stored, rows=40) is IndexOutcome.NOT_ALLOWED
     finally:
         await admin.execute(sql.SQL("DROP ROLE {}").format(name))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from retrieval.adapters.store.candidates import match_budget
+from retrieval.adapters.store.ann_indexes import AnnIndex
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.embedding import EmbeddingSpace
@@ -15,6 +15,7 @@ from retrieval.domain.filters import Filter, parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName, Profile
 from retrieval.engine.plan import Plan, make_plan
+from retrieval.engine.request import checked_request
 
 SMALL = StoredCollection(
     collection_id=7,
@@ -24,10 +25,10 @@ SMALL = StoredCollection(
     profile_version=1,
     space=StoredSpace(3, EmbeddingSpace(provider="test", model="m", dimensions=8)),
     documents=100,
-    has_hnsw=False,
+    ann_index=None,
     attributes={},
 )
-LARGE = replace(SMALL, documents=50_000, has_hnsw=True)
+LARGE = replace(SMALL, documents=50_000, ann_index=AnnIndex(rows=50_000))
 
 
 def plan(
@@ -40,36 +41,42 @@ def plan(
     limit: int = 10,
 ) -> Plan:
     """A plan with what most tests take for granted."""
-    return make_plan(
-        collection,
-        profile or Profile(),
-        has_words=has_words,
-        vector_note=vector_note,
+    request = checked_request(
+        "words" if has_words else None,
+        vector=None if has_words else [1.0] * 8,
+        profile=profile,
         condition=condition,
         limit=limit,
     )
+    return make_plan(collection, request, vector_note)
 
 
 def test_a_small_collection_is_searched_exactly() -> None:
-    """Without an index every vector is compared."""
-    assert plan(SMALL).path is Path.EXACT
+    """Without an index every vector is compared, filtered or not."""
+    assert plan(SMALL).request.path is Path.EXACT
+    assert plan(SMALL, condition=parse_where({"kind": "x"})).request.path is Path.EXACT
 
 
 def test_a_large_collection_walks_its_index() -> None:
-    """And the answer says so."""
+    """With the effort that was measured for so many hits."""
     made = plan(LARGE)
-    assert (made.path, made.request.path) == (Path.APPROXIMATE, Path.APPROXIMATE)
-    assert "HNSW index is walked" in made.why
+    assert (made.request.path, made.request.few) == (Path.APPROXIMATE, 0)
+    assert made.request.effort == AnnIndex().effort_10
 
 
-def test_a_filter_makes_the_search_exact() -> None:
-    """So that no page comes back short, whatever the filter."""
-    assert plan(LARGE, condition=parse_where({"kind": "x"})).path is Path.EXACT
+def test_under_a_filter_the_statement_chooses_by_how_many_match() -> None:
+    """The plan only says up to how many matches are compared, and how far a walk may go."""
+    made = plan(LARGE, condition=parse_where({"kind": "x"}))
+    assert made.request.path is Path.APPROXIMATE
+    assert 0 < made.request.few < LARGE.documents
+    assert made.request.reach > made.request.depth
 
 
-def test_a_lexical_search_has_no_dense_path() -> None:
-    """There is nothing to be exact or approximate about."""
-    assert plan(SMALL, profile=Profile(legs={LegName.LEXICAL: 1.0})).path is Path.NONE
+def test_a_search_of_one_leg_asks_for_its_hits_only() -> None:
+    """There is nothing to fuse: its candidates are the hits, and come with their texts."""
+    made = plan(SMALL, profile=Profile(legs={LegName.LEXICAL: 1.0}), limit=7)
+    assert (made.request.depth, made.request.with_items) == (7, True)
+    assert not plan(SMALL, limit=7).request.with_items
 
 
 def test_a_leg_that_cannot_run_is_left_out_and_told() -> None:
@@ -99,9 +106,3 @@ def test_a_leg_with_weight_zero_does_not_run() -> None:
 def test_each_leg_brings_at_least_as_many_candidates_as_hits_are_wanted(limit: int, depth: int) -> None:
     """A page of 500 is not made of 100 candidates."""
     assert plan(SMALL, limit=limit).request.depth == depth
-
-
-@pytest.mark.parametrize(("documents", "budget"), [(0, 2_500), (5_183, 2_500), (50_000, 10_000), (10**7, 20_000)])
-def test_the_lexical_budget_is_a_fifth_within_bounds(documents: int, budget: int) -> None:
-    """Small collections are searched whole, large ones at a bounded cost."""
-    assert match_budget(documents) == budget

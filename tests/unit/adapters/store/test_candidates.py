@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.candidates import (
-    CandidateRequest,
-    candidates_statement,
-    ranked,
-    search_settings,
-)
+from retrieval.adapters.store.candidate_request import CandidateRequest
+from retrieval.adapters.store.candidates import candidates_statement, found, settings
 from retrieval.domain.filters import parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
@@ -79,23 +75,23 @@ def test_a_filter_is_evaluated_once_for_all_legs() -> None:
     assert "lexical_search" not in text
 
 
-@pytest.mark.parametrize(("depth", "effort"), [(1, "100"), (100, "200"), (400, "800"), (1000, "1000")])
-def test_an_approximate_search_looks_at_more_than_it_returns(depth: int, effort: str) -> None:
+@pytest.mark.parametrize(("depth", "effort", "set_to"), [(10, 40, "40"), (100, 40, "100"), (1000, 2000, "1000")])
+def test_a_walk_looks_at_no_less_than_it_returns(depth: int, effort: int, set_to: str) -> None:
     """The search effort is at least the depth, at most what pgvector allows, and the scan goes on till it is full."""
-    settings = search_settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth))
-    assert settings["hnsw.ef_search"] == effort
-    assert settings["hnsw.iterative_scan"] == "relaxed_order"
+    wanted = settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth, effort=effort))
+    assert wanted["hnsw.ef_search"] == set_to
+    assert wanted["hnsw.iterative_scan"] == "relaxed_order"
 
 
 @pytest.mark.parametrize("path", [Path.EXACT, Path.NONE])
 def test_any_other_search_sets_nothing(path: Path) -> None:
     """The planner is left alone where no index is to be forced."""
-    assert search_settings(replace(REQUEST, path=path)) == {}
+    assert settings(replace(REQUEST, path=path)) == {}
 
 
 def test_rows_become_rankings_by_leg() -> None:
     """Higher scores first, ties by key, and a leg that found nothing has an empty ranking."""
     rows = [("dense", "b", 0.5), ("dense", "a", 0.5), ("dense", "c", 0.9)]
-    rankings = ranked(rows, BOTH)
+    rankings = found(rows, REQUEST).rankings
     assert [(one.item_id, one.rank) for one in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
     assert rankings["lexical"] == []

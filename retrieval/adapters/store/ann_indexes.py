@@ -1,0 +1,79 @@
+"""HNSW indexes: their names, what is known of each, and what the server says about one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnIndex:
+    """A valid HNSW index of one collection in one space, as it was measured on the collection's own vectors."""
+
+    rows: int = 0
+    """Vectors when it was measured; 0: it was not yet, and the other numbers are what is usual."""
+    index_bytes: int = 0
+    """Its size then."""
+    effort_10: int = 100
+    """``hnsw.ef_search`` that finds 99 % of the 10 nearest; more than 1000: none does."""
+    effort_100: int = 250
+    """The same for the 100 nearest."""
+    recall: float = 1.0
+    """Of the 10 nearest, as measured with that effort."""
+    exact_row_us: float = 1.5
+    """Microseconds that comparing one vector takes, looked up by its key."""
+    walk_row_us: float = 6.0
+    """Microseconds that one more row of a filtered walk takes."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the numbers are this index's own."""
+        return self.rows > 0
+
+
+def hnsw_name(space_id: int, collection_id: int) -> str:
+    """The name of a collection's HNSW index in a space."""
+    return f"embeddings_{space_id}_{collection_id}_hnsw"
+
+
+def hnsw_definition(collection_id: int) -> str:
+    """What is indexed: the collection's own vectors, so that there are as many indexes as large collections."""
+    return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
+
+
+_SIZE = """
+    SELECT pg_relation_size(c.oid), i.indisvalid
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+"""
+_KEEP = """
+    INSERT INTO ann_indexes AS known
+        (collection_id, space_id, rows, index_bytes, effort_10, effort_100, recall, exact_row_us, walk_row_us)
+    VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s, %(recall)s,
+            %(exact_row_us)s, %(walk_row_us)s)
+    ON CONFLICT (collection_id, space_id) DO UPDATE SET
+        rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
+        effort_100 = excluded.effort_100, recall = excluded.recall, exact_row_us = excluded.exact_row_us,
+        walk_row_us = excluded.walk_row_us, measured_at = now()
+"""
+_FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
+
+
+async def index_state(database: Database, name: str) -> tuple[int, bool] | None:
+    """The index's size in bytes and whether it is valid; None where there is none."""
+    statement = Compiled(_SIZE, {"schema": database.names.schema, "name": name})
+    rows = await database.read(None, statement)
+    return (int(rows[0][0]), bool(rows[0][1])) if rows else None
+
+
+async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
+    """Store what was measured."""
+    values = {name: getattr(index, name) for name in AnnIndex.__slots__}
+    await connection.execute(_KEEP, {**values, "collection_id": collection_id, "space_id": space_id})
+
+
+async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
+    """The index is gone."""
+    await connection.execute(_FORGET, (collection_id, space_id))

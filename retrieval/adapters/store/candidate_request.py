@@ -1,0 +1,55 @@
+"""What the statement of a search depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from retrieval.domain.attribute import Filterable
+from retrieval.domain.embedding import Vector
+from retrieval.domain.filters import Field, Filter
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRequest:
+    """Which candidates are wanted, and by which way, apart from the query itself."""
+
+    collection_id: int
+    legs: tuple[LegName, ...]
+    depth: int
+    """Candidates a leg."""
+    condition: Filter | None = None
+    filterable: Filterable = ()
+    """The attributes that have an index."""
+    path: Path = Path.EXACT
+    """``EXACT`` compares every matching vector. ``APPROXIMATE`` walks the HNSW index, unless ``few`` items match."""
+    space_id: int = 0
+    dimensions: int = 0
+    documents: int = 0
+    """Items that the collection has: an index that brings fewer than there are fell short."""
+    few: int = 0
+    """Under a filter: up to so many matching items are compared exactly, whatever index there is."""
+    reach: int = 0
+    """Under a filter: the most items that a walk of the index brings before every matching vector is compared."""
+    effort: int = 40
+    """``hnsw.ef_search`` of a walk."""
+    fields: tuple[Field, ...] = ()
+    """Fields whose values come beside each candidate."""
+    with_items: bool = False
+    """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
+
+    def shape(self) -> CandidateRequest:
+        """What the statement's text depends on: the numbers are parameters."""
+        return replace(self, depth=1, documents=0, few=0, reach=0, effort=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one search looks for."""
+
+    words: str = ""
+    vector: Vector | None = None
+    """Shape (dimensions,), unit length; None where the dense leg does not run."""
+    prefixes: tuple[str, ...] = ()
+    """Beginnings of words, for the lexical leg."""

@@ -1,0 +1,125 @@
+"""The lexical leg: BM25, by the index of words or over the matching items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from retrieval.adapters.store.candidate_request import CandidateRequest
+from retrieval.adapters.store.statement_parts import (
+    Matches,
+    account,
+    count_of,
+    is_wanted,
+    literal,
+    materialized,
+    named,
+    parameter,
+)
+from retrieval.adapters.store.tables import item_terms
+from retrieval.domain.hit import Path
+
+_FOUND_FOR_A_FILTER = 20
+"""Where many items match: how many times the depth is found by words before the filter is looked at."""
+
+_LEAST_MATCHES, _MOST_MATCHES = 2_500, 20_000
+
+Part = sa.Select[Any]
+
+
+def match_budget(documents: int) -> int:
+    """How many items the lexical leg looks at, those that hold the query's rarest terms: a fifth of the collection.
+
+    Measured on SciFact's 5,183 items: nDCG@10 and R@100 are those of no budget down to a fifth, in half the time.
+    """
+    return min(max(documents // 5, _LEAST_MATCHES), _MOST_MATCHES)
+
+
+def lexical_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+    """Rows of ('lexical', item_id, BM25), and one that tells when a filter left too few of those found."""
+    if matches is None:
+        found = _found(request, parameter("depth", sa.Integer))
+        return [sa.select(materialized(sa.select(named("lexical"), found.c.item_id, found.c.score), "lexical"))]
+    if request.path is not Path.APPROXIMATE:
+        return [sa.select(materialized(_best_among(request, matches), "lexical"))]
+    return _chosen(request, matches)
+
+
+def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
+    """Few items match: all of them are ranked. Else what the words find is filtered."""
+    enough = parameter("depth", sa.Integer) * _FOUND_FOR_A_FILTER
+    found = _found(request, enough)
+    by_words = sa.select(found.c.item_id, found.c.score).where(sa.not_(matches.are_few))
+    by_words_rows = materialized(by_words, "found_by_words")
+    kept = materialized(_kept(request, by_words_rows), "lexical_of_found")
+    is_short = sa.and_(count_of(by_words_rows) >= enough, count_of(kept) < parameter("depth", sa.BigInteger))
+    return [
+        sa.select(kept),
+        sa.select(materialized(_best_of_few(request, matches), "lexical_of_few")),
+        account("too_few_found", sa.literal_column("1"), is_short),
+    ]
+
+
+def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
+    return sa.func.lexical_search(
+        literal(request.collection_id), parameter("query", sa.Text), parameter("budget", sa.Integer), limit
+    ).table_valued("item_id", "score", name="found")
+
+
+def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
+    """The best of those that the filter lets through, looked up until there are enough.
+
+    The function gives the best first, and a scan of what it gave keeps that order.
+    """
+    return (
+        sa.select(named("lexical"), by_words.c.item_id, by_words.c.score)
+        .where(is_wanted(request, by_words.c.item_id))
+        .limit(parameter("depth", sa.BigInteger))
+    )
+
+
+def _query_weights(request: CandidateRequest) -> sa.CTE:
+    """The query's side of BM25."""
+    weights = sa.func.lexical_query(
+        literal(request.collection_id), parameter("query", sa.Text), type_=sa.types.NullType()
+    )
+    return materialized(sa.select(weights.label("weights")), "words")
+
+
+def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
+    """The same for few of them, each looked up by its key, whatever the planner thinks of how many there are."""
+    words = _query_weights(request)
+    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
+    weighed = (
+        sa.select(score.label("score"))
+        .where(
+            item_terms.c.collection_id == literal(request.collection_id),
+            item_terms.c.item_id == matches.keys.c.item_id,
+        )
+        .limit(1)
+        .lateral("weighed")
+    )
+    return (
+        sa.select(named("lexical"), matches.keys.c.item_id, weighed.c.score)
+        .select_from(matches.keys)
+        .join(words, sa.true())
+        .join(weighed, sa.true())
+        .where(matches.are_few, weighed.c.score > 0)
+        .order_by(weighed.c.score.desc(), matches.keys.c.item_id)
+        .limit(parameter("depth", sa.BigInteger))
+    )
+
+
+def _best_among(request: CandidateRequest, matches: Matches) -> Part:
+    """BM25 of the matching items, every one of them: exact whatever the filter."""
+    words = _query_weights(request)
+    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
+    return (
+        sa.select(named("lexical"), item_terms.c.item_id, score.label("score"))
+        .join(matches.keys, matches.keys.c.item_id == item_terms.c.item_id)
+        .join(words, sa.true())
+        .where(item_terms.c.collection_id == literal(request.collection_id), score > 0)
+        .order_by(score.desc(), item_terms.c.item_id)
+        .limit(parameter("depth", sa.BigInteger))
+    )

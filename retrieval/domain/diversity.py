@@ -1,0 +1,72 @@
+"""Diversity: near-duplicates of a better hit are left out, and alike ones pushed down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.errors import InvalidProfileError
+
+Similarities = NDArray[np.float32]
+"""Shape (n, n), the cosine similarity of each pair of candidates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diversity:
+    """A profile's last step. Raises ``InvalidProfileError`` for a number outside its range."""
+
+    collapse_above: float | None = None
+    """Cosine similarity, above 0 and up to 1, from which a candidate is a near-duplicate of a better one and left
+    out; None: all stay."""
+    relevance_share: float | None = None
+    """λ of maximal marginal relevance, 0 to 1: 1 ranks by relevance alone, 0 by difference alone; None: not done."""
+
+    def __post_init__(self) -> None:
+        above, share = self.collapse_above, self.relevance_share
+        if above is not None and not (_is_number(above) and 0 < above <= 1):
+            raise InvalidProfileError(f"collapse_above is {above!r}; it must be above 0 and at most 1, such as 0.95")
+        if share is not None and not (_is_number(share) and 0 <= share <= 1):
+            raise InvalidProfileError(f"relevance_share is {share!r}; it must be 0 to 1, such as 0.7")
+
+    @property
+    def is_off(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.collapse_above is None and self.relevance_share is None
+
+
+def diversified(scores: Sequence[float], similarities: Similarities, wanted: Diversity, limit: int) -> list[int]:
+    """The places of the candidates to show, best first, at most ``limit``.
+
+    ``scores`` are the candidates', best first. Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next
+    the one with the highest λ × relevance − (1 − λ) × its greatest similarity to those taken; relevance is the score's
+    place between the lowest (0) and the highest (1), so that both are on one scale.
+    """
+    share = 1.0 if wanted.relevance_share is None else wanted.relevance_share
+    relevance = _normalised(np.asarray(scores, dtype=np.float64))
+    nearest = np.zeros(len(scores))
+    is_left = np.ones(len(scores), dtype=bool)
+    taken: list[int] = []
+    while len(taken) < limit and is_left.any():
+        worth = np.where(is_left, share * relevance - (1 - share) * nearest, -np.inf)
+        best = int(np.argmax(worth))
+        taken.append(best)
+        is_left[best] = False
+        nearest = np.maximum(nearest, similarities[best])
+        if wanted.collapse_above is not None:
+            is_left &= similarities[best] < wanted.collapse_above
+    return taken
+
+
+def _normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not scores.size:
+        return scores
+    low, high = scores.min(), scores.max()
+    return np.ones_like(scores) if high <= low else (scores - low) / (high - low)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

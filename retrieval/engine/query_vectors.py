@@ -1,0 +1,78 @@
+"""The vectors that searches look for: given with them, or embedded in one call; or why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.profile import LegName, Profile
+from retrieval.engine.request import SearchRequest, check_vector
+
+NO_SPACE = (
+    "the dense leg did not run: no embedder is configured for this collection; "
+    "set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """One vector a request, each of shape (dimensions,) and unit length; None where there is none."""
+
+    vectors: tuple[Vector | None, ...]
+    why_none: str | None = None
+    """Why those that were not given could not be made."""
+
+
+async def query_vectors(
+    collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
+) -> QueryVectors:
+    """The requests' vectors. Requests of one call have the same profile.
+
+    Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
+    the embedder's when no other leg can answer.
+    """
+    given = {place: _given(collection, one) for place, one in enumerate(requests) if one.vector is not None}
+    wanting = [place for place in range(len(requests)) if place not in given]
+    made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
+    given |= zip(wanting, made, strict=True)
+    return QueryVectors(tuple(given[place] for place in range(len(requests))), why_none)
+
+
+def _given(collection: StoredCollection, request: SearchRequest) -> Vector | None:
+    if request.vector is None:
+        return None
+    if collection.space is None:
+        raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
+    return check_vector(request.vector, collection.space.space)
+
+
+async def _made(
+    collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
+) -> tuple[Sequence[Vector | None], str | None]:
+    none: list[Vector | None] = [None] * len(requests)
+    if not requests:
+        return none, None
+    profile = requests[0].profile or collection.profile
+    why_none = _why_no_vectors(collection, embedder, profile)
+    if why_none is not None or embedder is None:
+        return none, why_none
+    try:
+        return await embedder.embed_queries([one.query for one in requests]), None
+    except EmbedderError as error:
+        if not profile.legs.get(LegName.LEXICAL):
+            raise
+        return none, f"the dense leg did not run: {error}"
+
+
+def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | None, profile: Profile) -> str | None:
+    if not profile.legs.get(LegName.DENSE):
+        return "the dense leg is not part of this search"
+    if collection.space is None:
+        return NO_SPACE
+    if embedder is None:
+        return f"the dense leg did not run: no embedder for the space {collection.space.space.name} is configured"
+    return None

@@ -1,0 +1,138 @@
+"""How an HNSW index does on this machine and on these vectors: the effort that it needs, and what its steps cost.
+
+Measured on the collection's own vectors, so that neither a guess about the machine nor one about the data is needed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+
+from retrieval.adapters.store.ann_indexes import AnnIndex, hnsw_name, index_state, keep_measured
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidates import bound, find_candidates_of_each, settings
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.embeddings import compare_by_key, sample_vectors
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import Vector
+from retrieval.domain.filters import Field, OneOf
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+
+RECALL_WANTED = 0.995
+"""Above what is promised (0.99): other queries than the measured ones must do as well."""
+
+_EFFORTS = (40, 60, 90, 130, 200, 300, 450, 700, MAX_EFFORT)
+_QUERIES = 40
+_AWAY = 0.3
+"""How far a query is moved from the stored vector that it is made of: a query is no document."""
+_COMPARED, _WALKED, _TIMES = 1000, 1000, 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    database: Database
+    tenant_id: int
+    collection: StoredCollection
+    space: StoredSpace
+
+    def request(self, path: Path, **changes: Any) -> CandidateRequest:
+        """A search for the nearest vectors."""
+        return CandidateRequest(
+            collection_id=self.collection.collection_id,
+            legs=(LegName.DENSE,),
+            path=path,
+            space_id=self.space.space_id,
+            dimensions=self.space.space.dimensions,
+            **changes,
+        )
+
+    async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
+        """The scores of what each query finds, best first."""
+        queries = [Query(vector=vector) for vector in vectors]
+        each = await find_candidates_of_each(self.database, self.tenant_id, request, queries)
+        return [[one.score for one in found.rankings[LegName.DENSE]] for found in each]
+
+    async def milliseconds(self, statement: Compiled, wanted: dict[str, str]) -> float:
+        """What the server takes to run it, without the way there and back."""
+        explained = Compiled("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement.text, statement.parameters)
+        times = [await self.database.read(self.tenant_id, explained, wanted) for _ in range(_TIMES)]
+        return median(float(rows[0][0][0]["Execution Time"]) for rows in times)
+
+
+async def measure_index(
+    database: Database, tenant_id: int, collection: StoredCollection, chance: random.Random | None = None
+) -> AnnIndex | None:
+    """Measure the collection's index and store what was found; None where there is nothing to measure."""
+    space = collection.space
+    if space is None:
+        return None
+    bench = _Bench(database, tenant_id, collection, space)
+    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, 2 * _QUERIES + _COMPARED)
+    state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
+    if len(sample) < 2 or state is None:
+        return None
+    queries = _queries([vector for _, vector in sample[: 2 * _QUERIES]], chance or random.Random(0))  # noqa: S311 - a sample
+    effort_10, recall = await _effort(bench, queries, 10)
+    effort_100, _ = await _effort(bench, queries, 100)
+    measured = AnnIndex(
+        rows=max(collection.documents, 1),
+        index_bytes=state[0],
+        effort_10=effort_10,
+        effort_100=max(effort_100, effort_10),
+        recall=recall,
+        exact_row_us=await _exact_row_us(bench, queries[0], [item_id for item_id, _ in sample]),
+        walk_row_us=await _walk_row_us(bench, queries[0]),
+    )
+    async with database.transaction(tenant_id) as connection:
+        await keep_measured(connection, collection.collection_id, space.space_id, measured)
+    return measured
+
+
+def _queries(vectors: Sequence[Vector], chance: random.Random) -> list[Vector]:
+    """Each of the first half moved a little towards another."""
+    half = max(len(vectors) // 2, 1)
+    moved = [vector + _AWAY * chance.choice(vectors[half:]) for vector in vectors[:half]]
+    return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
+
+
+async def _effort(bench: _Bench, queries: Sequence[Vector], depth: int) -> tuple[int, float]:
+    """The least effort that finds enough of the nearest, and the recall it has; beyond the most, where none does."""
+    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=depth))
+    recall = 0.0
+    for effort in (effort for effort in _EFFORTS if effort >= depth):
+        found = await bench.nearest(queries, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
+        recall = mean([recall_of(scores, true) for scores, true in zip(found, truth, strict=True)])
+        if recall >= RECALL_WANTED:
+            return effort, recall
+    return MAX_EFFORT + 1, recall
+
+
+def recall_of(found: Sequence[float], true: Sequence[float]) -> float:
+    """The share of the true nearest that was found, by their scores: of equally near ones any will do. Pure."""
+    if not true:
+        return 1.0
+    return sum(score >= true[-1] for score in found) / len(true)
+
+
+async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -> float:
+    statement = compare_by_key(bench.collection.collection_id, bench.space, query, item_ids)
+    return max(await bench.milliseconds(statement, {}) * 1e3 / len(item_ids), 0.05)
+
+
+async def _walk_row_us(bench: _Bench, query: Vector) -> float:
+    """A walk that no item satisfies goes as far as it may."""
+    nothing = OneOf(Field("kind", is_attribute=False), ("\x01",))
+    request = bench.request(Path.APPROXIMATE, depth=10, condition=nothing, few=-1, reach=_WALKED, effort=40)
+    longer = await bench.milliseconds(bound(request, Query(vector=query)), dict(settings(request)))
+    shorter = replace(request, reach=_WALKED // 10)
+    start = await bench.milliseconds(bound(shorter, Query(vector=query)), dict(settings(shorter)))
+    return max((longer - start) * 1e3 / (_WALKED - _WALKED // 10), 0.1)
