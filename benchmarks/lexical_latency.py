@@ -18,7 +18,7 @@ import numpy as np
 from tasks import SCIFACT
 
 from retrieval import Platform, connect
-from retrieval.adapters.store.candidates import match_budget
+from retrieval.adapters.store.lexical_leg import match_budget
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"

@@ -190,7 +190,7 @@ async def test_a_search_is_two_statements(
 ) -> None:
     """One for the candidates of all legs, one for the hits; no more, filtered or not."""
     collection, _ = await _opened(corpus.large)
-    statements = []
+    statements: list[str] = []
     read_each = Database.read_each
 
     async def counted(self: Database, tenant_id: int | None, each: list[Any], *more: Any) -> list[Any]:
