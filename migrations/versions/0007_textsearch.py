@@ -1,10 +1,14 @@
-"""BM25 by the pg_textsearch extension, where it is installed.
+"""BM25 by the extension pg_textsearch, where it is installed; nothing here needs it.
 
 Revision: 0007
 Revises: 0006
 """
 
 from __future__ import annotations
+
+from alembic import context, op
+
+from retrieval.adapters.store.installed_sql import installed_sql, verbatim
 
 revision = "0007"
 down_revision = "0006"
@@ -13,8 +17,16 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Nothing yet."""
+    """Make the functions, and the triggers on items; each large collection's table and index are made by a job."""
+    install("textsearch_index")
+    install("textsearch_search")
 
 
 def downgrade() -> None:
-    """Nothing yet."""
+    """Remove them, with the tables and indexes made since."""
+    install("remove_textsearch")
+
+
+def install(name: str) -> None:
+    """Run ``sql/<name>.sql`` as this revision had it."""
+    op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))

@@ -343,7 +343,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         (SCHEMA,),
     )
     found = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
-    assert set(found) == {"ensure_tenant", "lexical_search", "register_embedding_space"}
+    assert set(found) == {"ensure_tenant", "lexical_search", "register_embedding_space", "textsearch_search"}
     for owner, config in found.values():
         assert owner == f"{SCHEMA}_definer"
         assert [entry.rpartition(", ")[2] for entry in config if entry.startswith("search_path=")] == ["pg_temp"]

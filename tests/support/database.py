@@ -89,11 +89,12 @@ def running_server(chosen: Source, run: Path) -> Iterator[str]:
                 yield url
         case Source.EMBEDDED:
             with start_embedded(run / "server") as server:
-                _make_fast(server.url)
+                make_fast(server.url)
                 yield server.url
 
 
-def _make_fast(url: str) -> None:
+def make_fast(url: str) -> None:
+    """Give up what keeps data through a crash of the machine."""
     with psycopg.connect(url, autocommit=True) as connection:
         for name in _FAST:
             connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))

@@ -61,7 +61,7 @@ class Database:
         self._pool = pool
         vector_schema = facts.vector_schema or "public"
         schemas = dict.fromkeys([names.schema, vector_schema])
-        self._search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
+        self.search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
 
     @classmethod
     async def open(
@@ -206,7 +206,7 @@ class Database:
 
     def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> Compiled:
         tenant = "" if tenant_id is None else str(tenant_id)
-        parameters = {"role": self.names.app_role, "path": self._search_path, "tenant": tenant}
+        parameters = {"role": self.names.app_role, "path": self.search_path, "tenant": tenant}
         for place, (name, value) in enumerate((settings or {}).items()):
             parameters |= {f"name_{place}": name, f"value_{place}": value}
         return Compiled(_set_up_text(len(settings or {})), parameters)

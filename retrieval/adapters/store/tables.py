@@ -196,8 +196,8 @@ ann_indexes = Table(
 
 
 def include_name(name: str | None, kind: str, _parents: object) -> bool:
-    """What Alembic compares: not the embedding spaces' tables, which the platform makes while it runs."""
-    return not (kind == "table" and (name or "").startswith("embeddings_"))
+    """What Alembic compares: not the tables of embedding spaces and of pg_textsearch, made while the platform runs."""
+    return not (kind == "table" and (name or "").startswith(("embeddings_", "textsearch_")))
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,130 @@
+"""BM25 by pg_textsearch beside the portable way: quality on SciFact, and the latency of both, query by query in turn.
+
+    RETRIEVAL_DATABASE_URL=... python benchmarks/textsearch.py DATA [--synthetic 100000]
+
+Needs a server that has the extension. DATA holds the folder scifact in BEIR's format. ``--synthetic`` measures the
+latency on that many documents of about 100 words too, made of SciFact's sentences, whose nDCG means nothing. Times are
+those of a whole call; read them as a ratio. The result goes to ``benchmarks/results/textsearch.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import random
+import re
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tasks import SCIFACT
+
+from retrieval import Collection, Platform, connect
+from retrieval.jobs.judgements import Qrels, Query
+from retrieval.jobs.metrics import Ndcg
+from retrieval.jobs.textsearch import TextsearchOutcome, keep_textsearch_index
+from retrieval.settings import Settings
+
+RESULTS = Path(__file__).parent / "results"
+PORTABLE = "options=-c%20retrieval.textsearch%3Doff"
+DEPTH = 100
+WORDS = 100
+BATCH = 5000
+
+
+def synthetic(data: Path, documents: int) -> Iterator[dict[str, str]]:
+    """Documents of about 100 words: SciFact's sentences, drawn anew for each."""
+    chance = random.Random(0)  # noqa: S311 - a corpus is no secret
+    with gzip.open(data / "scifact" / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        sentences = [part for line in lines for part in re.split(r"(?<=[.!?]) ", json.loads(line)["text"])]
+    for number in range(documents):
+        text: list[str] = []
+        while len(text) < WORDS:
+            text += chance.choice(sentences).split()
+        yield {"_id": f"{number:07}", "text": " ".join(text[: WORDS + 20])}
+
+
+async def filled(platform: Platform, data: Path, documents: int) -> Collection:
+    """The collection of that many synthetic documents; made once."""
+    collection = await platform.collection(f"synthetic {documents}")
+    if (await collection.refresh()).documents != documents:
+        batch: list[dict[str, str]] = []
+        for item in synthetic(data, documents):
+            batch.append(item)
+            if len(batch) == BATCH:
+                await collection.add(batch)
+                batch = []
+        await collection.add(batch)
+    return collection
+
+
+async def compared(ways: dict[str, Collection], queries: list[Query], qrels: Qrels) -> dict[str, Any]:
+    """Each way's latency and quality, and how much of the first 10 and of all they share."""
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    found: dict[str, dict[str, list[str]]] = {way: {} for way in ways}
+    for warm in (False, True):
+        for query in queries:
+            for way, collection in ways.items():
+                began = time.perf_counter()
+                ranking = (await collection.leg_rankings(query.text, legs=["lexical"], depth=DEPTH))["lexical"]
+                times[way] += [time.perf_counter() - began] if warm else []
+                found[way][query.query_id] = [one.item_id for one in ranking]
+    quality = Ndcg(qrels)
+    result: dict[str, Any] = {"queries": len(queries)}
+    for way in ways:
+        p50, p95 = np.percentile(times[way], [50, 95]) * 1000
+        mean = np.mean([quality.score(key, ranking) for key, ranking in found[way].items()])
+        result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(float(mean), 4)}
+    one, other = found.values()
+    result["overlap"] = {str(depth): _overlap(one, other, depth) for depth in (10, DEPTH)}
+    return result
+
+
+def _overlap(one: dict[str, list[str]], other: dict[str, list[str]], depth: int) -> float:
+    """The share of the first way's leading items that the other's has, on average."""
+    shares = [
+        len({*ranking[:depth]} & {*other[key][:depth]}) / len(ranking[:depth])
+        for key, ranking in one.items()
+        if ranking
+    ]
+    return round(float(np.mean(shares)), 4)
+
+
+async def measure(data: Path, documents: int) -> dict[str, Any]:
+    """Both ways on SciFact, and on synthetic documents if asked."""
+    settings = Settings().changed(embedder="none", tenant="textsearch")
+    url = settings.database_url.get_secret_value() if settings.database_url else ""
+    off = f"{url}{'&' if '?' in url else '?'}{PORTABLE}"
+    result: dict[str, Any] = {}
+    async with AsyncExitStack() as stack:
+        platform = await stack.enter_async_context(connect(url, settings=settings))
+        plain = await stack.enter_async_context(connect(off, settings=settings))
+        made = [await SCIFACT.ingested(platform, data)]
+        made += [await filled(platform, data, documents)] if documents else []
+        queries, qrels = SCIFACT.queries(data)
+        for collection in made:
+            began = time.perf_counter()
+            outcome = await keep_textsearch_index(platform.database, await collection.refresh(), rows=1)
+            if outcome not in (TextsearchOutcome.BUILT, TextsearchOutcome.PRESENT):
+                raise SystemExit(outcome.value)
+            built = round(time.perf_counter() - began, 1) if outcome is TextsearchOutcome.BUILT else None
+            ways = {"portable": await plain.collection(collection.name), "textsearch": collection}
+            figures = await compared(ways, queries, qrels)
+            result[collection.name] = {"build_seconds": built, **figures}
+    return result
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--synthetic", type=int, default=0, metavar="DOCUMENTS")
+    arguments = parser.parse_args()
+    figures = asyncio.run(measure(arguments.data, arguments.synthetic))
+    print(json.dumps(figures))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "textsearch.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,102 @@
+"""The BM25 indexes of the extension pg_textsearch follow the size of collections, where the extension is installed."""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.textsearch import (
+    TextsearchState,
+    build_index,
+    drop_table,
+    fill_table,
+    make_table,
+    rebuild_index,
+    textsearch_state,
+)
+from retrieval.domain.errors import MissingPrivilegeError
+
+_log = logging.getLogger(__name__)
+
+TEXTSEARCH_ROWS = 20_000
+"""From this many items on, a collection gets an index of the extension's; below half as many, it loses it."""
+
+
+class TextsearchOutcome(StrEnum):
+    """What became of the wish for an index of the extension's."""
+
+    NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
+    NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"
+    NOT_NEEDED = "not needed"
+    PRESENT = "present"
+    BUILT = "built"
+    DROPPED = "dropped"
+    BUSY = "another process is at it, or the collection is being written; the next run sees to it"
+    NOT_ALLOWED = "not allowed: the login does not own the tables; run it as the owner"
+
+
+async def keep_textsearch_index(
+    database: Database, collection: StoredCollection, rows: int = TEXTSEARCH_ROWS
+) -> TextsearchOutcome:
+    """Make, keep or drop the collection's index by its size. Searches and writes go on meanwhile.
+
+    Interrupted, the next call goes on from there. Without the extension nothing is done, and what it left is removed.
+    """
+    state = await textsearch_state(database, collection.collection_id)
+    wanted = state.installed and (
+        collection.documents >= rows or (state.has_table and collection.documents >= rows // 2)
+    )
+    settled = _settled(state, wanted=wanted)
+    if settled is not None:
+        return settled
+    async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
+        if not alone:
+            return TextsearchOutcome.BUSY
+        try:
+            return await (_make if wanted else _drop)(database, collection.collection_id)
+        except MissingPrivilegeError:
+            _log.warning("pg_textsearch for %s: %s", collection.name, TextsearchOutcome.NOT_ALLOWED.value)
+            return TextsearchOutcome.NOT_ALLOWED
+
+
+async def rebuild_textsearch_index(database: Database, collection: StoredCollection) -> TextsearchOutcome:
+    """Build the collection's index anew, if it has one, while it serves: worth it after many updates and deletions."""
+    if not (await textsearch_state(database, collection.collection_id)).is_served:
+        return TextsearchOutcome.NOT_NEEDED
+    async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
+        if not alone:
+            return TextsearchOutcome.BUSY
+        try:
+            await rebuild_index(database, collection.collection_id)
+        except MissingPrivilegeError:
+            return TextsearchOutcome.NOT_ALLOWED
+    return TextsearchOutcome.BUILT
+
+
+def _settled(state: TextsearchState, *, wanted: bool) -> TextsearchOutcome | None:
+    """The outcome where nothing is to be done."""
+    if wanted:
+        if not state.loaded:
+            return TextsearchOutcome.NOT_LOADED
+        return TextsearchOutcome.PRESENT if state.is_served else None
+    if state.has_table:
+        return None
+    return TextsearchOutcome.NOT_NEEDED if state.installed else TextsearchOutcome.NOT_INSTALLED
+
+
+async def _make(database: Database, collection_id: int) -> TextsearchOutcome:
+    if (await textsearch_state(database, collection_id)).is_served:
+        return TextsearchOutcome.PRESENT
+    tenant_id = await make_table(database, collection_id)
+    if tenant_id is None:
+        return TextsearchOutcome.BUSY
+    await fill_table(database, tenant_id, collection_id)
+    await build_index(database, collection_id)
+    return TextsearchOutcome.BUILT
+
+
+async def _drop(database: Database, collection_id: int) -> TextsearchOutcome:
+    dropped = await drop_table(database, collection_id)
+    return TextsearchOutcome.DROPPED if dropped else TextsearchOutcome.BUSY
