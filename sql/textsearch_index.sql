@@ -54,7 +54,12 @@ BEGIN
         FROM changed GROUP BY changed.collection_id ORDER BY changed.collection_id
     LOOP
         PERFORM pg_advisory_xact_lock_shared(hashtextextended('retrieval textsearch', written.collection_id));
-        IF to_regclass(format('%I.%I', current_schema(), 'textsearch_' || written.collection_id)) IS NOT NULL THEN
+        -- Asked of the catalog itself: to_regclass may remember from before the wait for the lock that there was none.
+        IF EXISTS (
+            SELECT FROM pg_class AS c
+            WHERE c.relname = 'textsearch_' || written.collection_id
+                AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
+        ) THEN
             PERFORM textsearch_index(written.collection_id, written.ids);
         END IF;
     END LOOP;

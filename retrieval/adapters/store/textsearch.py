@@ -34,7 +34,7 @@ _FENCED_SCHEMA = """
     SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
     WHERE e.extname = 'pg_textsearch' AND NOT has_schema_privilege(%s, n.oid, 'USAGE')
 """
-_MAKE = """
+MAKE_TABLE = """
     CREATE TABLE {table} (
         collection_id bigint NOT NULL,
         item_id text COLLATE "C" NOT NULL,
@@ -100,7 +100,7 @@ async def make_table(database: Database, collection_id: int) -> int | None:
                 False,
             )
             if missing:
-                await connection.execute(sql.SQL(_MAKE).format(table=sql.Identifier(table)))
+                await connection.execute(sql.SQL(MAKE_TABLE).format(table=sql.Identifier(table)))
                 for statement in protection(table, names):
                     await connection.execute(statement.encode())
     return int(tenant_id)

@@ -149,6 +149,29 @@ async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection:
     assert await _found(platform, collection, "gamma") == {key for key, item in stored.items() if item.body == "gamma"}
 
 
+async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
+    platform: Platform, collection: Collection, admin: Admin
+) -> None:
+    """What a session remembers of the time before the table, when there was none, is not trusted."""
+    number = (await collection.refresh()).collection_id
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND NOT granted"
+    async with platform.database.transaction(platform.tenant_id) as writer:
+        # Fills the session's caches.
+        await writer.execute("UPDATE items SET kind = 'k' WHERE collection_id = %s", (number,))
+    holds = sql.SQL("SELECT pg_advisory_lock(hashtextextended('retrieval textsearch', {}))").format(number)
+    await admin.execute(holds)
+    adding = asyncio.create_task(collection.add([{"_id": "late", "text": "alpha"}]))
+    while (await (await admin.execute(waiting)).fetchone()) != (1,):
+        assert not adding.done()
+    await admin.execute(sql.SQL(store.MAKE_TABLE).format(table=sql.Identifier(table_name(number))))
+    for statement in store.protection(table_name(number), platform.database.names):
+        await admin.execute(statement.encode())
+    await admin.execute(holds.as_string().replace("lock(", "unlock(").encode())
+    await adding
+    kept = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))
+    assert await (await admin.execute(kept)).fetchall() == [("late",)]
+
+
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(platform: Platform, collection: Collection) -> None:
     """One builds, the others go on without waiting."""
     outcomes = await asyncio.gather(*(_keep(platform, collection, 40) for _ in range(4)))
