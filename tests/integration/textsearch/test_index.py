@@ -14,6 +14,7 @@ from psycopg import sql
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store import textsearch as store
 from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.protection import protection
 from retrieval.adapters.store.schema import downgrade, upgrade
 from retrieval.adapters.store.textsearch import table_name, textsearch_state
 from retrieval.jobs.textsearch import (
@@ -164,7 +165,7 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     while (await (await admin.execute(waiting)).fetchone()) != (1,):
         assert not adding.done()
     await admin.execute(sql.SQL(store.MAKE_TABLE).format(table=sql.Identifier(table_name(number))))
-    for statement in store.protection(table_name(number), platform.database.names):
+    for statement in protection(table_name(number), platform.database.names):
         await admin.execute(statement.encode())
     await admin.execute(holds.as_string().replace("lock(", "unlock(").encode())
     await adding
