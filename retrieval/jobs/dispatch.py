@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from procrastinate import App
 from procrastinate.exceptions import AlreadyEnqueued
+from procrastinate.periodic import PeriodicRegistry
 
 from retrieval.adapters.store.collections import all_collections, collection_by_id
 from retrieval.adapters.store.every_collection import tenants_with_collections
@@ -46,12 +47,16 @@ async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
             target = Target(tenant_id, collection)
             if await job.is_needed(workplace, target):
                 enqueued += await enqueue(app, job, target)
-            workplace.end_of_step()
     return enqueued
 
 
+async def forget_failed(app: App, days: int) -> None:
+    """Remove from the queue what failed so long ago; what succeeds leaves it at once."""
+    await app.job_manager.delete_old_jobs(days * 24, include_failed=True, include_cancelled=True, include_aborted=True)
+
+
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
-    """Teach the queue what its jobs mean, and when they are due."""
+    """Teach the queue what its jobs mean."""
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
@@ -66,11 +71,22 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
 
     @app.task(name=DISPATCH, pass_context=False)
     async def dispatch(timestamp: int, job: str) -> None:
+        if job == "prune":
+            await forget_failed(app, workplace.settings.retention_runs_days)
         enqueued = await enqueue_needed(app, workplace, job_named(job))
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
-    for name, cron in schedule(workplace.settings.jobs_schedule or {}).items():
-        app.periodic(
-            cron=cron, periodic_id=name, queueing_lock=f"dispatch:{name}", lock=f"dispatch:{name}",
-            task_kwargs={"job": name},
-        )(dispatch)  # fmt: skip
+
+def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str]) -> None:
+    """Say when the jobs are due; ``changes`` are those to their own schedules."""
+    for name, cron in schedule(changes).items():
+        registry.register_task(
+            task=app.tasks[DISPATCH],
+            cron=cron,
+            periodic_id=name,
+            configure_kwargs={
+                "queueing_lock": f"dispatch:{name}",
+                "lock": f"dispatch:{name}",
+                "task_kwargs": {"job": name},
+            },
+        )

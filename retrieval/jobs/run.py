@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,6 +51,10 @@ async def _recorded(workplace: Workplace, job: Job, target: Target, advance: Adv
         outcome, details = DONE, await job.run(workplace, target, advance)
     except StoppedError:
         outcome, details = INTERRUPTED, {}
+    except asyncio.CancelledError:
+        with contextlib.suppress(RetrievalError):
+            await end_run(*where, run_id, outcome=INTERRUPTED, details={})
+        raise
     except RetrievalError as error:
         _log.warning("job %s of %s failed: %s", job.name, target.collection.name, error)
         outcome, details = FAILED, {"error": str(error)}

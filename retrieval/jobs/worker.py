@@ -14,11 +14,12 @@ from typing import Any
 import psycopg
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
-from procrastinate.periodic import PeriodicDeferrer
+from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
 
+from retrieval.adapters.store.every_collection import check_worker
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError
-from retrieval.jobs.dispatch import Report, add_tasks
+from retrieval.jobs.dispatch import Report, add_schedule, add_tasks
 from retrieval.jobs.queue import MAKE_UP_SECONDS, queue_of
 from retrieval.jobs.stalled import take_up_stalled
 from retrieval.jobs.workplace import Workplace
@@ -38,6 +39,7 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
     while not stop.is_set():
         try:
             async with _opened(workplace, stop, report) as app:
+                add_schedule(app.periodic_registry, app, workplace.settings.jobs_schedule or {})
                 await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
                 started = True
                 await _until(stop, _serve(app, workplace))
@@ -54,7 +56,10 @@ async def work_once(
     """Do what is due and what is queued, then end. ``clock`` gives seconds since 1970."""
     async with _opened(workplace, stop, report) as app:
         await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
-        deferrer = PeriodicDeferrer(app.periodic_registry, MAKE_UP_SECONDS)
+        # Not the queue's own registry, by which a pass would look at the time for itself.
+        registry = PeriodicRegistry()
+        add_schedule(registry, app, workplace.settings.jobs_schedule or {})
+        deferrer = PeriodicDeferrer(registry, MAKE_UP_SECONDS)
         await deferrer.defer_jobs(deferrer.get_previous_tasks(at=clock()))
         # What is due puts into the queue what is needed, so one pass is not enough; what another worker's jobs hold up
         # is left to that worker.
@@ -67,6 +72,7 @@ async def work_once(
 @asynccontextmanager
 async def _opened(workplace: Workplace, stop: asyncio.Event, report: Report) -> AsyncIterator[App]:
     """The queue with its tasks, whose errors are the platform's."""
+    await check_worker(workplace.database)
     app = queue_of(workplace.database, connections=workplace.settings.worker_concurrency + 3)
     add_tasks(app, replace(workplace, is_stopping=stop.is_set), report)
     with _queue_errors(workplace.database.url):
