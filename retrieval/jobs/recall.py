@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from retrieval.adapters.store.candidates import CandidateRequest
+from retrieval.adapters.store.candidate_request import CandidateRequest
 from retrieval.adapters.store.effort import raise_effort
 from retrieval.adapters.store.measurements import Measurement, store_measurements
 from retrieval.adapters.store.probe import Probe, probe
@@ -14,7 +14,8 @@ from retrieval.adapters.store.samples import Sample, has_newer_samples, latest_s
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
-from retrieval.jobs.index_upkeep import rebuild_index
+from retrieval.engine.way import choose_way
+from retrieval.jobs.indexes import rebuild_index
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
 LEAST_RECALL = 0.99
@@ -28,7 +29,7 @@ LEAST_SAMPLES = 10
 async def is_recall_in_question(workplace: Workplace, target: Target) -> bool:
     """Whether the collection's index has answered searches that were not measured yet."""
     space = target.collection.space
-    if space is None or not target.collection.has_hnsw:
+    if space is None or target.collection.ann_index is None:
         return False
     return await has_newer_samples(
         workplace.database, target.tenant_id, target.collection.collection_id, space.space_id
@@ -41,14 +42,17 @@ async def measure_recall(workplace: Workplace, target: Target, advance: Advance 
     A sunken recall raises the search effort by a step; when it is as high as makes sense, the index is rebuilt.
     """
     collection, space = target.collection, target.collection.space
-    if space is None or not collection.has_hnsw:
+    if space is None or collection.ann_index is None:
         return {"samples": 0}
     samples = await latest_samples(
         workplace.database, target.tenant_id, collection.collection_id, space.space_id, most=MOST_SAMPLES
     )
     probes: list[Probe] = []
     for sample in samples:
-        probes.append(await probe(workplace.database, target.tenant_id, _request(target, space, sample), sample))
+        request = _request(target, space, sample)
+        if request.path is not Path.APPROXIMATE:
+            continue  # by now it would be answered by comparing everything
+        probes.append(await probe(workplace.database, target.tenant_id, request, sample))
         advance(len(probes))
         workplace.end_of_step()
     found = measured(probes, collection.documents)
@@ -94,17 +98,27 @@ async def _mend(workplace: Workplace, target: Target, space: StoredSpace) -> str
         effort = await raise_effort(connection, target.collection.collection_id, space.space_id)
     if effort is not None:
         return f"effort raised to {effort}"
-    outcome = await rebuild_index(workplace.database, target.collection)
+    outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
     return f"index: {outcome.value}"
 
 
 def _request(target: Target, space: StoredSpace, sample: Sample) -> CandidateRequest:
+    """The dense leg's request as a search would make it now."""
+    collection = target.collection
+    legs = (LegName.DENSE,)
+    is_filtered = sample.condition is not None
+    way = choose_way(collection, legs, depth=sample.limit, limit=sample.limit, is_filtered=is_filtered)
     return CandidateRequest(
-        collection_id=target.collection.collection_id,
-        legs=(LegName.DENSE,),
+        collection_id=collection.collection_id,
+        legs=legs,
         depth=sample.limit,
         condition=sample.condition,
-        path=Path.APPROXIMATE,
+        filterable=collection.filterable,
+        path=way.path,
         space_id=space.space_id,
         dimensions=space.space.dimensions,
+        documents=collection.documents,
+        few=way.few,
+        reach=way.reach,
+        effort=way.effort,
     )

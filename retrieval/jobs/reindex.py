@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from retrieval.jobs.index_upkeep import rebuild_index
+from retrieval.jobs.indexes import rebuild_index
 from retrieval.jobs.registry import Job
 from retrieval.jobs.upkeep import always, recount, weigh_all
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
 
 async def _rebuild(workplace: Workplace, target: Target, _advance: Advance = unheeded) -> dict[str, Any]:
-    outcome = await rebuild_index(workplace.database, target.collection)
+    outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
     return {"index": outcome.value}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.jobs.index_upkeep import keep_index
+from retrieval.jobs.indexes import keep_index
 from retrieval.jobs.weights import DRIFT, refresh_weights
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
@@ -52,12 +52,12 @@ async def weigh_all(workplace: Workplace, target: Target, advance: Advance = unh
 async def is_index_in_question(_workplace: Workplace, target: Target) -> bool:
     """Whether the collection has an index, or is large enough to be asked about one."""
     collection = target.collection
-    return collection.space is not None and (collection.has_hnsw or collection.documents >= LEAST_INDEXED)
+    return collection.space is not None and (collection.ann_index is not None or collection.documents >= LEAST_INDEXED)
 
 
 async def index(workplace: Workplace, target: Target, _advance: Advance = unheeded) -> dict[str, Any]:
     """Make, keep or drop the collection's HNSW index, as its size asks for."""
-    outcome = await keep_index(workplace.database, target.collection)
+    outcome = await keep_index(workplace.database, target.tenant_id, target.collection)
     return {"index": outcome.value}
 
 

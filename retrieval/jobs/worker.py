@@ -57,7 +57,7 @@ async def work_once(
     async with _opened(workplace, stop, report) as app:
         await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
         # Not the queue's own registry, by which a pass would look at the time for itself.
-        registry = PeriodicRegistry()
+        registry = PeriodicRegistry()  # type: ignore[no-untyped-call]
         add_schedule(registry, app, workplace.settings.jobs_schedule or {})
         deferrer = PeriodicDeferrer(registry, MAKE_UP_SECONDS)
         await deferrer.defer_jobs(deferrer.get_previous_tasks(at=clock()))

@@ -149,7 +149,8 @@ class Database:
                 await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
                 try:
                     async with connection.transaction():
-                        await connection.execute(*self._set_up(tenant_id, None))
+                        set_up = self._set_up(tenant_id, None)
+                        await connection.execute(set_up.text, set_up.parameters)
                         yield connection
                 finally:
                     if not connection.closed:

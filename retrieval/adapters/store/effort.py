@@ -9,8 +9,8 @@ MOST_EFFORT = 800
 
 _RAISE = """
     UPDATE ann_indexes
-    SET effort_10 = least(%(most)s, ceil(effort_10 * 1.5)::integer),
-        effort_100 = least(%(most)s, ceil(effort_100 * 1.5)::integer)
+    SET effort_10 = greatest(effort_10, least(%(most)s, ceil(effort_10 * 1.5)::integer)),
+        effort_100 = greatest(effort_100, least(%(most)s, ceil(effort_100 * 1.5)::integer))
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
         AND (effort_10 < %(most)s OR effort_100 < %(most)s)
     RETURNING effort_10

@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
-from pgvector import HalfVector
 
-from retrieval.adapters.store.candidates import CandidateRequest, candidates_statement, search_settings
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidates import Found, bound, found, settings
 from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.database import Connection, Database, Row
+from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.matching import matching
 from retrieval.adapters.store.samples import Sample
 from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
 
 _TIE = 1e-6
 """Scores that differ by less are equal: which of two equal items is found does not matter."""
@@ -36,16 +37,23 @@ class Probe:
 
 
 async def probe(database: Database, tenant_id: int, request: CandidateRequest, sample: Sample) -> Probe:
-    """Ask both ways; ``request`` is the dense leg's, for the sample's filter and limit, on the approximate path."""
+    """Ask both ways; ``request`` is the dense leg's, for the sample's filter and limit, on the approximate path.
+
+    A search of which the index brings too little is answered exactly in the end, and so counts as found.
+    """
     async with database.snapshot(tenant_id) as connection:
-        exact = await _scores(connection, replace(request, path=Path.EXACT), sample)
+        exact = await _ask(connection, replace(request, path=Path.EXACT), sample)
         matches = await _count(connection, request)
-        settings = search_settings(request)
-        for name, value in settings.items():
+        for name, value in settings(request).items():
             await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
-        found = await _scores(connection, request, sample)
-    effort = int(settings.get("hnsw.ef_search", "0"))
-    return Probe(recall_of(found, exact), len(found) < len(exact), matches, effort)
+        walked = await _ask(connection, request, sample)
+    truth, scores = _scores(exact), _scores(walked)
+    return Probe(
+        recall=1.0 if walked.fell_short else recall_of(scores, truth),
+        is_short=len(scores) < len(truth),
+        matches=matches,
+        effort=request.effort,
+    )
 
 
 def recall_of(found: list[float], exact: list[float]) -> float:
@@ -56,19 +64,20 @@ def recall_of(found: list[float], exact: list[float]) -> float:
     return min(good, len(exact)) / len(exact)
 
 
-async def _scores(connection: Connection, request: CandidateRequest, sample: Sample) -> list[float]:
-    # Every search's parameters are bound; the dense leg uses its vector.
-    statement = candidates_statement(request).bind(query="", budget=request.depth, vector=HalfVector(sample.vector))
-    rows: list[Row] = await (
-        await connection.execute(statement.text.encode(), statement.parameters, binary=True)
-    ).fetchall()
-    return sorted((float(row[2]) for row in rows), reverse=True)
+async def _ask(connection: Connection, request: CandidateRequest, sample: Sample) -> Found:
+    statement = bound(request, Query(vector=sample.vector))
+    cursor = await connection.execute(statement.text.encode(), statement.parameters, binary=True)
+    return found(await cursor.fetchall(), request)
+
+
+def _scores(answer: Found) -> list[float]:
+    return [one.score for one in answer.rankings[LegName.DENSE]]
 
 
 async def _count(connection: Connection, request: CandidateRequest) -> int | None:
     if request.condition is None:
         return None
-    keys = matching(request.collection_id, request.condition).subquery()
+    keys = matching(request.collection_id, request.condition, request.filterable).subquery()
     statement = compiled(sa.select(sa.func.count()).select_from(keys))
     row = await (await connection.execute(statement.text.encode(), statement.parameters)).fetchone()
     return 0 if row is None else int(row[0])
