@@ -32,6 +32,7 @@ from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, Un
 from retrieval.domain.profile import Profile
 from retrieval.engine.defaults import default_profile
 from retrieval.engine.stopwatch import Clock
+from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -83,6 +84,11 @@ class Platform:
     def tenant_id(self) -> int:
         """The tenant's number in the database."""
         return self._tenant_id
+
+    @property
+    def workplace(self) -> Workplace:
+        """What jobs need: see ``retrieval.jobs``."""
+        return Workplace(self.database, self.settings, self._embedder_of_tenant)
 
     async def collection(
         self,
@@ -178,6 +184,13 @@ class Platform:
             self._embedders[space.space] = embedder
             self._cached[space.space_id] = CachedEmbedder(embedder, self.database, self._tenant_id, space)
         return self._cached[space.space_id]
+
+    def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
+        """The embedder of a space, for whichever tenant: each has a cache of its own."""
+        own = self._embedder_of(space)
+        if own is None or tenant_id == self._tenant_id:
+            return own
+        return CachedEmbedder(self._embedders[space.space], self.database, tenant_id, space)
 
     async def _close_embedders(self) -> None:
         for embedder in self._embedders.values():

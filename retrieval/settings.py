@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from retrieval.domain.schedule import DEFAULT_SCHEDULE, OFF
 
 EmbedderName = Literal["auto", "openai", "minilm", "hashing", "none"]
 
@@ -57,6 +60,25 @@ class Settings(BaseSettings):
     """Texts a request; some endpoints take no more than 32."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
 
+    jobs_schedule: Annotated[dict[str, str] | None, NoDecode] = None
+    """Cron expressions by job, in UTC, or ``off``; a job that is not named has its own default."""
+    worker_concurrency: int = Field(default=2, ge=1, le=100)
+    """Jobs that one worker runs at the same time."""
+    worker_listen: bool = True
+    """Whether a worker listens for new jobs; behind a pooler in transaction mode it cannot, and polls alone."""
+    worker_poll_seconds: float = Field(default=5.0, gt=0, le=3600)
+    """How often a worker looks for new jobs of which it heard nothing."""
+    worker_stalled_seconds: float = Field(default=30.0, ge=1, le=86400)
+    """How long after a worker's last sign of life its jobs are taken up by another."""
+    recall_sample_rate: float = Field(default=0.01, ge=0, le=1)
+    """The share of searches by HNSW index that are kept, to measure the recall by."""
+    retention_cache_days: int = Field(default=90, ge=1)
+    """How long an embedding stays in the cache."""
+    retention_samples_days: int = Field(default=14, ge=1)
+    """How long a sampled query is kept."""
+    retention_runs_days: int = Field(default=30, ge=1)
+    """How long the records of jobs and of measured recall are kept."""
+
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""
         return self.model_validate({**self.model_dump(), **values})
@@ -77,9 +99,34 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} belongs to PostgreSQL; use another schema, such as 'retrieval'")
         return value
 
+    @field_validator("jobs_schedule", mode="before")
+    @classmethod
+    def _read_schedule(cls, value: Any) -> Any:
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            example = '{"indexes": "*/10 * * * *", "recall": "off"}'
+            raise ValueError(f"it must be JSON such as {example}") from None
+
+    @field_validator("jobs_schedule")
+    @classmethod
+    def _usable_schedule(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        for name, cron in (value or {}).items():
+            _check_cron(name, cron)
+        return value
+
     @field_validator("tenant")
     @classmethod
     def _usable_tenant(cls, value: str) -> str:
         if not value or "\x00" in value or len(value.encode()) > 512:
             raise ValueError("a tenant's name has 1 to 512 bytes")
         return value
+
+
+def _check_cron(job: str, cron: str) -> None:
+    from croniter import croniter
+
+    if job not in DEFAULT_SCHEDULE:
+        raise ValueError(f"there is no job {job!r}; there are {', '.join(sorted(DEFAULT_SCHEDULE))}")
+    if cron != OFF and not croniter.is_valid(cron):
+        raise ValueError(f"{job}: {cron!r} is neither a cron expression such as '*/10 * * * *' nor 'off'")

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 from hypothesis import given
@@ -18,6 +19,9 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.ann_indexes import AnnIndex, keep_measured
 from retrieval.adapters.store.embeddings import cached_vectors
+from retrieval.adapters.store.job_runs import begin_run
+from retrieval.adapters.store.measurements import Measurement, store_measurements
+from retrieval.adapters.store.samples import keep_sample
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
 from retrieval.domain.item import text_hash
@@ -122,6 +126,14 @@ async def _collection_ids(connection: psycopg.AsyncConnection[Any], tenant_id: i
     return [row[0] for row in await cursor.fetchall()]
 
 
+async def _leave_traces_of_jobs(platform: Platform, collection_id: int, space_id: int) -> None:
+    where = (platform.database, platform.tenant_id, collection_id)
+    await begin_run(*where, "embed")
+    await keep_sample(*where, space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10)
+    measured = Measurement(bucket="no filter", samples=1, recall=1.0, short_pages=0, effort=100)
+    await store_measurements(*where, space_id, [measured])
+
+
 async def test_every_table_shows_the_tenants_rows_only(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
@@ -132,6 +144,7 @@ async def test_every_table_shows_the_tenants_rows_only(
         assert stored.space is not None
         async with platform.database.transaction(platform.tenant_id) as acting:
             await keep_measured(acting, stored.collection_id, stored.space.space_id, AnnIndex(rows=2))
+        await _leave_traces_of_jobs(platform, stored.collection_id, stored.space.space_id)
     mine = two[0].tenant_id
     own = await _collection_ids(connection, mine)
     for table in await _tables(connection):
@@ -343,7 +356,13 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         (SCHEMA,),
     )
     found = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
-    assert set(found) == {"ensure_tenant", "lexical_search", "register_embedding_space", "textsearch_search"}
+    assert set(found) == {
+        "ensure_tenant",
+        "every_collection",
+        "lexical_search",
+        "register_embedding_space",
+        "textsearch_search",
+    }
     for owner, config in found.values():
         assert owner == f"{SCHEMA}_definer"
         assert [entry.rpartition(", ")[2] for entry in config if entry.startswith("search_path=")] == ["pg_temp"]

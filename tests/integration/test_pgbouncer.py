@@ -23,6 +23,9 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.schema import downgrade, upgrade
 from retrieval.domain.hit import Path as SearchPath
 from retrieval.jobs.indexes import IndexOutcome, keep_index
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.run import RunReport
+from retrieval.jobs.worker import work
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
 
@@ -176,6 +179,25 @@ async def test_a_cancelled_search_gives_its_server_connection_back(through: str,
         await collection.add([{"_id": "1", "text": "the cat"}])
         assert [hit.item_id for hit in await collection.search("cat")] == ["1"]
         await _assert_nothing_is_left(through)
+
+
+async def test_a_worker_works_through_it_by_polling(new_database: Callable[..., str], settings: Settings) -> None:
+    """The queue needs no session: it is looked at, filled and emptied in transactions of its own."""
+    due = dict.fromkeys(JOBS, "off") | {"prune": "* * * * *"}
+    own = settings.changed(jobs_schedule=due, worker_listen=False, worker_poll_seconds=0.05)
+    with bouncer(new_database()) as url:
+        async with connect(url, settings=own, embedder=HashingEmbedder()) as platform:
+            await platform.collection("docs")
+            stop = asyncio.Event()
+            outcomes: list[str] = []
+
+            def report(done: RunReport) -> None:
+                outcomes.append(f"{done.job} {done.outcome}")
+                stop.set()
+
+            await work(platform.workplace, stop, report=report)
+            assert outcomes == ["prune done"]
+        await _assert_nothing_is_left(url)
 
 
 async def _cancel_many(platform: Platform) -> None:

@@ -51,6 +51,12 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("EMBEDDER", "gpt"),
         ("POOL_SIZE", "0"),
         ("POOL_TIMEOUT_SECONDS", "0"),
+        ("JOBS_SCHEDULE", "every day"),
+        ("JOBS_SCHEDULE", '{"nonsense": "* * * * *"}'),
+        ("JOBS_SCHEDULE", '{"embed": "99 * * * *"}'),
+        ("JOBS_SCHEDULE", '["embed"]'),
+        ("RECALL_SAMPLE_RATE", "2"),
+        ("WORKER_STALLED_SECONDS", "0"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -58,6 +64,13 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     monkeypatch.setenv(f"RETRIEVAL_{name}", value)
     with pytest.raises(ValidationError):
         Settings()
+
+
+def test_a_schedule_is_json_and_names_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cron expression a job, or off; unset it is left to the jobs' own."""
+    assert Settings().jobs_schedule is None
+    monkeypatch.setenv("RETRIEVAL_JOBS_SCHEDULE", '{"indexes": "*/10 * * * *", "recall": "off"}')
+    assert Settings().jobs_schedule == {"indexes": "*/10 * * * *", "recall": "off"}
 
 
 def test_changed_settings_are_checked_like_the_rest() -> None:

@@ -17,8 +17,8 @@ from retrieval.sync import SyncCollection, SyncPlatform
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection)]
 
-ONLY_ASYNC = {"database"}
-"""The open database speaks async alone."""
+ONLY_ASYNC = {"database", "workplace"}
+"""The open database, and what works on it in the background, speak async alone."""
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:

@@ -62,12 +62,19 @@ _FROM = """
 """
 
 _BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
+_BY_ID = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.collection_id = %(collection_id)s")
 _ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
 
 
 async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
     """The tenant's collection of that name, or None."""
     rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
+    return _from_row(rows[0]) if rows else None
+
+
+async def collection_by_id(database: Database, tenant_id: int, collection_id: int) -> StoredCollection | None:
+    """The tenant's collection of that number, or None."""
+    rows = await database.read(tenant_id, _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id))
     return _from_row(rows[0]) if rows else None
 
 

@@ -142,6 +142,21 @@ class Database:
                 yield connection
 
     @asynccontextmanager
+    async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
+        """A transaction as a tenant whose statements all see the same state of the database."""
+        with translated(self.url):
+            async with self._acquire() as connection:
+                await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+                try:
+                    async with connection.transaction():
+                        set_up = self._set_up(tenant_id, None)
+                        await connection.execute(set_up.text, set_up.parameters)
+                        yield connection
+                finally:
+                    if not connection.closed:
+                        await connection.set_isolation_level(None)
+
+    @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Connection]:
         """A connection of the login's own role, outside any transaction: for building indexes concurrently.
 

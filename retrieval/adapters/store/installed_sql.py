@@ -29,6 +29,11 @@ class Names:
         """The role that owns the functions which look across the policies."""
         return f"{self.schema}_definer"
 
+    @property
+    def jobs_schema(self) -> str:
+        """The schema that holds the queue of jobs."""
+        return f"{self.schema}_jobs"
+
 
 def quote_identifier(name: str) -> str:
     """The name as an SQL identifier."""
@@ -65,10 +70,12 @@ def installed_sql(name: str, names: Names, revision: str | None = None) -> str:
     text = path.read_text(encoding="utf-8")
     replacements = {
         "@schema@": quote_identifier(names.schema),
+        "@jobs@": quote_identifier(names.jobs_schema),
         "@app@": quote_identifier(names.app_role),
         "@definer@": quote_identifier(names.definer_role),
         "@app_literal@": quote_literal(names.app_role),
         "@definer_literal@": quote_literal(names.definer_role),
         "@schema_literal@": quote_literal(names.schema),
+        "@jobs_literal@": quote_literal(names.jobs_schema),
     }
     return re.sub("|".join(replacements), lambda found: replacements[found[0]], text)

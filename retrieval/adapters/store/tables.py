@@ -211,3 +211,42 @@ def embeddings_table(space_id: int, dimensions: int) -> Table:
         Column("vector", HALFVEC(dimensions), nullable=False),
         Column("content_hash", LargeBinary, nullable=False),
     )
+
+
+job_runs = Table(
+    "job_runs",
+    metadata,
+    _collection_id(),
+    Column("run_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("job", Text, nullable=False),
+    _now("started_at"),
+    Column("finished_at", DateTime(timezone=True)),
+    Column("outcome", Text, nullable=False, server_default=text("'running'")),
+    Column("details", JSONB, nullable=False, server_default=text("'{}'")),
+    Index(None, "collection_id", "job", "run_id"),
+)
+
+query_samples = Table(
+    "query_samples",
+    metadata,
+    _collection_id(),
+    Column("sample_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), nullable=False),
+    Column("vector", HALFVEC, nullable=False),
+    Column("condition", JSONB),
+    Column("result_limit", Integer, nullable=False),
+    _now("sampled_at"),
+)
+
+recall_measurements = Table(
+    "recall_measurements",
+    metadata,
+    _collection_id(),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("measured_at", DateTime(timezone=True), primary_key=True, server_default=func.now()),
+    Column("bucket", Text, primary_key=True),
+    Column("samples", Integer, nullable=False),
+    Column("recall", REAL, nullable=False),
+    Column("short_pages", Integer, nullable=False),
+    Column("effort", Integer, nullable=False),
+)

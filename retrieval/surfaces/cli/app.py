@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retrieval.surfaces.cli import collections, db, evaluate, ingest, search, tune
+from retrieval.surfaces.cli import collections, db, evaluate, ingest, jobs, reindex, search, status, tune, worker
 from retrieval.surfaces.cli.errors import EXIT_CODES
 from retrieval.surfaces.cli.logs import configure_logging
 from retrieval.surfaces.cli.options import examples
@@ -20,7 +20,7 @@ EXAMPLES = (
 )
 
 
-_USE, _QUALITY, _DATABASE = "Store and find", "Quality", "Database"
+_USE, _QUALITY, _BACKGROUND, _DATABASE = "Store and find", "Quality", "In the background", "Database"
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -72,4 +72,8 @@ app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(s
 app.command("collections", rich_help_panel=_USE, epilog=examples(*collections.EXAMPLES))(collections.collections)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
+app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)
+app.command("reindex", rich_help_panel=_BACKGROUND, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)
+app.command("status", rich_help_panel=_BACKGROUND, epilog=examples(*status.EXAMPLES))(status.status)
 app.add_typer(db.app, name="db", rich_help_panel=_DATABASE)

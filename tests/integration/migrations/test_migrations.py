@@ -41,9 +41,10 @@ def program(name: str) -> Path:
 
 def dumped(url: str, schema: str) -> str:
     """The schema as ``pg_dump`` writes it, without what differs from dump to dump."""
-    pattern = '"' + schema.replace('"', '""') + '"'
+    names = (schema, f"{schema}_jobs")
+    patterns = ['"' + name.replace('"', '""') + '"' for name in names]
     dump = subprocess.run(
-        [str(program("pg_dump")), "--schema-only", f"--schema={pattern}", url],
+        [str(program("pg_dump")), "--schema-only", *(f"--schema={pattern}" for pattern in patterns), url],
         check=True,
         capture_output=True,
         text=True,
@@ -95,6 +96,8 @@ def test_going_down_and_up_again_gives_the_same_schema(database: str, schema: st
     upgrade(database, schema)
     first = dumped(database, schema)
     assert "CREATE TABLE" in first
+    downgrade(database, schema, "0005")
+    assert f"{schema}_jobs" not in dumped(database, schema)
     downgrade(database, schema, "0001")
     assert BY_TIME not in dumped(database, schema)
     downgrade(database, schema, "base")
@@ -136,7 +139,7 @@ def test_an_upgrade_that_waits_too_long_says_who_to_look_for(database: str, sche
 
 def test_a_lock_that_is_not_to_be_had_is_a_readable_error(database: str, schema: str) -> None:
     """A migration does not queue behind a long transaction for ever, where everybody would queue behind it."""
-    upgrade(database, schema)
+    upgrade(database, schema, "0002")
     with psycopg.connect(database) as other:
         other.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(sql.Identifier(schema, "items")))
         with pytest.raises(DatabaseError, match=r"gave up waiting: .*lock timeout; try again when it is less busy"):

@@ -1,0 +1,56 @@
+"""A filter as the mapping that says it: the inverse of ``parse_where``, for storing filters as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from retrieval.domain.filters import (
+    FIELDS,
+    AllTags,
+    And,
+    Compare,
+    Contains,
+    Exists,
+    Field,
+    Filter,
+    Not,
+    OneOf,
+    Or,
+    Scalar,
+)
+
+
+def as_mapping(condition: Filter) -> dict[str, Any]:
+    """Plain JSON values from which ``parse_where`` makes the same filter.
+
+    Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which the mapping cannot say.
+    """
+    match condition:
+        case And(filters):
+            return {"and": [as_mapping(part) for part in filters]}
+        case Or(filters):
+            return {"or": [as_mapping(part) for part in filters]}
+        case Not(inner):
+            return {"not": as_mapping(inner)}
+        case AllTags(tags):
+            return {"tags": {"all": list(tags)}}
+        case OneOf(field, values):
+            return {_name(field): {"in": [_plain(value) for value in values]}}
+        case Compare(field, operator, value):
+            return {_name(field): {operator: _plain(value)}}
+        case Exists(field):
+            return {_name(field): {"exists": True}}
+        case Contains():
+            raise ValueError("a filter by words in the text has no mapping")
+
+
+def _name(field: Field) -> str:
+    """The key that means this field; an attribute named like a field, or a word of the language, says what it is."""
+    if field.is_attribute and (field.name in FIELDS | {"and", "or", "not"} or field.name.startswith("attributes.")):
+        return f"attributes.{field.name}"
+    return field.name
+
+
+def _plain(value: Scalar) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,23 @@
+"""When jobs run: their names, and the cron expressions of those that nothing else is said of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OFF = "off"
+"""In place of a cron expression: the job runs only when it is asked for."""
+
+DEFAULT_SCHEDULE: Mapping[str, str] = {
+    "embed": "*/5 * * * *",
+    "indexes": "*/10 * * * *",
+    "recall": "17 * * * *",
+    "weights": "37 * * * *",
+    "statistics": "7 3 * * *",
+    "prune": "27 3 * * *",
+}
+"""Cron expressions by job, in UTC. What is done often costs one look where there is nothing to do."""
+
+
+def schedule(changes: Mapping[str, str]) -> dict[str, str]:
+    """The cron expression of every job that has one, by name: the defaults with the changes put in."""
+    return {job: cron for job, cron in {**DEFAULT_SCHEDULE, **changes}.items() if cron != OFF}

@@ -1,0 +1,45 @@
+"""Remove what has been kept long enough: cached embeddings, sampled queries, records of jobs and of recall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.adapters.store.retention import remove_older
+from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
+from retrieval.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    table: str
+    time: str
+    days: int
+    of_tenant: bool = False
+    """Whether the rows are the tenant's and not the collection's."""
+
+
+def _kept(settings: Settings) -> tuple[_Kept, ...]:
+    return (
+        _Kept("embedding_cache", "created_at", settings.retention_cache_days, of_tenant=True),
+        _Kept("query_samples", "sampled_at", settings.retention_samples_days),
+        _Kept("recall_measurements", "measured_at", settings.retention_runs_days),
+        _Kept("job_runs", "started_at", settings.retention_runs_days),
+    )
+
+
+async def prune(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+    """Remove a collection's old rows, and its tenant's old cache entries; gives how many by table."""
+    removed: dict[str, Any] = {}
+    for kept in _kept(workplace.settings):
+        owner = (
+            ("tenant_id", target.tenant_id) if kept.of_tenant else ("collection_id", target.collection.collection_id)
+        )
+        removed[kept.table] = 0
+        while step := await remove_older(
+            workplace.database, target.tenant_id, kept.table, owner=owner, time=kept.time, days=kept.days
+        ):
+            removed[kept.table] += step
+            advance(sum(removed.values()))
+            workplace.end_of_step()
+    return removed

@@ -1,0 +1,124 @@
+"""Measure the recall of an HNSW index on sampled live queries, and act when it sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from retrieval.adapters.store.candidate_request import CandidateRequest
+from retrieval.adapters.store.effort import raise_effort
+from retrieval.adapters.store.measurements import Measurement, store_measurements
+from retrieval.adapters.store.probe import Probe, probe
+from retrieval.adapters.store.samples import Sample, has_newer_samples, latest_samples
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+from retrieval.engine.way import choose_way
+from retrieval.jobs.indexes import rebuild_index
+from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
+
+LEAST_RECALL = 0.99
+"""The share of the true nearest items that a search owes its caller."""
+
+MOST_SAMPLES = 200
+LEAST_SAMPLES = 10
+"""Fewer say too little to act on."""
+
+
+async def is_recall_in_question(workplace: Workplace, target: Target) -> bool:
+    """Whether the collection's index has answered searches that were not measured yet."""
+    space = target.collection.space
+    if space is None or target.collection.ann_index is None:
+        return False
+    return await has_newer_samples(
+        workplace.database, target.tenant_id, target.collection.collection_id, space.space_id
+    )
+
+
+async def measure_recall(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+    """Measure the latest samples, store what was found, and mend the index if it finds too little.
+
+    A sunken recall raises the search effort by a step; when it is as high as makes sense, the index is rebuilt.
+    """
+    collection, space = target.collection, target.collection.space
+    if space is None or collection.ann_index is None:
+        return {"samples": 0}
+    samples = await latest_samples(
+        workplace.database, target.tenant_id, collection.collection_id, space.space_id, most=MOST_SAMPLES
+    )
+    probes: list[Probe] = []
+    for sample in samples:
+        request = _request(target, space, sample)
+        if request.path is not Path.APPROXIMATE:
+            continue  # by now it would be answered by comparing everything
+        probes.append(await probe(workplace.database, target.tenant_id, request, sample))
+        advance(len(probes))
+        workplace.end_of_step()
+    found = measured(probes, collection.documents)
+    await store_measurements(workplace.database, target.tenant_id, collection.collection_id, space.space_id, found)
+    if not probes:
+        return {"samples": 0}
+    recall = fmean(one.recall for one in probes)
+    details: dict[str, Any] = {"samples": len(probes), "recall": round(recall, 4)}
+    if recall < LEAST_RECALL and len(probes) >= LEAST_SAMPLES:
+        details["action"] = await _mend(workplace, target, space)
+    return details
+
+
+def measured(probes: Sequence[Probe], documents: int) -> list[Measurement]:
+    """The probes by how many of the collection's items their filters let through."""
+    groups: dict[str, list[Probe]] = {}
+    for one in probes:
+        groups.setdefault(bucket(one.matches, documents), []).append(one)
+    return [
+        Measurement(
+            bucket=name,
+            samples=len(group),
+            recall=fmean(one.recall for one in group),
+            short_pages=sum(one.is_short for one in group),
+            effort=min(one.effort for one in group),
+        )
+        for name, group in sorted(groups.items())
+    ]
+
+
+def bucket(matches: int | None, documents: int) -> str:
+    """A name for how many of the items a filter lets through."""
+    if matches is None:
+        return "no filter"
+    share = matches / max(documents, 1)
+    if share > 0.1:
+        return "over 10 %"
+    return "1 to 10 %" if share > 0.01 else "under 1 %"
+
+
+async def _mend(workplace: Workplace, target: Target, space: StoredSpace) -> str:
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        effort = await raise_effort(connection, target.collection.collection_id, space.space_id)
+    if effort is not None:
+        return f"effort raised to {effort}"
+    outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
+    return f"index: {outcome.value}"
+
+
+def _request(target: Target, space: StoredSpace, sample: Sample) -> CandidateRequest:
+    """The dense leg's request as a search would make it now."""
+    collection = target.collection
+    legs = (LegName.DENSE,)
+    is_filtered = sample.condition is not None
+    way = choose_way(collection, legs, depth=sample.limit, limit=sample.limit, is_filtered=is_filtered)
+    return CandidateRequest(
+        collection_id=collection.collection_id,
+        legs=legs,
+        depth=sample.limit,
+        condition=sample.condition,
+        filterable=collection.filterable,
+        path=way.path,
+        space_id=space.space_id,
+        dimensions=space.space.dimensions,
+        documents=collection.documents,
+        few=way.few,
+        reach=way.reach,
+        effort=way.effort,
+    )

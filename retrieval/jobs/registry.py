@@ -1,0 +1,62 @@
+"""Every job by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
+from retrieval.jobs.prune import prune
+from retrieval.jobs.recall import is_recall_in_question, measure_recall
+from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
+from retrieval.jobs.workplace import Advance, Target, Workplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Work on one collection: idempotent, and resumed where an interruption left it."""
+
+    name: str
+    what: str
+    """A line for people."""
+    noun: str
+    """What it counts while it goes, in the singular."""
+    run: Callable[[Workplace, Target, Advance], Awaitable[dict[str, Any]]]
+    """Gives what it did, as plain JSON values."""
+    is_needed: Callable[[Workplace, Target], Awaitable[bool]]
+    """A quick look whether there is anything to do."""
+
+
+_ALL = (
+    Job(name="embed", what="embed items that wait for their vector", noun="item",
+        run=embed_pending, is_needed=is_anything_pending),
+    Job(name="indexes", what="make, keep or drop HNSW indexes, by size", noun="index",
+        run=index, is_needed=is_index_in_question),
+    Job(name="recall", what="measure recall on sampled queries, and mend it", noun="sample",
+        run=measure_recall, is_needed=is_recall_in_question),
+    Job(name="weights", what="recompute BM25 weights where lengths have drifted", noun="item",
+        run=weigh, is_needed=are_weights_off),
+    Job(name="statistics", what="count terms anew", noun="term",
+        run=recount, is_needed=always),
+    Job(name="prune", what="remove what has been kept long enough", noun="row",
+        run=prune, is_needed=always),
+)  # fmt: skip
+
+JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}
+
+
+def job_named(name: str) -> Job:
+    """The job of that name. Raises ``InvalidRequestError`` with the names that there are."""
+    if name not in JOBS:
+        raise InvalidRequestError(f"there is no job {name!r}; there are {', '.join(JOBS)}")
+    return JOBS[name]
+
+
+def lock_of(job: str, target: Target) -> str:
+    """What keeps two runs of a job apart: the collection, or of indexes the table, whose builds wait for each other."""
+    space = target.collection.space
+    if job == "indexes" and space is not None:
+        return f"{job}:{space.table_name}"
+    return f"{job}:{target.collection.collection_id}"

@@ -1,0 +1,84 @@
+"""``retrieval worker``: what runs in the background."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.surfaces.cli.state import state_of
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from retrieval.jobs.run import RunReport
+    from retrieval.platform import Platform
+
+EXAMPLES = ("retrieval worker", "retrieval worker --once")
+
+
+def worker(
+    context: typer.Context,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Do what is due and queued, then end.")] = False,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrency", min=1, max=100, metavar="N", help="Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY."
+        ),
+    ] = None,
+) -> None:
+    """Run jobs for every tenant: embed, index, measure, prune.
+
+    It runs until it is told to end, by ctrl-C or SIGTERM: what runs then
+    finishes its step, and the rest waits for the next worker. Several
+    workers share the work; the jobs of one that was killed are taken up
+    by another.
+    """
+    from retrieval.surfaces.cli.run import run
+
+    state = state_of(context)
+
+    async def work(platform: Platform) -> None:
+        from dataclasses import replace
+
+        workplace = platform.workplace
+        if concurrency is not None:
+            workplace = replace(workplace, settings=workplace.settings.changed(worker_concurrency=concurrency))
+        from retrieval.jobs.worker import work as work_on
+        from retrieval.jobs.worker import work_once
+
+        await (work_once if once else work_on)(workplace, _stop_signal(), report=show)
+
+    run(state, work)
+
+
+def show(report: RunReport) -> None:
+    """Say what became of a run, as it ends."""
+    from retrieval.surfaces.cli.output import console, plain
+
+    console().print(plain(sentence(report)), soft_wrap=True)
+
+
+def sentence(report: RunReport) -> str:
+    """``embed tickets: done (embedded 300, pending 0)``."""
+    details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
+    notes = "".join(f"; {note}" for note in report.details.get("notes", []))
+    return f"{report.job} {report.collection}: {report.outcome}{f' ({details})' if details else ''}{notes}"
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; the second one ends the process as if nothing had been arranged."""
+    import asyncio
+    import signal
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        stop.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return stop

@@ -1,0 +1,187 @@
+"""The worker and the jobs as a user runs them: killed, stopped, run by hand, looked at."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval.adapters.store.embedded import start_embedded
+from tests.acceptance.conftest import SECONDS, Program
+
+Admin = psycopg.Connection[tuple[Any, ...]]
+Vectors = tuple[int, sql.Identifier]
+"""A collection's number, and the table of its vectors."""
+
+ITEMS = 300
+ONLY_EMBED = {
+    "embed": "* * * * * */1",
+    "indexes": "off",
+    "recall": "off",
+    "weights": "off",
+    "statistics": "off",
+    "prune": "off",
+}
+QUICK = {
+    "RETRIEVAL_JOBS_SCHEDULE": json.dumps(ONLY_EMBED),
+    "RETRIEVAL_WORKER_STALLED_SECONDS": "1",
+    "RETRIEVAL_WORKER_POLL_SECONDS": "0.1",
+}
+
+
+@pytest.fixture(scope="module")
+def admin(home: Path) -> Iterator[Admin]:
+    """A superuser's connection that commits each statement."""
+    with start_embedded(home) as server, psycopg.connect(server.url, autocommit=True) as connection:
+        yield connection
+
+
+def make_pending(program: Program, admin: Admin) -> Vectors:
+    """A collection whose items all wait for their vector: its number, and the table that the vectors go to."""
+    program.write("docs.jsonl", *({"_id": f"{n:04}", "text": f"word{n} of {program.folder}"} for n in range(ITEMS)))
+    program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
+    tenant = program.environment["RETRIEVAL_TENANT"]
+    row = admin.execute(
+        "SELECT c.collection_id, c.space_id FROM retrieval.collections c JOIN retrieval.tenants t USING (tenant_id) "
+        "WHERE t.name = %s",
+        (tenant,),
+    ).fetchone()
+    assert row is not None
+    number, space = row
+    table = sql.Identifier("retrieval", f"embeddings_{space}")
+    admin.execute(sql.SQL("DELETE FROM {} WHERE collection_id = %s").format(table), (number,))
+    return number, table
+
+
+def embedded(admin: Admin, collection: Vectors) -> int:
+    """How many of its items have their vector."""
+    number, table = collection
+    row = admin.execute(sql.SQL("SELECT count(*) FROM {} WHERE collection_id = %s").format(table), (number,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+@contextmanager
+def worker(program: Program) -> Iterator[subprocess.Popen[str]]:
+    """A worker in a process of its own, ended when the test ends."""
+    process = subprocess.Popen(
+        [*program.command, "worker"],
+        cwd=program.folder,
+        env=program.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, admin: Admin) -> None:
+    """In the middle of a job, with no chance to say goodbye; what it had done is not done again."""
+    collection = make_pending(program, admin)
+    # One item of the second page is held, so that the job stands still in its middle.
+    with psycopg.connect(admin.info.dsn) as holder:
+        holder.execute(
+            "SELECT FROM retrieval.items WHERE collection_id = %s AND item_id = '0200' FOR UPDATE", (collection[0],)
+        )
+        with worker(program.using(**QUICK)) as first:
+            while embedded(admin, collection) < 128:
+                assert first.poll() is None
+            first.send_signal(signal.SIGKILL)
+            assert first.wait(SECONDS) == -signal.SIGKILL
+        holder.rollback()
+    assert embedded(admin, collection) == 128
+    # Nothing is due any more: only taking up what was left can finish it.
+    idle = json.dumps(dict.fromkeys(ONLY_EMBED, "off"))
+    with worker(program.using(**QUICK | {"RETRIEVAL_JOBS_SCHEDULE": idle})) as second:
+        while embedded(admin, collection) < ITEMS:
+            assert second.poll() is None
+        second.send_signal(signal.SIGTERM)
+        said, _ = second.communicate(timeout=SECONDS)
+        assert second.returncode == 0
+    assert "is taken up again: its worker gave no sign of life" in said
+    assert f"embed docs: done (embedded {ITEMS - 128}, pending 0)" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_ends_when_it_is_told_to(program: Program, admin: Admin, number: int) -> None:
+    """With exit code 0, after its step, and says nothing of errors."""
+    collection = make_pending(program, admin)
+    with worker(program.using(**QUICK)) as process:
+        while embedded(admin, collection) == 0:
+            assert process.poll() is None
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, said
+    assert "error" not in said
+    assert embedded(admin, collection) >= 128
+
+
+def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
+    """By name, over one collection or all; the record says what they did."""
+    program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
+    program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
+    listed = program.json("jobs", "list")
+    assert [one["name"] for one in listed] == ["embed", "indexes", "recall", "weights", "statistics", "prune"]
+    assert {one["last_at"] for one in listed} == {None}
+    assert program.json("jobs", "run", "embed", "--collection", "docs") == [
+        {"job": "embed", "collection": "docs", "outcome": "done", "details": {"embedded": 0, "pending": 0}}
+    ]
+    assert "prune docs: done" in program.succeeds("jobs", "run", "prune")
+    (status,) = program.json("status")
+    assert (status["name"], status["documents"], status["pending"]) == ("docs", 1, 0)
+    assert [(run["job"], run["outcome"]) for run in status["runs"]] == [("embed", "done"), ("prune", "done")]
+    assert "docs" in program.succeeds("status")
+    assert "*/5 * * * *" in program.succeeds("jobs", "list")
+
+
+def test_a_collection_is_made_anew(program: Program) -> None:
+    """Index, statistics and weights, each with its outcome; searches find what they found."""
+    program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "dogs bark"})
+    program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
+    before = program.json("search", "docs", "cats")["hits"]
+    reports = program.json("reindex", "docs")
+    assert [(one["job"], one["outcome"]) for one in reports] == [
+        ("indexes", "done"),
+        ("statistics", "done"),
+        ("weights", "done"),
+    ]
+    assert program.json("search", "docs", "cats")["hits"] == before
+
+
+def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
+    """For a scheduler of one's own."""
+    program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
+    program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
+    schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
+    said = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
+    assert "prune docs: done" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("jobs", "run", "embd"), "error: there is no job 'embd'; there are embed, "),
+        (("jobs", "run", "embed", "-c", "nothing"), "error: there is no collection 'nothing'; "),
+        (("reindex", "nothing"), "error: there is no collection 'nothing'; "),
+    ],
+)
+def test_what_does_not_exist_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
+    """With what there is."""
+    assert program.fails(*arguments).startswith(line)
+
+
+def test_a_schedule_that_cannot_be_read_is_one_line(program: Program) -> None:
+    """With the variable that holds it."""
+    said = program.using(RETRIEVAL_JOBS_SCHEDULE="hourly").fails("worker", "--once")
+    assert said.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")

@@ -1,0 +1,147 @@
+"""One run of one job: alone, on record, resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retrieval import Platform
+from retrieval.adapters.store.job_runs import begin_run, last_runs
+from retrieval.domain.errors import EmbedderUnavailableError
+from retrieval.jobs.registry import JOBS, Job
+from retrieval.jobs.run import run_job
+from retrieval.jobs.status import collection_statuses
+from retrieval.jobs.upkeep import always
+from retrieval.jobs.workplace import Advance, Target, Workplace
+from tests.support.jobs import WAITING, make_pending, target_of
+
+
+async def test_embedding_what_is_pending_is_done_and_on_record(platform: Platform) -> None:
+    """The report, the record and the status agree; a second run finds nothing to do."""
+    collection = await make_pending(platform, "docs")
+    target = await target_of(platform, collection)
+    seen: list[int] = []
+    assert await JOBS["embed"].is_needed(platform.workplace, target)
+    report = await run_job(platform.workplace, JOBS["embed"], target, seen.append)
+    assert (report.outcome, report.details) == ("done", {"embedded": WAITING, "pending": 0})
+    assert seen == [128, 256, 300]
+    assert not await JOBS["embed"].is_needed(platform.workplace, target)
+    again = await run_job(platform.workplace, JOBS["embed"], target)
+    assert again.details == {"embedded": 0, "pending": 0}
+    (run,) = await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)
+    assert (run.job, run.outcome, run.details) == ("embed", "done", {"embedded": 0, "pending": 0})
+    assert run.seconds is not None
+
+
+async def test_a_run_that_is_asked_to_end_keeps_what_it_did(platform: Platform) -> None:
+    """It ends after its step, says so, and the next run does the rest."""
+    collection = await make_pending(platform, "docs")
+    target = await target_of(platform, collection)
+    stopping = replace(platform.workplace, is_stopping=lambda: True)
+    report = await run_job(stopping, JOBS["embed"], target)
+    assert report.outcome == "interrupted"
+    assert (await collection.info()).pending == WAITING - 128
+    report = await run_job(platform.workplace, JOBS["embed"], target)
+    assert report.details == {"embedded": WAITING - 128, "pending": 0}
+
+
+async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platform) -> None:
+    """Of another process or of this one; it leaves no record."""
+    target = await target_of(platform, await platform.collection("docs"))
+    inner: list[str] = []
+
+    async def run(workplace: Workplace, target: Target, _advance: Advance) -> dict[str, Any]:
+        inner.append((await run_job(workplace, job, target)).outcome)
+        return {}
+
+    job = Job(name="twice", what="", noun="", run=run, is_needed=always)
+    report = await run_job(platform.workplace, job, target)
+    assert (report.outcome, inner) == ("done", ["running elsewhere"])
+    assert len(await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)) == 1
+
+
+async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platform(platform: Platform) -> None:
+    """What happens on purpose is an outcome; anything else is a fault and goes on."""
+    target = await target_of(platform, await platform.collection("docs"))
+    errors: list[Exception] = [EmbedderUnavailableError("the service is down"), ZeroDivisionError("oh")]
+
+    async def run(_workplace: Workplace, _target: Target, _advance: Advance) -> dict[str, Any]:
+        raise errors.pop(0)
+
+    job = Job(name="failing", what="", noun="", run=run, is_needed=always)
+    report = await run_job(platform.workplace, job, target)
+    assert (report.outcome, report.details) == ("failed", {"error": "the service is down"})
+    with pytest.raises(ZeroDivisionError):
+        await run_job(platform.workplace, job, target)
+    (run_,) = await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)
+    assert (run_.outcome, run_.details) == ("failed", {"error": "ZeroDivisionError: oh"})
+
+
+async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Platform) -> None:
+    """As by a user who is tired of waiting."""
+    target = await target_of(platform, await platform.collection("docs"))
+    begun = asyncio.Event()
+
+    async def run(_workplace: Workplace, _target: Target, _advance: Advance) -> dict[str, Any]:
+        begun.set()
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    job = Job(name="endless", what="", noun="", run=run, is_needed=always)
+    running = asyncio.create_task(run_job(platform.workplace, job, target))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (run_,) = await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)
+    assert run_.outcome == "interrupted"
+
+
+async def test_a_run_that_was_cut_off_is_no_longer_said_to_be_running(platform: Platform) -> None:
+    """Whoever runs the job next knows that nobody else does."""
+    target = await target_of(platform, await platform.collection("docs"))
+    where = (platform.database, platform.tenant_id, target.collection.collection_id)
+    await begin_run(*where, "weights")
+    (run,) = await last_runs(*where)
+    assert (run.outcome, run.seconds) == ("running", None)
+    await run_job(platform.workplace, JOBS["weights"], target)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        cursor = await connection.execute("SELECT outcome FROM job_runs ORDER BY run_id")
+        assert await cursor.fetchall() == [("interrupted",), ("done",)]
+
+
+@pytest.mark.parametrize("name", JOBS)
+async def test_every_job_does_no_harm_to_an_empty_collection(platform: Platform, name: str) -> None:
+    """Twice."""
+    target = await target_of(platform, await platform.collection("docs"))
+    for _ in range(2):
+        assert (await run_job(platform.workplace, JOBS[name], target)).outcome == "done"
+
+
+async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> None:
+    """As values that can be written as JSON."""
+    target = await target_of(platform, await make_pending(platform, "docs", 3))
+    await run_job(platform.workplace, JOBS["prune"], target)
+    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    shown = json.loads(json.dumps(status.as_dict()))
+    assert (shown["name"], shown["documents"], shown["pending"], shown["weights_pending"]) == ("docs", 3, 3, False)
+    assert (shown["indexes"], shown["recall"]) == ([], [])
+    assert [(run["job"], run["outcome"]) for run in shown["runs"]] == [("prune", "done")]
+
+
+async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform) -> None:
+    """Cached embeddings and records, each by its own time."""
+    target = await target_of(platform, await make_pending(platform, "docs", 3))
+    await run_job(platform.workplace, JOBS["weights"], target)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("UPDATE embedding_cache SET created_at = now() - interval '89 days'")
+        await connection.execute("UPDATE job_runs SET started_at = now() - interval '31 days'")
+    report = await run_job(platform.workplace, JOBS["prune"], target)
+    assert report.details == {"embedding_cache": 0, "query_samples": 0, "recall_measurements": 0, "job_runs": 1}
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("UPDATE embedding_cache SET created_at = now() - interval '91 days'")
+    report = await run_job(platform.workplace, JOBS["prune"], target)
+    assert report.details["embedding_cache"] == 3

@@ -1,0 +1,290 @@
+"""A worker: for every tenant, alone at each job, ending when asked, taking up what others left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from procrastinate import App
+from psycopg import sql
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.errors import MissingPrivilegeError
+from retrieval.jobs.dispatch import enqueue, enqueue_needed, forget_failed
+from retrieval.jobs.queue import queue_of
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.run import RunReport
+from retrieval.jobs.stalled import take_up_stalled
+from retrieval.jobs.worker import work, work_once
+from retrieval.jobs.workplace import Workplace
+from tests.integration.migrations.test_logins import login
+from tests.support.database import SCHEMA, opened
+from tests.support.jobs import WAITING, make_pending, target_of
+
+NewDatabase = Callable[..., str]
+
+NOTHING_DUE = dict.fromkeys(JOBS, "off")
+
+
+@pytest.fixture
+def url(new_database: NewDatabase) -> str:
+    """A database of this test's own: a worker sees to every tenant."""
+    return new_database()
+
+
+@pytest.fixture
+async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform whose jobs are due only when a test says so, looked for often and without listening."""
+    own = settings.changed(
+        jobs_schedule=NOTHING_DUE, worker_listen=False, worker_poll_seconds=0.05, worker_stalled_seconds=1
+    )
+    async with connect(url, settings=own, embedder=HashingEmbedder()) as opened_platform:
+        yield opened_platform
+
+
+@asynccontextmanager
+async def queue(platform: Platform) -> AsyncIterator[App]:
+    """The queue, open."""
+    app = queue_of(platform.database, connections=2)
+    async with app.open_async():
+        yield app
+
+
+def jobs_in(url: str) -> list[tuple[Any, ...]]:
+    """What the queue holds: job, status."""
+    with opened(url) as admin:
+        rows = sql.SQL("SELECT args->>'job', status::text FROM {} ORDER BY id")
+        return admin.execute(rows.format(sql.Identifier(f"{SCHEMA}_jobs", "procrastinate_jobs"))).fetchall()
+
+
+def in_queue(url: str, statement: str) -> None:
+    """Change the queue's tables behind everybody's back."""
+    with opened(url) as admin:
+        admin.execute("SELECT set_config('search_path', %s, false)", (f"{SCHEMA}_jobs",))
+        admin.execute(statement.encode())
+
+
+def scheduled(workplace: Workplace, **crons: str) -> Workplace:
+    """The workplace with these jobs due."""
+    return replace(workplace, settings=workplace.settings.changed(jobs_schedule={**NOTHING_DUE, **crons}))
+
+
+async def pending(collection: Collection) -> int:
+    """How many of its items wait for their vector."""
+    return (await collection.info()).pending
+
+
+async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings: Settings) -> None:
+    """Each collection that needs it, once; done, the worker ends and the queue is empty."""
+    reports: list[RunReport] = []
+    async with AsyncExitStack() as stack:
+        collections = [await make_pending(platform, "mine"), await platform.collection("nothing to do")]
+        other_settings = settings.changed(tenant=f"{settings.tenant}-other")
+        other = await stack.enter_async_context(
+            connect(platform.database.url, settings=other_settings, embedder=HashingEmbedder())
+        )
+        collections.append(await make_pending(other, "theirs"))
+        workplace = scheduled(platform.workplace, embed="* * * * *")
+        await work_once(workplace, asyncio.Event(), report=reports.append)
+        assert sorted((one.job, one.collection, one.outcome) for one in reports) == [
+            ("embed", "mine", "done"),
+            ("embed", "theirs", "done"),
+        ]
+        assert [await pending(one) for one in collections] == [0, 0, 0]
+        assert jobs_in(platform.database.url) == []
+
+
+async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> None:
+    """A worker that runs once a day does what the day asked for; the same moment is never done twice."""
+    await platform.collection("docs")
+    workplace = scheduled(platform.workplace, prune="27 3 * * *")
+    reports: list[RunReport] = []
+    noon = 1_700_049_600.0
+    for hours in (0, 1, 24):
+        at = noon + hours * 3600
+        await work_once(workplace, asyncio.Event(), report=reports.append, clock=lambda at=at: at)  # type: ignore[misc]
+    assert [one.job for one in reports] == ["prune", "prune"]
+
+
+async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
+    """However often it is asked for."""
+    target = await target_of(platform, await make_pending(platform, "docs", 3))
+    async with queue(platform) as app:
+        assert await enqueue(app, JOBS["embed"], target)
+        assert not await enqueue(app, JOBS["embed"], target)
+        assert await enqueue_needed(app, platform.workplace, JOBS["embed"]) == 0
+        assert await enqueue(app, JOBS["prune"], target)
+    assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
+
+
+async def test_a_worker_finds_what_is_queued_without_listening_and_ends_when_asked(platform: Platform) -> None:
+    """By polling alone; what it had begun is done or back in the queue."""
+    collection = await make_pending(platform, "docs")
+    stop, done = asyncio.Event(), asyncio.Event()
+    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: done.set()))
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        await done.wait()
+        stop.set()
+        await working
+    assert await pending(collection) == 0
+    assert jobs_in(platform.database.url) == []
+
+
+async def test_a_worker_listens_where_it_can(platform: Platform) -> None:
+    """It hears of a new job long before it would look again."""
+    collection = await make_pending(platform, "docs", 3)
+    settings = platform.settings.changed(worker_listen=True, worker_poll_seconds=3600)
+    stop, done = asyncio.Event(), asyncio.Event()
+    workplace = replace(platform.workplace, settings=settings)
+    working = asyncio.create_task(work(workplace, stop, report=lambda _report: done.set()))
+    async with queue(platform) as app:
+        await appears(platform, LISTENING)
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        await done.wait()
+        stop.set()
+        await working
+    assert await pending(collection) == 0
+
+
+async def test_a_job_that_is_stopped_waits_for_the_next_worker(platform: Platform) -> None:
+    """It ends with its step; the next worker does the rest."""
+    collection = await make_pending(platform, "docs")
+    stop = asyncio.Event()
+    embedder_of = platform.workplace.embedder_of
+
+    def stopping(tenant_id: int, space: StoredSpace) -> Any:
+        stop.set()
+        return embedder_of(tenant_id, space)
+
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+    reports: list[RunReport] = []
+    await work_once(replace(platform.workplace, embedder_of=stopping), stop, report=reports.append)
+    assert [one.outcome for one in reports] == ["interrupted"]
+    assert await pending(collection) == WAITING - 128
+    assert jobs_in(platform.database.url) == [("embed", "todo")]
+    await work_once(platform.workplace, asyncio.Event(), report=reports.append)
+    assert await pending(collection) == 0
+    assert jobs_in(platform.database.url) == []
+
+
+async def appears(platform: Platform, count: sql.SQL | sql.Composed) -> None:
+    """Return when what is counted is there."""
+    async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as watcher:
+        while True:
+            row = await (await watcher.execute(count)).fetchone()
+            if row is not None and row[0]:
+                return
+
+
+LISTENING = sql.SQL("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
+
+STALL = """
+    WITH gone AS (INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 hour') RETURNING id)
+    UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM gone)
+"""
+
+
+async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) -> None:
+    """And no job of one that is alive."""
+    collection = await make_pending(platform, "docs", 3)
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        in_queue(platform.database.url, STALL)
+        assert await take_up_stalled(app, 7200) == 0
+        assert jobs_in(platform.database.url) == [("embed", "doing")]
+    await work_once(platform.workplace, asyncio.Event(), report=lambda _report: None)
+    assert await pending(collection) == 0
+
+
+async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(platform: Platform) -> None:
+    """The one that waits stands for both, or neither would ever run."""
+    collection = await make_pending(platform, "docs", 3)
+    async with queue(platform) as app:
+        target = await target_of(platform, collection)
+        await enqueue(app, JOBS["embed"], target)
+        in_queue(platform.database.url, STALL)
+        assert await enqueue(app, JOBS["embed"], target)
+        assert await take_up_stalled(app, 1) == 1
+        assert jobs_in(platform.database.url) == [("embed", "todo")]
+    await work_once(platform.workplace, asyncio.Event(), report=lambda _report: None)
+    assert await pending(collection) == 0
+
+
+async def test_what_failed_long_ago_leaves_the_queue(platform: Platform) -> None:
+    """With the pruning, by the age of its last event."""
+    collection = await platform.collection("docs")
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+    in_queue(platform.database.url, "UPDATE procrastinate_jobs SET status = 'doing'")
+    in_queue(platform.database.url, "UPDATE procrastinate_jobs SET status = 'failed'")
+    workplace = scheduled(platform.workplace, prune="* * * * *")
+    async with queue(platform) as app:
+        await forget_failed(app, 30)
+        assert jobs_in(platform.database.url) == [("embed", "failed")]
+    in_queue(platform.database.url, "UPDATE procrastinate_events SET at = at - interval '31 days'")
+    await work_once(workplace, asyncio.Event(), report=lambda _report: None)
+    assert jobs_in(platform.database.url) == []
+
+
+async def test_a_job_of_a_collection_that_was_removed_does_nothing(platform: Platform) -> None:
+    """It leaves the queue."""
+    collection = await platform.collection("docs")
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["prune"], await target_of(platform, collection))
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("DELETE FROM collections")
+    await work_once(platform.workplace, asyncio.Event(), report=lambda _report: None)
+    assert jobs_in(platform.database.url) == []
+
+
+async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform) -> None:
+    """It connects again, and does what is queued by then."""
+    collection = await make_pending(platform, "docs", 3)
+    stop, done = asyncio.Event(), asyncio.Event()
+    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: done.set()))
+    workers = sql.Identifier(f"{SCHEMA}_jobs", "procrastinate_workers")
+    await appears(platform, sql.SQL("SELECT count(*) FROM {}").format(workers))
+    with opened(platform.database.url) as admin:
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        admin.execute(f"SELECT pg_terminate_backend(pid) {others}".encode())
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+    await done.wait()
+    stop.set()
+    await working
+    assert await pending(collection) == 0
+
+
+async def test_a_login_needs_the_two_roles_and_no_more(platform: Platform) -> None:
+    """With them it works for every tenant; without the second it is told so."""
+    collection = await make_pending(platform, "docs", 3)
+    with login(platform.database.url) as (name, url):
+        with opened(platform.database.url) as admin:
+            admin.execute(f'GRANT "{SCHEMA}_app" TO "{name}"'.encode())
+        async with connect(url, settings=platform.settings, embedder=HashingEmbedder()) as other:
+            workplace = scheduled(other.workplace, embed="* * * * *")
+            with pytest.raises(MissingPrivilegeError, match=rf'GRANT "{SCHEMA}_definer" TO "{name}"'):
+                await work_once(workplace, asyncio.Event(), report=lambda _report: None)
+            with opened(platform.database.url) as admin:
+                admin.execute(f'GRANT "{SCHEMA}_definer" TO "{name}"'.encode())
+            await work_once(workplace, asyncio.Event(), report=lambda _report: None)
+    assert await pending(collection) == 0
+
+
+def test_the_application_role_sees_neither_the_queue_nor_all_collections(url: str) -> None:
+    """Acting as a tenant is acting for that tenant alone."""
+    with opened(url) as connection:
+        connection.execute("SELECT set_config('role', %s, false)", (f"{SCHEMA}_app",))
+        for statement in ("SELECT FROM {0}_jobs.procrastinate_jobs", "SELECT {0}.every_collection()"):
+            refused = connection.execute
+            with pytest.raises(Exception, match="permission denied"):
+                refused(statement.format(SCHEMA).encode())

@@ -1,0 +1,42 @@
+"""The jobs by name, and when they are due."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.schedule import DEFAULT_SCHEDULE, schedule
+from retrieval.jobs.plan import next_time
+from retrieval.jobs.registry import JOBS, job_named
+from retrieval.settings import Settings
+
+
+def test_every_job_has_a_schedule_and_no_other_has() -> None:
+    """A name that is configured is a name that runs."""
+    assert set(JOBS) == set(DEFAULT_SCHEDULE)
+
+
+def test_the_default_schedules_pass_the_check_of_the_settings() -> None:
+    """What is shown as a default can be written as a setting."""
+    assert Settings(jobs_schedule=dict(DEFAULT_SCHEDULE)).jobs_schedule == dict(DEFAULT_SCHEDULE)
+
+
+def test_a_schedule_is_changed_by_job_and_switched_off() -> None:
+    """The other jobs keep theirs."""
+    changed = schedule({"embed": "* * * * *", "recall": "off"})
+    others = {name: cron for name, cron in DEFAULT_SCHEDULE.items() if name not in {"embed", "recall"}}
+    assert changed == {**others, "embed": "* * * * *"}
+
+
+def test_an_unknown_job_is_refused_with_those_there_are() -> None:
+    """A mistyped name is the caller's to mend."""
+    with pytest.raises(InvalidRequestError, match=r"no job 'embd'; there are embed, .*prune"):
+        job_named("embd")
+
+
+def test_the_next_time_follows_now() -> None:
+    """In UTC."""
+    now = datetime(2026, 5, 1, 12, 3, tzinfo=UTC)
+    assert next_time("*/10 * * * *", now) == datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
