@@ -12,7 +12,9 @@ from retrieval.adapters.readers import InputLine, item_from_record
 from retrieval.adapters.store.collections import StoredCollection, add_profile, find_collection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
+from retrieval.adapters.store.filterable import declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
+from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
@@ -46,10 +48,12 @@ class CollectionInfo:
     text_search_config: str
     profile_version: int
     has_hnsw: bool
+    filterable: Mapping[str, str]
+    """The types of the declared attributes, by name."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {name: getattr(self, name) for name in CollectionInfo.__slots__}
+        return {**{name: getattr(self, name) for name in CollectionInfo.__slots__}, "filterable": dict(self.filterable)}
 
 
 class Collection:
@@ -232,6 +236,29 @@ class Collection:
         await self.refresh()
         return version
 
+    async def make_filterable(self, attributes: Mapping[str, str]) -> None:
+        """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
+
+        They get an index, the stored items too, while writers wait; filters then compare them by that type. What is
+        declared so already costs nothing. Raises ``InvalidRequestError`` for a name or a type that cannot be, and for
+        an attribute that is declared with another type.
+        """
+        wanted = checked_filterable(attributes)
+        if set(wanted) <= set((await self.refresh()).filterable):
+            return
+        async with self._database.transaction(self._tenant_id) as connection:
+            await declare(connection, self._stored.collection_id, self.name, wanted)
+        await self.refresh()
+
+    async def make_unfilterable(self, names: Sequence[str]) -> None:
+        """Take back what ``make_filterable`` did; the items keep their attributes, and filters still work, slower."""
+        if isinstance(names, str):
+            raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
+        wanted = [checked_name(name) for name in names]
+        async with self._database.transaction(self._tenant_id) as connection:
+            await undeclare(connection, self._stored.collection_id, wanted)
+        await self.refresh()
+
     async def space(self) -> EmbeddingSpace | None:
         """The active embedding space; None: lexical search only."""
         stored = (await self._fresh()).space
@@ -251,6 +278,7 @@ class Collection:
             text_search_config=stored.text_search_config,
             profile_version=stored.profile_version,
             has_hnsw=stored.ann_index is not None,
+            filterable={attribute: kind.value for attribute, kind in stored.filterable},
         )
 
     async def refresh(self) -> StoredCollection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embedded import default_home, start_embedded
 from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
+from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
@@ -98,14 +100,17 @@ class Platform:
         language: str = "english",
         profile: Profile | None = None,
         space: EmbeddingSpace | None = None,
+        filterable: Mapping[str, str] | None = None,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
         ``language`` (a text search configuration of PostgreSQL), ``profile`` and ``space`` count when it is made;
         ``space`` is for vectors of your own, otherwise it is the configured embedder's. With ``create=False`` a
-        missing collection raises ``UnknownCollectionError``.
+        missing collection raises ``UnknownCollectionError``. ``filterable`` is as for ``Collection.make_filterable``,
+        and adds what is not declared yet.
         """
         _check_name(name)
+        checked_filterable(filterable or {})
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None and not create:
             raise await self._unknown(name)
@@ -123,7 +128,10 @@ class Platform:
             stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None:
             raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
-        return self._handle(stored)
+        collection = self._handle(stored)
+        if filterable:
+            await collection.make_filterable(filterable)
+        return collection
 
     async def collections(self) -> list[Collection]:
         """The tenant's collections, by name."""

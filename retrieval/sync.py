@@ -106,10 +106,13 @@ class SyncPlatform:
         language: str = "english",
         profile: Profile | None = None,
         space: EmbeddingSpace | None = None,
+        filterable: Mapping[str, str] | None = None,
     ) -> SyncCollection:
         """See ``Platform.collection``."""
         find = self._platform.collection
-        found = self._door.run(find, name, create=create, language=language, profile=profile, space=space)
+        found = self._door.run(
+            find, name, create=create, language=language, profile=profile, space=space, filterable=filterable
+        )
         return SyncCollection(found, self._door)
 
     def collections(self) -> list[SyncCollection]:
@@ -220,6 +223,14 @@ class SyncCollection:
     def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """See ``Collection.set_profile``."""
         return self._run(self._collection.set_profile, profile, note=note)
+
+    def make_filterable(self, attributes: Mapping[str, str]) -> None:
+        """See ``Collection.make_filterable``."""
+        self._run(self._collection.make_filterable, attributes)
+
+    def make_unfilterable(self, names: Sequence[str]) -> None:
+        """See ``Collection.make_unfilterable``."""
+        self._run(self._collection.make_unfilterable, names)
 
     def space(self) -> EmbeddingSpace | None:
         """See ``Collection.space``."""

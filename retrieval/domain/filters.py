@@ -15,7 +15,7 @@ is an attribute. ``attributes.kind`` is the attribute of that name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -129,6 +129,20 @@ def attribute_names(condition: Filter | None) -> frozenset[str]:
             return frozenset({field.name})
         case _:
             return frozenset()
+
+
+def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Scalar, ...], bool]]:
+    """The attributes that a filter compares, with the values, and whether they are compared by order."""
+    match condition:
+        case And(filters) | Or(filters):
+            for one in filters:
+                yield from compared_values(one)
+        case Not(inner):
+            yield from compared_values(inner)
+        case OneOf(field, values) if field.is_attribute:
+            yield field, values, False
+        case Compare(field, _, value) if field.is_attribute:
+            yield field, (value,), True
 
 
 def _parse_mapping(where: Where, depth: int) -> Filter:

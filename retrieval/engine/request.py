@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors
 from retrieval.domain.errors import (
     EmptyQueryError,
+    InvalidFilterError,
     InvalidLimitError,
     InvalidRequestError,
     InvalidVectorError,
     RetrievalError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import FIELDS, Field, Filter, attribute_names, parse_field
+from retrieval.domain.filters import (
+    FIELDS,
+    Field,
+    Filter,
+    Scalar,
+    attribute_names,
+    compared_values,
+    parse_field,
+)
 from retrieval.domain.profile import Profile
 
 MAX_LIMIT = 1000
@@ -104,6 +115,44 @@ def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field 
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
+
+
+def check_filter(condition: Filter | None, filterable: Filterable) -> None:
+    """Raise ``InvalidFilterError`` for a value that is not of the type that its attribute is declared to have."""
+    types = dict(filterable)
+    for field, values, ordered in compared_values(condition) if types else ():
+        kind = types.get(field.name)
+        if kind is None:
+            continue
+        if ordered and kind is AttributeType.BOOLEAN:
+            raise InvalidFilterError(f"{field.name!r} is filterable as boolean; it cannot be compared by order")
+        fitting = {_meaning(value) for value in values if typed_value(kind, value) is not None}
+        for value in values:
+            if typed_value(kind, value) is None and _meaning(value) not in fitting:
+                raise InvalidFilterError(
+                    f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
+                )
+
+
+_HINTS = {
+    AttributeType.TEXT: "; write the value as a text",
+    AttributeType.NUMBER: "; write the value as a number",
+    AttributeType.BOOLEAN: "; write true or false",
+    AttributeType.TIME: "; write an ISO 8601 time such as 2024-05-01T12:00Z",
+}
+
+
+def _meaning(value: Scalar) -> tuple[str, Scalar]:
+    """What the value says, as a number or as its spelling: a command line gives 26 as both, in one list."""
+    said: object = value
+    if isinstance(value, str):
+        try:
+            said = json.loads(value)
+        except (ValueError, RecursionError):
+            said = value
+    if isinstance(said, bool):
+        return "boolean", said
+    return ("number", said) if isinstance(said, int | float) else ("text", value)
 
 
 def _listed(names: Sequence[str], most: int = 30) -> str:

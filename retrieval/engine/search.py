@@ -21,7 +21,7 @@ from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import Plan, make_plan
 from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
-from retrieval.engine.request import SearchRequest, check_fields
+from retrieval.engine.request import SearchRequest, check_fields, check_filter
 from retrieval.engine.stopwatch import Clock, Stopwatch
 from retrieval.engine.way import account
 
@@ -92,6 +92,7 @@ class Searcher:
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
+        check_filter(request.condition, self.collection.filterable)
         return make_plan(self.collection, request, why_none if request.vector is None else None)
 
     async def _find(self, request: CandidateRequest, query: Query) -> Found:

@@ -223,11 +223,44 @@ def test_collections_are_listed(program: Program) -> None:
             "text_search_config": "english",
             "profile_version": 1,
             "has_hnsw": False,
+            "filterable": {},
         }
     ]
     assert "notes" in program.succeeds("collections")
     assert program.json("--tenant", "somebody else", "collections") == []
     assert "no collections yet" in program.succeeds("-t", "somebody else", "collections")
+
+
+def test_attributes_are_declared_as_filterable(program: Program) -> None:
+    """With the items or later; a value that cannot be is refused, and a type can be changed."""
+    path = program.write("notes.jsonl", *NOTES)
+    program.succeeds("ingest", "notes", path, "-q", "--filterable", "priority:text", "--filterable", "hours:number")
+    declared = ("collections", "filterable", "notes")
+    assert program.json(*declared) == {"hours": "number", "priority": "text"}
+    assert program.json("collections")[0]["filterable"] == {"hours": "number", "priority": "text"}
+    found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
+    assert [hit["item_id"] for hit in found["hits"]] == ["disk"]
+    assert "'hours' is filterable as number" in program.fails(
+        "search", "notes", "disk", "--where", "hours=many", code=2
+    )
+    assert "--drop hours hours:text" in program.fails(*declared, "hours:text")
+    assert program.json(*declared, "--drop", "hours", "hours:text") == {"hours": "text", "priority": "text"}
+    found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
+    assert [hit["item_id"] for hit in found["hits"]] == ["login"]
+    assert "write ATTRIBUTE:TYPE" in program.fails(*declared, "hours")
+    assert "no attribute is declared" in program.succeeds(*declared, "--drop", "hours", "--drop", "priority")
+
+
+@pytest.mark.usefixtures("notes")
+def test_items_are_included_and_excluded_by_key(program: Program) -> None:
+    """A list of keys is a condition in JSON."""
+    query = ("search", "notes", "certificate disk report", "--where")
+    assert {hit["item_id"] for hit in program.json(*query, '{"item_id": ["disk", "slow", "none"]}')["hits"]} == {
+        "disk",
+        "slow",
+    }
+    found = program.json(*query, '{"item_id": {"nin": ["disk", "slow"]}}')
+    assert [hit["item_id"] for hit in found["hits"]] == ["login"]
 
 
 def test_a_collection_has_its_own_language(program: Program) -> None:

@@ -54,8 +54,9 @@ async def two(database_url: str, settings: Settings) -> AsyncIterator[tuple[Plat
 
 
 async def _fill(platform: Platform, collection: str, item_ids: list[str], word: str) -> None:
-    made = await platform.collection(collection)
-    await made.add([{"_id": one, "text": f"shared words and {word}", "n": 1} for one in item_ids])
+    made = await platform.collection(collection, filterable={"n": "number", "word": "text", "at": "time"})
+    own = {"tags": [word], "n": 1, "word": word, "at": "2024-05-01"}
+    await made.add([{"_id": one, "text": f"shared words and {word}", **own} for one in item_ids])
 
 
 @examples(max_examples=20)
@@ -191,6 +192,10 @@ WRITES = (
     "UPDATE collections SET tenant_id = %(tenant)s",
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
+    "INSERT INTO item_tags VALUES (%(theirs)s, 'x', '1')",
+    "INSERT INTO attribute_texts VALUES (%(theirs)s, 'word', 'x', '1', false)",
+    "INSERT INTO attribute_numbers VALUES (%(theirs)s, 'n', 2, '1', false)",
+    "INSERT INTO attribute_times VALUES (%(theirs)s, 'at', now(), '1', false)",
 )
 
 
@@ -216,6 +221,10 @@ CHANGES = (
     "SELECT FROM query_terms(%(theirs)s, 'shared words')",
     "SELECT WHERE lexical_query(%(theirs)s, 'shared words') IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
+    "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
+    "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
+    "UPDATE attribute_numbers SET value = 2 WHERE collection_id = %(theirs)s",
+    "UPDATE attribute_times SET value = now() WHERE collection_id = %(theirs)s",
 )
 
 

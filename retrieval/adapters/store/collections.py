@@ -12,7 +12,7 @@ from retrieval.adapters.store.ann_indexes import AnnIndex
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.spaces import StoredSpace
-from retrieval.domain.attribute import Filterable
+from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.profile import Profile
@@ -50,7 +50,9 @@ _COLUMNS = """
     ) THEN coalesce((SELECT to_jsonb(a) FROM ann_indexes a
                      WHERE a.collection_id = c.collection_id AND a.space_id = s.space_id), '{}') END,
     coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
-              WHERE a.collection_id = c.collection_id), '{}')
+              WHERE a.collection_id = c.collection_id), '{}'),
+    coalesce((SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes a
+              WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}')
 """
 
 _FROM = """
@@ -158,7 +160,7 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
 
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
-    collection_id, name, config, definition, version, documents, space_id, *space, index, attributes = row
+    collection_id, name, config, definition, version, documents, space_id, *space, index, attributes, filterable = row
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -171,4 +173,5 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         documents=documents,
         ann_index=_ann_index(index),
         attributes={key: tuple(types) for key, types in attributes.items()},
+        filterable=tuple(sorted((key, AttributeType(kind)) for key, kind in filterable.items())),
     )

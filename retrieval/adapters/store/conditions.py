@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
-from operator import ge, gt, le, lt
 from typing import Any
 
 import sqlalchemy as sa
 from psycopg.types.json import Jsonb
 
+from retrieval.adapters.store.keys import ORDER, bind, declared_type, is_one_of, keys_of
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or, Scalar
+from retrieval.domain.attribute import AttributeType, Filterable, typed_value
+from retrieval.domain.filters import (
+    TEXT_FIELDS,
+    AllTags,
+    And,
+    Compare,
+    Contains,
+    Exists,
+    Field,
+    Filter,
+    Not,
+    OneOf,
+    Or,
+    Scalar,
+)
 
 Condition = sa.ColumnElement[Any]
 
@@ -18,34 +33,64 @@ Condition = sa.ColumnElement[Any]
 _ATTRIBUTES = sa.type_coerce(items.c.attributes, sa.types.NullType())
 _TAGS = sa.type_coerce(items.c.tags, sa.types.NullType())
 
-_ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+_NEVER_NULL = [Field(name, is_attribute=False) for name in sorted(TEXT_FIELDS)]
 
 
-def condition(wanted: Filter, collection_id: int) -> Condition:
-    """The SQL condition that the filter says of a row of ``items``. Every value is a parameter."""
+def condition(wanted: Filter, collection_id: int, filterable: Filterable = ()) -> Condition:
+    """The SQL condition that the filter says of a row of ``items``. Every value is a parameter.
+
+    The values of ``filterable`` attributes compare by their declared type; those of another type match nothing.
+    """
+
+    def of(inner: Filter) -> Condition:
+        return condition(inner, collection_id, filterable)
+
     match wanted:
         case And(filters):
-            return sa.and_(sa.true(), *(condition(one, collection_id) for one in filters))
+            return sa.and_(sa.true(), *map(of, filters))
         case Or(filters):
-            return sa.or_(sa.false(), *(condition(one, collection_id) for one in filters))
+            return sa.or_(sa.false(), *map(of, filters))
+        case Not(OneOf(field, [_, *_])) if field in _NEVER_NULL:
+            return sa.not_(of(wanted.filter))
         case Not(inner):
             # A comparison with nothing is unknown in SQL; here it is simply not so.
-            return sa.not_(sa.func.coalesce(condition(inner, collection_id), sa.false()))
+            return sa.not_(sa.func.coalesce(of(inner), sa.false()))
         case AllTags(tags):
-            return _TAGS.op("@>", is_comparison=True)(_bind(list(tags)))
-        case OneOf(field, values):
-            return _one_of(field, values)
-        case Compare(field, operator, value):
-            return _compare(field, operator, value)
+            return _TAGS.op("@>", is_comparison=True)(bind(list(tags)))
         case Exists(field):
             return _exists(field)
         case Contains(text):
-            return _contains(text, collection_id)
+            return items.c.item_id.in_(containing(text, collection_id))
+        case OneOf(field) | Compare(field):
+            kind = declared_type(field, filterable)
+            return _compared(wanted) if kind is None else _declared(wanted, kind, collection_id)
 
 
-def _bind(value: Any) -> sa.BindParameter[Any]:
-    """A parameter that psycopg adapts by its Python type."""
-    return sa.bindparam(None, value, unique=True, type_=sa.types.NullType())
+def containing(text: str, collection_id: int) -> sa.Select[Any]:
+    """The keys of the items that hold the words.
+
+    The words' index cannot be used under a policy; the function owns its rights and checks the tenant.
+    """
+    found = sa.func.items_containing(
+        sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(bind(text), sa.Text)
+    ).table_valued("item_id", name="found")
+    return sa.select(found.c.item_id)
+
+
+def _declared(wanted: OneOf | Compare, kind: AttributeType, collection_id: int) -> Condition:
+    values = wanted.values if isinstance(wanted, OneOf) else (wanted.value,)
+    fitting = tuple(value for value in values if typed_value(kind, value) is not None)
+    if not fitting:
+        return sa.false()
+    if kind is AttributeType.TIME:  # only the index knows which instant a text says
+        return items.c.item_id.in_(keys_of(wanted, kind, collection_id).statement)
+    return _compared(replace(wanted, values=fitting) if isinstance(wanted, OneOf) else wanted)
+
+
+def _compared(wanted: OneOf | Compare) -> Condition:
+    if isinstance(wanted, OneOf):
+        return _one_of(wanted.field, wanted.values)
+    return _compare(wanted.field, wanted.operator, wanted.value)
 
 
 def _attribute(field: Field) -> sa.ColumnElement[Any]:
@@ -61,33 +106,29 @@ def _one_of(field: Field, values: tuple[Scalar, ...]) -> Condition:
         return sa.false()
     if not field.is_attribute:
         if field.name == "tags":
-            return _TAGS.op("&&", is_comparison=True)(_bind(list(values)))
-        result: Condition = items.c[field.name] == sa.func.any(_bind(list(values)))
-        return result
+            return _TAGS.op("&&", is_comparison=True)(bind(list(values)))
+        return is_one_of(items.c[field.name], list(values))
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
-        _attribute(field) == sa.func.any(_bind([Jsonb(value) for value in values])),
-        in_list(sa.func.any(_bind([Jsonb({field.name: [value]}) for value in values]))),
+        _attribute(field) == sa.func.any(bind([Jsonb(value) for value in values])),
+        in_list(sa.func.any(bind([Jsonb({field.name: [value]}) for value in values]))),
     )
 
 
 def _compare(field: Field, operator: str, value: Scalar) -> Condition:
-    order = _ORDER[operator]
+    order = ORDER[operator]
     if not field.is_attribute:
-        result: Condition = order(items.c[field.name], _bind(value))
+        result: Condition = order(items.c[field.name], bind(value))
         return result
     # JSON orders values of different types too; only values of one type are compared here.
-    kind = "string" if isinstance(value, str | datetime) else "number"
-    same_type = sa.func.jsonb_typeof(_attribute(field)) == _bind(kind)
-    return sa.and_(same_type, order(_attribute(field), _bind(Jsonb(value))))
+    if isinstance(value, str | datetime):
+        text = sa.collate(_ATTRIBUTES.op("->>", return_type=sa.Text())(_name(field)), "C")
+        return sa.and_(_json_type(field) == bind("string"), order(text, bind(str(value))))
+    return sa.and_(_json_type(field) == bind("number"), order(_attribute(field), bind(Jsonb(value))))
 
 
-def _contains(text: str, collection_id: int) -> Condition:
-    # The words' index cannot be used under a policy; the function owns its rights and checks the tenant.
-    found = sa.func.items_containing(
-        sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(_bind(text), sa.Text)
-    ).table_valued("item_id", name="found")
-    return items.c.item_id.in_(sa.select(found.c.item_id))
+def _json_type(field: Field) -> sa.ColumnElement[Any]:
+    return sa.func.jsonb_typeof(_attribute(field))
 
 
 def _exists(field: Field) -> Condition:

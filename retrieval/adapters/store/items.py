@@ -88,12 +88,23 @@ async def write_items(connection: Connection, collection_id: int, batch: Sequenc
             await copy.write_row(_staged(item))
     await connection.execute(_MERGE, (collection_id,))
     await connection.execute(_KNOW_ATTRIBUTES, {"id": collection_id})
-    await index_terms(connection, collection_id, [item.item_id for item in batch])
+    ids = [item.item_id for item in batch]
+    await index_terms(connection, collection_id, ids)
+    await index_attributes(connection, collection_id, ids)
 
 
 async def index_terms(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
     """Bring the lexical index of these items up to date (``sql/index_terms.sql``)."""
     await connection.execute("SELECT index_terms(%s, %s)", (collection_id, list(item_ids)))
+
+
+async def index_attributes(connection: Connection, collection_id: int, item_ids: Sequence[str] | None) -> None:
+    """Bring the tags and declared attributes of these items (None: of all) up to date (``sql/index_attributes.sql``).
+
+    After ``index_terms``, whose lock it needs: what is declared then is all that these items must be indexed by.
+    """
+    ids = None if item_ids is None else list(item_ids)
+    await connection.execute("SELECT index_attributes(%s, %s::text[])", (collection_id, ids))
 
 
 async def item_ids_after(connection: Connection, collection_id: int, after: str, limit: int) -> list[str]:
@@ -116,6 +127,7 @@ async def archive_items(connection: Connection, collection_id: int, table_names:
         (ARCHIVED, collection_id, held),
     )
     await index_terms(connection, collection_id, held)
+    await index_attributes(connection, collection_id, held)
     for name in table_names:
         await remove_embeddings(connection, name, collection_id, held)
 

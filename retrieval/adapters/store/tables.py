@@ -6,12 +6,15 @@ Names are without a schema: every transaction sets its own search path (see ``da
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Identity,
@@ -123,6 +126,9 @@ items = Table(
     Column("content_hash", LargeBinary, nullable=False),
     Column("text_hash", LargeBinary, nullable=False),
     Index(None, "collection_id", "occurred_at"),
+    # Only a filter on that very field can use these; nothing else is led to read a collection's items by them.
+    Index(None, "collection_id", "kind", "item_id", postgresql_where=text("kind <> '' AND status <> 'archived'")),
+    Index(None, "collection_id", "source", "item_id", postgresql_where=text("source <> '' AND status <> 'archived'")),
     postgresql_with={"fillfactor": "90"},
 )
 
@@ -166,6 +172,7 @@ collection_attributes = Table(
     _collection_id(),
     Column("name", Text(collation="C"), primary_key=True),
     Column("types", ARRAY(Text), nullable=False),
+    Column("filterable", Text),
 )
 
 embedding_cache = Table(
@@ -193,6 +200,42 @@ ann_indexes = Table(
     Column("walk_row_us", REAL, nullable=False),
     _now("measured_at"),
 )
+
+
+def _keyed_by(name: str, *values: Column[Any]) -> Table:
+    """What items can be filtered by, in the order of the index that answers: the index alone is read."""
+    return Table(
+        name,
+        metadata,
+        _collection_id(references=False),
+        *values,
+        ForeignKeyConstraint(
+            ["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"
+        ),
+        Index(None, "collection_id", "item_id"),
+    )
+
+
+def _attribute_values(name: str, value: Column[Any]) -> Table:
+    """The values of declared attributes of one type; ``listed``: the value is an element of a list."""
+    return _keyed_by(
+        name,
+        Column("name", Text(collation="C"), primary_key=True),
+        value,
+        Column("item_id", Text(collation="C"), primary_key=True),
+        Column("listed", Boolean, primary_key=True),
+    )
+
+
+item_tags = _keyed_by(
+    "item_tags",
+    Column("tag", Text(collation="C"), primary_key=True),
+    Column("item_id", Text(collation="C"), primary_key=True),
+)
+
+attribute_texts = _attribute_values("attribute_texts", Column("value", Text(collation="C"), primary_key=True))
+attribute_numbers = _attribute_values("attribute_numbers", Column("value", Double, primary_key=True))
+attribute_times = _attribute_values("attribute_times", Column("value", DateTime(timezone=True), primary_key=True))
 
 
 def include_name(name: str | None, kind: str, _parents: object) -> bool:

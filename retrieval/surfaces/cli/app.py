@@ -69,7 +69,7 @@ def options(
 
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
-app.command("collections", rich_help_panel=_USE, epilog=examples(*collections.EXAMPLES))(collections.collections)
+app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
 app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)

@@ -1,12 +1,12 @@
-"""``retrieval collections``: what there is to search."""
+"""``retrieval collections``: what there is to search, and what it can be filtered by fast."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import Json
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
@@ -15,14 +15,22 @@ if TYPE_CHECKING:
     from retrieval.collection import CollectionInfo
     from retrieval.platform import Platform
 
-EXAMPLES = ("retrieval collections --json",)
+EXAMPLES = (
+    "retrieval collections filterable tickets priority:text hours:number",
+    "retrieval collections filterable tickets --drop hours --json",
+)
+
+app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
 
+@app.callback(invoke_without_command=True)
 def collections(context: typer.Context, *, as_json: Json = False) -> None:
     """List the collections with their size and settings.
 
     Pending items wait for their vector: words find them already. Ingest them again to embed them.
     """
+    if context.invoked_subcommand is not None:
+        return
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
 
@@ -36,12 +44,58 @@ def collections(context: typer.Context, *, as_json: Json = False) -> None:
         console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
 
 
+@app.command(epilog=examples(*EXAMPLES))
+def filterable(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time.", show_default=False
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="ATTRIBUTE", help="Take an attribute's index away first. May be repeated."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which attributes of a collection have an index, or change it.
+
+    An attribute with an index is compared by its type, and filters on it do not read every item.
+    """
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.run import run
+
+    wanted = filterable_of(attributes or ())
+
+    async def work(platform: Platform) -> CollectionInfo:
+        found = await platform.collection(collection, create=False)
+        if drop:
+            await found.make_unfilterable(drop)
+        if wanted:
+            await found.make_filterable(wanted)
+        return await found.info()
+
+    declared = run(state_of(context), work).filterable
+    if as_json:
+        print_json(dict(declared))
+    elif declared:
+        console().print(table(["attribute", "type"], declared.items()))
+    else:
+        console().print(
+            f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE",
+            soft_wrap=True,
+        )
+
+
 def collections_table(found: list[CollectionInfo]) -> Table:
     """A row a collection."""
     from retrieval.surfaces.cli.output import table
 
     return table(
-        ["name", "documents", "pending", "space", "language", "profile", "HNSW"],
+        ["name", "documents", "pending", "space", "language", "profile", "HNSW", "filterable"],
         (
             (
                 info.name,
@@ -51,6 +105,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
                 info.text_search_config,
                 f"v{info.profile_version}",
                 info.has_hnsw,
+                " ".join(f"{name}:{kind}" for name, kind in info.filterable.items()),
             )
             for info in found
         ),

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import CollectionName, Json, columns_of
+from retrieval.surfaces.cli.options import CollectionName, Json, columns_of, filterable_of
 from retrieval.surfaces.cli.state import state_of
 
 EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl.gz",
     "retrieval ingest tickets tickets.csv --map _id=ticket_id --on-error skip",
+    "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 
 
@@ -66,6 +67,12 @@ def ingest(
         str | None,
         typer.Option("--language", metavar="NAME", help="Text search configuration of a new collection; else english."),
     ] = None,
+    filterable: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no summary; only what went wrong.")
@@ -90,6 +97,7 @@ def ingest(
         rejects=rejects,
         prune=prune,
         language=language,
+        filterable=filterable_of(filterable or ()),
         as_json=as_json,
         quiet=quiet,
     )

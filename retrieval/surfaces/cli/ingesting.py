@@ -33,6 +33,7 @@ class IngestOptions:
     rejects: Path | None
     prune: bool
     language: str | None
+    filterable: Mapping[str, str]
     as_json: bool
     quiet: bool
 
@@ -56,7 +57,9 @@ def ingest_files(state: State, options: IngestOptions) -> None:
 async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
-    collection = await platform.collection(options.collection, language=options.language or "english")
+    collection = await platform.collection(
+        options.collection, language=options.language or "english", filterable=options.filterable
+    )
     if options.language is not None:
         await _check_language(collection, options.language)
     stored = IngestReport()

@@ -71,6 +71,24 @@ def columns_of(pairs: Sequence[str]) -> dict[str, str]:
     return columns
 
 
+def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
+    """Types by attribute, from ``priority:text`` and the like.
+
+    Raises ``InvalidRequestError`` for a pair that is not one, or an attribute that is given twice.
+    """
+    from retrieval.domain.errors import InvalidRequestError
+
+    types: dict[str, str] = {}
+    for pair in pairs:
+        name, _, kind = (part.strip() for part in pair.rpartition(":"))
+        if not (name and kind):
+            raise InvalidRequestError(f"cannot read {pair!r}: write ATTRIBUTE:TYPE, such as priority:text")
+        if name in types:
+            raise InvalidRequestError(f"attribute {name!r} is given twice; give it one type")
+        types[name] = kind
+    return types
+
+
 def examples(*lines: str) -> str:
     """The end of a help text: each line stands on a line of its own, and is no markup."""
     shown = [line.replace("[", "\\[") for line in lines]

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.errors import (
     EmptyQueryError,
+    InvalidFilterError,
     InvalidLimitError,
     InvalidRequestError,
     InvalidVectorError,
     UnknownFieldError,
 )
 from retrieval.domain.filters import parse_where
-from retrieval.engine.request import check_fields, checked_request
+from retrieval.engine.request import check_fields, check_filter, checked_request
 
 
 @pytest.mark.parametrize("query", [None, "", "   ", "\n\t"])
@@ -72,3 +74,52 @@ def test_known_fields_pass() -> None:
     """Attributes that some item has, and the fields that every item has."""
     check_fields(parse_where({"priority": "High", "kind": "x", "tags": ["a"]}), ["priority"])
     check_fields(None, [])
+
+
+DECLARED = checked_filterable({"s": "text", "n": "number", "b": "boolean", "t": "time"})
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"n": "many"},
+        {"n": True},
+        {"n": [1, "2"]},
+        {"n": {"gt": "1"}},
+        {"s": 3},
+        {"s": {"lt": 3}},
+        {"b": 1},
+        {"b": "yes"},
+        {"b": {"gt": 1}},
+        {"t": "soon"},
+        {"t": 2024},
+        {"t": {"gte": "2024-13-01"}},
+        {"not": {"or": [{"kind": "x"}, {"n": {"nin": ["x"]}}]}},
+    ],
+)
+def test_a_value_that_is_not_of_the_declared_type_is_refused(where: dict[str, Any]) -> None:
+    """The message names the attribute and its type."""
+    with pytest.raises(InvalidFilterError, match=r"'[snbt]' is filterable as (text|number|boolean|time); "):
+        check_filter(parse_where(where), DECLARED)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        None,
+        {"n": [1, 2.5]},
+        {"n": {"gt": 1, "exists": True}},
+        {"s": "3"},
+        {"b": [True, False]},
+        {"t": ["2024-05-01", "2024-05-01T12:00Z"]},
+        {"other": "x", "kind": "x", "n": None},
+        {"n": [26, "26"]},
+        {"s": [1000.0, "1e3"]},
+        {"b": {"nin": [True, "true"]}},
+        {"attributes.n": 1},
+        {"n": []},
+    ],
+)
+def test_a_value_of_the_declared_type_passes(where: dict[str, Any] | None) -> None:
+    """And so does its other spelling beside it, for a command line cannot tell 26 from "26"."""
+    check_filter(parse_where(where), DECLARED)

@@ -19,8 +19,9 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.conditions import condition
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import AllTags, And, Compare, Exists, Field, Filter, Not, OneOf, Or, parse_where
+from retrieval.domain.filters import Filter, parse_where
 from tests.support.database import SCHEMA
+from tests.support.filtering import matches
 
 TIMES = [datetime(2024, 1, day, 12, tzinfo=UTC) for day in range(1, 6)]
 SCALARS: list[Any] = [
@@ -71,47 +72,6 @@ def _item(number: int, chance: random.Random) -> Item:
 
 
 ITEMS = [_item(number, random.Random(number)) for number in range(80)]
-
-
-def matches(item: Item, wanted: Filter) -> bool:
-    """Whether the filter lets the item through: the reference."""
-    match wanted:
-        case And(filters):
-            return all(matches(item, one) for one in filters)
-        case Or(filters):
-            return any(matches(item, one) for one in filters)
-        case Not(inner):
-            return not matches(item, inner)
-        case AllTags(tags):
-            return set(tags) <= set(item.tags)
-        case Exists(field):
-            return field.name in item.attributes if field.is_attribute else bool(getattr(item, field.name))
-        case OneOf(field, values):
-            held = _held(item, field)
-            among = held if isinstance(held, list | tuple) else [held]
-            return any(_same(one, value) for one in among for value in values)
-        case Compare(field, operator, value):
-            return _ordered(_held(item, field), operator, value)
-
-
-def _held(item: Item, field: Field) -> Any:
-    return item.attributes.get(field.name, ...) if field.is_attribute else getattr(item, field.name)
-
-
-def _type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return "number" if isinstance(value, int | float) else type(value).__name__
-
-
-def _same(one: Any, other: Any) -> bool:
-    return _type(one) == _type(other) and bool(one == other)
-
-
-def _ordered(held: Any, operator: str, value: Any) -> bool:
-    if _type(held) != _type(value):
-        return False
-    return bool({"gt": held > value, "gte": held >= value, "lt": held < value, "lte": held <= value}[operator])
 
 
 ORDERED = st.sampled_from([0, 1, 1.0, 1.5, 9, 10, -3, "", "9", "10", "a", "b", "ab"])

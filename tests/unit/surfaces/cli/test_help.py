@@ -38,6 +38,7 @@ def test_every_command_is_there() -> None:
         "retrieval ingest",
         "retrieval search",
         "retrieval collections",
+        "retrieval collections filterable",
         "retrieval evaluate",
         "retrieval tune",
         "retrieval worker",

@@ -1,0 +1,79 @@
+"""What a collection declares as filterable: declared and taken back, with the items that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.items import index_attributes
+from retrieval.domain.attribute import AttributeType, Filterable
+from retrieval.domain.errors import InvalidRequestError
+
+# The rows are locked in the order in which writers lock them, before the collection's totals, as writers do too.
+_HOLD_ATTRIBUTES = """
+    INSERT INTO collection_attributes AS known (collection_id, name, types)
+    SELECT %(id)s, name, '{}' FROM unnest(%(names)s::text[]) AS name ORDER BY name COLLATE "C"
+    ON CONFLICT (collection_id, name) DO UPDATE SET filterable = known.filterable
+    RETURNING name, filterable
+"""
+_DECLARE = """
+    UPDATE collection_attributes AS known SET filterable = declared.type
+    FROM unnest(%(names)s::text[], %(types)s::text[]) AS declared (name, type)
+    WHERE known.collection_id = %(id)s AND known.name = declared.name
+"""
+_UNDECLARE = (
+    "UPDATE collection_attributes SET filterable = NULL WHERE collection_id = %(id)s AND name = ANY (%(names)s)"
+)
+_FORGET_UNSEEN = """
+    DELETE FROM collection_attributes
+    WHERE collection_id = %(id)s AND name = ANY (%(names)s) AND types = '{}' AND filterable IS NULL
+"""
+_MAKE_TOTALS = """
+    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (%(id)s, 0, 0)
+    ON CONFLICT (collection_id) DO NOTHING
+"""
+_HOLD_TOTALS = "SELECT FROM collection_statistics WHERE collection_id = %(id)s FOR UPDATE"
+_CLEAR = (
+    "DELETE FROM attribute_texts WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
+    "DELETE FROM attribute_numbers WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
+    "DELETE FROM attribute_times WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
+)
+
+
+async def declare(connection: Connection, collection_id: int, name: str, wanted: Filterable) -> None:
+    """Make the attributes filterable, those of the stored items too; what is declared so already stays.
+
+    ``name`` is the collection's. Writers wait meanwhile, and index by the declaration what they were writing. Raises
+    ``InvalidRequestError`` for an attribute that is declared with another type.
+    """
+    known = await _hold(connection, collection_id, [attribute for attribute, _ in wanted])
+    for attribute, kind in wanted:
+        declared = known[attribute]
+        if declared not in (None, kind):
+            raise InvalidRequestError(
+                f"attribute {attribute!r} of collection {name!r} is filterable as {declared}, not as {kind}; "
+                f"to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
+            )
+    fresh = [(attribute, kind.value) for attribute, kind in wanted if known[attribute] is None]
+    if not fresh:
+        return
+    names, types = zip(*fresh, strict=True)
+    await connection.execute(_DECLARE, {"id": collection_id, "names": list(names), "types": list(types)})
+    await index_attributes(connection, collection_id, None)
+
+
+async def undeclare(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
+    """Take the attributes' declarations and indexes away; a name that is not declared changes nothing."""
+    each = sorted(set(names))
+    await _hold(connection, collection_id, each)
+    for statement in (_UNDECLARE, *_CLEAR, _FORGET_UNSEEN):
+        await connection.execute(statement, {"id": collection_id, "names": each})
+
+
+async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:
+    """Keep writers and other declarations out until the transaction ends; gives the declared types by name."""
+    cursor = await connection.execute(_HOLD_ATTRIBUTES, {"id": collection_id, "names": list(names)})
+    known = {name: AttributeType(kind) if kind else None for name, kind in await cursor.fetchall()}
+    for statement in (_MAKE_TOTALS, _HOLD_TOTALS):
+        await connection.execute(statement, {"id": collection_id})
+    return known
