@@ -40,8 +40,8 @@ class CandidateRequest:
     """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
 
     def shape(self) -> CandidateRequest:
-        """What the statement's text depends on: the numbers are parameters."""
-        return replace(self, depth=1, documents=0, few=0, reach=0, effort=0)
+        """What the statement's text depends on beside the filter: the numbers are parameters."""
+        return replace(self, condition=None, depth=1, documents=0, few=0, reach=0, effort=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ What the legs share is told here; ``dense_leg`` and ``lexical_leg`` say how each
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from pgvector import HalfVector
 
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.composed import Composed, composed, shape_of
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.dense_leg import dense_leg, dense_settings
 from retrieval.adapters.store.hit_columns import HIT_COLUMNS, field_value
@@ -26,9 +27,6 @@ from retrieval.adapters.store.tables import items
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
-
-_LONGEST_KEPT = 4000
-"""A filter with more characters is compiled for each search: a thousand of those would fill the memory."""
 
 _LEG_NAMES = frozenset(leg.value for leg in LegName)
 _LEGS = {LegName.DENSE: dense_leg, LegName.LEXICAL: lexical_leg}
@@ -129,24 +127,29 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
     Parameters ``query``, ``vector``, ``depth``, ``few`` and ``reach`` are bound for each search. The collection's
     number stands in the text: partial indexes and the planner's idea of its size need it.
     """
-    # To Python True, 1 and 1.0 are one value and make equal requests; to the database they are not.
-    spelling = repr(request.condition)
-    shape = request.shape()
-    return _kept(shape, spelling) if len(spelling) <= _LONGEST_KEPT else _statement(shape)
+    return _kept(_Shape(request.shape(), shape_of(request.condition, request.filterable), request)).of(
+        request.condition
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Requests of one shape are equal; the first of them is composed."""
+
+    request: CandidateRequest
+    filter_shape: Hashable
+    first: CandidateRequest = field(compare=False)
 
 
 @lru_cache(maxsize=1024)
-def _kept(request: CandidateRequest, _spelling: str) -> Compiled:
-    return _statement(request)
-
-
-def _statement(request: CandidateRequest) -> Compiled:
+def _kept(shape: _Shape) -> Composed:
+    request = shape.first
     matches = matches_of(request)
     parts = [part for leg in request.legs for part in _LEGS[leg](request, matches)]
     legs = sa.union_all(*parts)
     if not request.fields and not request.with_items:
-        return compiled(legs)
-    return compiled(_beside(legs.subquery("candidate"), request))
+        return composed(legs, request.condition)
+    return composed(_beside(legs.subquery("candidate"), request), request.condition)
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
@@ -24,7 +25,30 @@ class Compiled:
         return replace(self, parameters={**self.parameters, **values})
 
 
+@dataclass(frozen=True, slots=True)
+class LateValue:
+    """The value of a parameter that is put in late: what ``adapt`` makes of its source."""
+
+    source: Any
+    adapt: Callable[[Any], Any]
+
+
+def late(source: Any, adapt: Callable[[Any], Any]) -> sa.BindParameter[Any]:
+    """A parameter that remembers where its value comes from, so that the statement can be used for other values.
+
+    psycopg adapts it by its Python type.
+    """
+    return sa.bindparam(None, LateValue(source, adapt), unique=True, type_=sa.types.NullType())
+
+
 def compiled(statement: ClauseElement) -> Compiled:
     """The statement for psycopg. Values stay parameters; psycopg adapts them, so SQLAlchemy's types do not."""
+    made = rendered(statement)
+    values = made.parameters.items()
+    return made.bind(**{name: one.adapt(one.source) for name, one in values if isinstance(one, LateValue)})
+
+
+def rendered(statement: ClauseElement) -> Compiled:
+    """The same, its late values still to be put in."""
     result = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
     return Compiled(str(result), result.params)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from psycopg.types.json import Jsonb
 
-from retrieval.adapters.store.keys import ORDER, bind, declared_type, is_one_of, keys_of
+from retrieval.adapters.store.compiled import late
+from retrieval.adapters.store.keys import ORDER, ValuesOf, declared_type, fitting, is_one_of, keys_of
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.filters import (
@@ -24,7 +24,6 @@ from retrieval.domain.filters import (
     Not,
     OneOf,
     Or,
-    Scalar,
 )
 
 Condition = sa.ColumnElement[Any]
@@ -55,42 +54,39 @@ def condition(wanted: Filter, collection_id: int, filterable: Filterable = ()) -
         case Not(inner):
             # A comparison with nothing is unknown in SQL; here it is simply not so.
             return sa.not_(sa.func.coalesce(of(inner), sa.false()))
-        case AllTags(tags):
-            return _TAGS.op("@>", is_comparison=True)(bind(list(tags)))
+        case AllTags():
+            return _TAGS.op("@>", is_comparison=True)(late(wanted, lambda one: list(one.tags)))
         case Exists(field):
             return _exists(field)
-        case Contains(text):
-            return items.c.item_id.in_(containing(text, collection_id))
+        case Contains():
+            return items.c.item_id.in_(containing(wanted, collection_id))
         case OneOf(field) | Compare(field):
             kind = declared_type(field, filterable)
-            return _compared(wanted) if kind is None else _declared(wanted, kind, collection_id)
+            return _declared(wanted, kind, collection_id) if kind else _compared(wanted)
 
 
-def containing(text: str, collection_id: int) -> sa.Select[Any]:
+def containing(wanted: Contains, collection_id: int) -> sa.Select[Any]:
     """The keys of the items that hold the words.
 
     The words' index cannot be used under a policy; the function owns its rights and checks the tenant.
     """
     found = sa.func.items_containing(
-        sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(bind(text), sa.Text)
+        sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(late(wanted, lambda one: one.text), sa.Text)
     ).table_valued("item_id", name="found")
     return sa.select(found.c.item_id)
 
 
 def _declared(wanted: OneOf | Compare, kind: AttributeType, collection_id: int) -> Condition:
     values = wanted.values if isinstance(wanted, OneOf) else (wanted.value,)
-    fitting = tuple(value for value in values if typed_value(kind, value) is not None)
-    if not fitting:
+    if all(typed_value(kind, value) is None for value in values):
         return sa.false()
     if kind is AttributeType.TIME:  # only the index knows which instant a text says
         return items.c.item_id.in_(keys_of(wanted, kind, collection_id).statement)
-    return _compared(replace(wanted, values=fitting) if isinstance(wanted, OneOf) else wanted)
+    return _compared(wanted, lambda one: fitting(one, kind))
 
 
-def _compared(wanted: OneOf | Compare) -> Condition:
-    if isinstance(wanted, OneOf):
-        return _one_of(wanted.field, wanted.values)
-    return _compare(wanted.field, wanted.operator, wanted.value)
+def _compared(wanted: OneOf | Compare, values_of: ValuesOf = lambda one: list(one.values)) -> Condition:
+    return _one_of(wanted, values_of) if isinstance(wanted, OneOf) else _compare(wanted)
 
 
 def _attribute(field: Field) -> sa.ColumnElement[Any]:
@@ -101,34 +97,35 @@ def _name(field: Field) -> sa.BindParameter[str]:
     return sa.bindparam(None, field.name, unique=True, type_=sa.Text())
 
 
-def _one_of(field: Field, values: tuple[Scalar, ...]) -> Condition:
-    if not values:
+def _one_of(wanted: OneOf, values_of: ValuesOf) -> Condition:
+    name = wanted.field.name
+    if not wanted.values:
         return sa.false()
-    if not field.is_attribute:
-        if field.name == "tags":
-            return _TAGS.op("&&", is_comparison=True)(bind(list(values)))
-        return is_one_of(items.c[field.name], list(values))
+    if not wanted.field.is_attribute:
+        if name == "tags":
+            return _TAGS.op("&&", is_comparison=True)(late(wanted, values_of))
+        return is_one_of(items.c[name], wanted, values_of)
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
-        _attribute(field) == sa.func.any(bind([Jsonb(value) for value in values])),
-        in_list(sa.func.any(bind([Jsonb({field.name: [value]}) for value in values]))),
+        _attribute(wanted.field) == sa.func.any(late(wanted, lambda one: [Jsonb(value) for value in values_of(one)])),
+        in_list(sa.func.any(late(wanted, lambda one: [Jsonb({name: [value]}) for value in values_of(one)]))),
     )
 
 
-def _compare(field: Field, operator: str, value: Scalar) -> Condition:
-    order = ORDER[operator]
+def _compare(wanted: Compare) -> Condition:
+    order, field = ORDER[wanted.operator], wanted.field
     if not field.is_attribute:
-        result: Condition = order(items.c[field.name], bind(value))
+        result: Condition = order(items.c[field.name], late(wanted, lambda one: one.value))
         return result
     # JSON orders values of different types too; only values of one type are compared here.
-    if isinstance(value, str | datetime):
+    if isinstance(wanted.value, str | datetime):
         text = sa.collate(_ATTRIBUTES.op("->>", return_type=sa.Text())(_name(field)), "C")
-        return sa.and_(_json_type(field) == bind("string"), order(text, bind(str(value))))
-    return sa.and_(_json_type(field) == bind("number"), order(_attribute(field), bind(Jsonb(value))))
+        return sa.and_(_has_type(field, "string"), order(text, late(wanted, lambda one: str(one.value))))
+    return sa.and_(_has_type(field, "number"), order(_attribute(field), late(wanted, lambda one: Jsonb(one.value))))
 
 
-def _json_type(field: Field) -> sa.ColumnElement[Any]:
-    return sa.func.jsonb_typeof(_attribute(field))
+def _has_type(field: Field, name: str) -> Condition:
+    return sa.func.jsonb_typeof(_attribute(field)) == sa.literal_column(f"'{name}'")
 
 
 def _exists(field: Field) -> Condition:

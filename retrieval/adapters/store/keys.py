@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.tables import attribute_numbers, attribute_texts, attribute_times, item_tags
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
-from retrieval.domain.filters import Compare, Field, OneOf, Scalar
+from retrieval.domain.filters import AllTags, Compare, Field, Filter, OneOf, Scalar
 
 ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
@@ -22,7 +23,10 @@ INDEXED_CHARACTERS = 300
 EXACT_BELOW = 2**53
 """Whole numbers below it, and all floats, are in the index as they are; of greater ones the nearest."""
 
-_FEW = 100
+FEW_VALUES = 100
+"""Up to so many values are given as an array, more as rows."""
+
+ValuesOf = Callable[[Any], list[Any]]
 
 _TABLES = {
     AttributeType.TEXT: attribute_texts,
@@ -42,19 +46,29 @@ class Keys:
     """Whether each item comes at most once."""
 
 
-def bind(value: Any) -> sa.BindParameter[Any]:
-    """A parameter that psycopg adapts by its Python type."""
-    return sa.bindparam(None, value, unique=True, type_=sa.types.NullType())
-
-
-def is_one_of(column: sa.ColumnElement[Any], values: list[Any]) -> sa.ColumnElement[Any]:
-    """Whether the column has one of the values, however many there are."""
-    given = bind(values)
-    if len(values) <= _FEW:
+def is_one_of(column: sa.ColumnElement[Any], wanted: Filter, values_of: ValuesOf) -> sa.ColumnElement[Any]:
+    """Whether the column has one of the values that ``values_of`` takes from a filter, however many there are."""
+    values = values_of(wanted)
+    given = late(wanted, values_of)
+    if len(values) <= FEW_VALUES:
         return column == sa.func.any(given)
     # As an array, the planner would compare each of them with each of the column's common values.
     typed = sa.cast(given, ARRAY(sa.Text)) if isinstance(values[0], str) else given
     return column.in_(sa.select(sa.func.unnest(typed)).correlate(None))
+
+
+def values_shape(field: Field, values: tuple[Scalar, ...], filterable: Filterable) -> Hashable:
+    """What the text of a condition on these values depends on: how many there are, and of which kinds."""
+    kind = declared_type(field, filterable)
+    typed = [None if kind is None else typed_value(kind, value) for value in values]
+    kinds = frozenset((type(value), one is not None, _is_whole(one)) for value, one in zip(values, typed, strict=True))
+    different = len(set(typed) - {None})
+    return kinds, _how_many(len(values)), _how_many(different)
+
+
+def _how_many(number: int) -> int:
+    """As far as it makes a difference: none, one, few, many."""
+    return min(number, 2) if number <= FEW_VALUES else 3
 
 
 def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
@@ -62,11 +76,21 @@ def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
     return dict(filterable).get(field.name) if field.is_attribute else None
 
 
-def tag_keys(tags: tuple[Scalar, ...], collection_id: int) -> Keys:
+def tag_keys(wanted: OneOf, collection_id: int) -> Keys:
     """The items that have one of the tags."""
     table = item_tags.alias()
-    statement = _of(table, collection_id).where(is_one_of(table.c.tag, list(tags)))
-    return Keys(statement, once=len(tags) == 1)
+    statement = _of(table, collection_id).where(is_one_of(table.c.tag, wanted, lambda one: list(one.values)))
+    return Keys(statement, once=len(wanted.values) == 1)
+
+
+def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
+    """For each of the tags, the items that have it."""
+    return [_tag_keys_at(wanted, place, collection_id) for place in range(len(wanted.tags))]
+
+
+def _tag_keys_at(wanted: AllTags, place: int, collection_id: int) -> Keys:
+    table = item_tags.alias()
+    return Keys(_of(table, collection_id).where(table.c.tag == late(wanted, lambda one: one.tags[place])), once=True)
 
 
 def is_indexed(wanted: OneOf | Compare, kind: AttributeType) -> bool:
@@ -86,21 +110,33 @@ def keys_of(wanted: OneOf | Compare, kind: AttributeType, collection_id: int) ->
 def attribute_keys(wanted: OneOf, kind: AttributeType, collection_id: int) -> Keys:
     """The items whose attribute, or an element of it, is one of the values; those of another type do not count."""
     table, statement = _named(wanted.field, kind, collection_id)
-    typed = dict.fromkeys(_indexed(kind, value) for value in wanted.values if typed_value(kind, value) is not None)
-    return Keys(statement.where(is_one_of(table.c.value, list(typed))), once=len(typed) == 1)
+
+    def typed(one: OneOf) -> list[object]:
+        return list(dict.fromkeys(_indexed(kind, value) for value in fitting(one, kind)))
+
+    return Keys(statement.where(is_one_of(table.c.value, wanted, typed)), once=len(typed(wanted)) == 1)
+
+
+def fitting(wanted: OneOf, kind: AttributeType) -> list[Scalar]:
+    """The values that are of the declared type."""
+    return [value for value in wanted.values if typed_value(kind, value) is not None]
 
 
 def range_keys(wanted: Sequence[Compare], kind: AttributeType, collection_id: int) -> Keys:
     """The items whose attribute stands in all these orders; they are about one attribute, and of its type."""
     table, statement = _named(wanted[0].field, kind, collection_id)
-    ordered = (ORDER[one.operator](table.c.value, bind(_indexed(kind, one.value))) for one in wanted)
+    ordered = (
+        ORDER[one.operator](table.c.value, late(one, lambda bound: _indexed(kind, bound.value))) for one in wanted
+    )
     # A list has no order; its elements are there for equality.
     return Keys(statement.where(*ordered, sa.not_(table.c.listed)), once=True)
 
 
 def _named(field: Field, kind: AttributeType, collection_id: int) -> tuple[sa.FromClause, sa.Select[Any]]:
     table = _TABLES[kind].alias()
-    return table, _of(table, collection_id).where(table.c.name == bind(field.name))
+    return table, _of(table, collection_id).where(
+        table.c.name == sa.bindparam(None, field.name, unique=True, type_=sa.types.NullType())
+    )
 
 
 def _of(table: sa.FromClause, collection_id: int) -> sa.Select[Any]:

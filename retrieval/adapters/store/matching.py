@@ -14,7 +14,15 @@ import sqlalchemy as sa
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from retrieval.adapters.store.conditions import Condition, condition, containing
-from retrieval.adapters.store.keys import Keys, attribute_keys, declared_type, is_indexed, range_keys, tag_keys
+from retrieval.adapters.store.keys import (
+    Keys,
+    attribute_keys,
+    declared_type,
+    every_tag_keys,
+    is_indexed,
+    range_keys,
+    tag_keys,
+)
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
@@ -53,6 +61,8 @@ def _demands(wanted: Filter, collection_id: int, filterable: Filterable) -> _Dem
     for one in _parts(wanted):
         if isinstance(one, Compare) and _type_of(one, filterable) is not None:
             ranges.setdefault(one.field, []).append(one)
+        elif isinstance(one, AllTags):
+            demands.keys.extend(every_tag_keys(one, collection_id))
         elif (keys := _keys(one, collection_id, filterable)) is not None:
             demands.keys.append(keys)
         elif _is_of_key(one):
@@ -112,8 +122,6 @@ def _parts(wanted: Filter) -> Iterator[Filter]:
                 yield from _parts(one)
         case Or((one,)):
             yield from _parts(one)
-        case AllTags(tags):
-            yield from (OneOf(_TAGS, (tag,)) for tag in tags)
         case _:
             yield wanted
 
@@ -121,10 +129,10 @@ def _parts(wanted: Filter) -> Iterator[Filter]:
 def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | None:
     """The items that the filter lets through, if indexes alone can tell."""
     match wanted:
-        case Contains(text):
-            return Keys(containing(text, collection_id).correlate(None), once=False)
-        case OneOf(field=name, values=[_, *_] as tags) if name == _TAGS:
-            return tag_keys(tags, collection_id)
+        case Contains():
+            return Keys(containing(wanted, collection_id).correlate(None), once=False)
+        case OneOf(field=name, values=[_, *_]) if name == _TAGS:
+            return tag_keys(wanted, collection_id)
         case OneOf():
             kind = _type_of(wanted, filterable)
             return attribute_keys(wanted, kind, collection_id) if kind is not None else None

@@ -84,7 +84,7 @@ def is_wanted(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.C
     look_up: sa.Select[Any] = sa.select(sa.literal_column("1")).where(
         items.c.collection_id == literal(request.collection_id),
         items.c.item_id == item_id,
-        condition(wanted, request.collection_id),
+        condition(wanted, request.collection_id, request.filterable),
     )
     # A limit keeps it a look-up for each row: it cannot become a join that reads the whole collection first.
     return look_up.limit(1).scalar_subquery() == sa.literal_column("1")

@@ -1,0 +1,81 @@
+"""Statements that are composed once for all filters of one shape.
+
+Composing a statement costs more than most searches do. A filter that differs from another only in its values has the
+same statement: its parameters remember which part of the filter they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from retrieval.adapters.store.compiled import Compiled, LateValue, rendered
+from retrieval.adapters.store.keys import values_shape
+from retrieval.domain.attribute import Filterable
+from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, Not, OneOf, Or
+
+Leaf = OneOf | AllTags | Compare | Exists | Contains
+"""A filter without parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A statement whose filter's values are still to be put in."""
+
+    statement: Compiled
+    late: Mapping[str, tuple[int, Callable[[Any], Any]]]
+    """By parameter: the place of the leaf that it stands for, and what becomes of that."""
+
+    def of(self, wanted: Filter | None) -> Compiled:
+        """The statement for a filter of the shape that it was composed for."""
+        if wanted is None or not self.late:
+            return self.statement
+        parts = list(leaves(wanted))
+        return self.statement.bind(**{name: adapt(parts[place]) for name, (place, adapt) in self.late.items()})
+
+
+def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
+    """The statement of a filter, to be used for others of its shape."""
+    made = rendered(statement)
+    places = {} if wanted is None else {id(leaf): place for place, leaf in enumerate(leaves(wanted))}
+    late = {name: one for name, one in made.parameters.items() if isinstance(one, LateValue)}
+    fixed = {name: value for name, value in made.parameters.items() if name not in late}
+    return Composed(
+        Compiled(made.text, fixed), {name: (places[id(one.source)], one.adapt) for name, one in late.items()}
+    )
+
+
+def leaves(wanted: Filter) -> Iterator[Leaf]:
+    """The filter's parts that have none themselves, in order."""
+    match wanted:
+        case And(filters) | Or(filters):
+            for one in filters:
+                yield from leaves(one)
+        case Not(inner):
+            yield from leaves(inner)
+        case _:
+            yield wanted
+
+
+def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
+    """What the text of a filter's statement depends on: everything but the values."""
+    match wanted:
+        case None:
+            return None
+        case And(filters) | Or(filters):
+            return (type(wanted).__name__, *(shape_of(one, filterable) for one in filters))
+        case Not(inner):
+            return ("Not", shape_of(inner, filterable))
+        case OneOf(field, values):
+            return ("OneOf", field, values_shape(field, values, filterable))
+        case Compare(field, operator, value):
+            return ("Compare", field, operator, values_shape(field, (value,), filterable))
+        case AllTags(tags):
+            return ("AllTags", len(tags))
+        case Exists(field):
+            return ("Exists", field)
+        case Contains():
+            return "Contains"
