@@ -1,4 +1,7 @@
-"""What is known of each HNSW index: its search effort and its costs, as measured.
+"""What is known of each HNSW index, as measured; and the items by event time without those that have none.
+
+While the statistics do not know a collection yet, the planner took the whole index by time for as good a way to one
+item as the key is.
 
 Revision: 0005
 Revises: 0004
@@ -10,6 +13,7 @@ import sqlalchemy as sa
 from alembic import context, op
 from sqlalchemy.dialects.postgresql import REAL
 
+from retrieval.adapters.store.concurrent_index import build_statement, drop_invalid, drop_statement
 from retrieval.adapters.store.installed_sql import verbatim
 from retrieval.adapters.store.protection import protection
 
@@ -19,8 +23,14 @@ branch_labels = None
 depends_on = None
 
 
+BY_TIME = "items_collection_id_occurred_at_item_id_idx"
+FORMER_BY_TIME = "items_collection_id_occurred_at_idx"
+
+
 def upgrade() -> None:
     """Make the table; an index that is there already is measured by the next job that looks at it."""
+    # First, for it can be done again: what follows is one transaction.
+    replace_index(FORMER_BY_TIME, BY_TIME, "(collection_id, occurred_at, item_id) WHERE occurred_at IS NOT NULL")
     op.create_table(
         "ann_indexes",
         sa.Column("collection_id", sa.BigInteger, nullable=False),
@@ -50,4 +60,15 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Remove the table; searches then go by what is usual."""
+    replace_index(BY_TIME, FORMER_BY_TIME, "(collection_id, occurred_at)")
     op.drop_table("ann_indexes")
+
+
+def replace_index(former: str, name: str, definition: str) -> None:
+    """Build the one, then drop the other, both concurrently, because a database may hold items already."""
+    schema = context.config.attributes["names"].schema
+    with op.get_context().autocommit_block():
+        if not context.is_offline_mode():
+            drop_invalid(op.get_bind(), schema, name)
+        op.execute(verbatim(build_statement(name, schema, "items", definition)))
+        op.execute(verbatim(drop_statement(former, schema)))

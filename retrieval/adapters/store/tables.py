@@ -125,8 +125,8 @@ items = Table(
     _now("updated_at"),
     Column("content_hash", LargeBinary, nullable=False),
     Column("text_hash", LargeBinary, nullable=False),
-    Index(None, "collection_id", "occurred_at"),
     # Only a filter on that very field can use these; nothing else is led to read a collection's items by them.
+    Index(None, "collection_id", "occurred_at", "item_id", postgresql_where=text("occurred_at IS NOT NULL")),
     Index(None, "collection_id", "kind", "item_id", postgresql_where=text("kind <> '' AND status <> 'archived'")),
     Index(None, "collection_id", "source", "item_id", postgresql_where=text("source <> '' AND status <> 'archived'")),
     postgresql_with={"fillfactor": "90"},

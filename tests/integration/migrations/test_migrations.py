@@ -160,7 +160,7 @@ def test_what_a_failed_index_build_left_is_removed_and_built_again(database: str
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = (SELECT oid FROM pg_class WHERE relname = %s)",
             (BY_TIME,),
         )
-    upgrade(database, schema)
+    upgrade(database, schema, "0002")
     with opened(database) as connection:
         valid = connection.execute(
             "SELECT indisvalid FROM pg_index WHERE indexrelid = (SELECT oid FROM pg_class WHERE relname = %s)",
