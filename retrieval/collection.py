@@ -218,9 +218,7 @@ class Collection:
         """Each leg's candidates before fusion, best first, for the query as it stands."""
         stored = await self._fresh()
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
-        request = checked_request(
-            query, limit=depth, condition=parse_where(where), profile=profile, syntax=False
-        )
+        request = checked_request(query, limit=depth, condition=parse_where(where), profile=profile, syntax=False)
         return await self._searcher(stored).leg_rankings(request)
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
