@@ -1,9 +1,10 @@
-"""How long a lexical search takes inside the database: EXPLAIN ANALYZE of ``lexical_search`` on SciFact's test queries.
+"""Lexical search by size: latency inside the database, agreement with full BM25, and what writing costs.
 
-    python benchmarks/lexical_latency.py DATA
+    python benchmarks/lexical_latency.py DATA [--sizes 5000,100000,300000] [--queries 200]
 
-DATA holds the folder scifact in BEIR's format. Acts as the application role, on one warm connection, with the budget
-that a search of the collection has. The result goes to ``benchmarks/results/lexical_latency.json``.
+DATA holds the folders of ``lexical_corpus.SETS`` in BEIR's format. Acts as the application role under the policies, on
+one warm connection. Each query is asked in full and as a search asks it, one after the other, so that whatever else the
+machine does slows both. The result goes to ``benchmarks/results/lexical.json``.
 """
 
 from __future__ import annotations
@@ -12,53 +13,151 @@ import argparse
 import asyncio
 import json
 import sys
+import time
+from collections.abc import Awaitable, Callable
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tasks import SCIFACT
+from lexical_corpus import SETS, documents, queries
 
-from retrieval import Platform, connect
-from retrieval.adapters.store.lexical_leg import match_budget
+from retrieval import Collection, Platform, connect
+from retrieval.adapters.store.database import Connection
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
-EXPLAIN = "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT * FROM lexical_search(%s, %s, %s, 100)"
-ROUNDS = 3
-"""The first only warms up."""
+SEARCH = "SELECT item_id FROM lexical_search(%s, %s, '{}', %s, 100)"
+EXPLAIN = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {SEARCH}"
+FULL = 10**9
+"""A budget that leaves nothing out."""
+WRITES = 100
+LOADED = 1000
+"""Items stored in one call."""
+
+Figures = dict[str, float]
 
 
-async def measure(platform: Platform, data: Path) -> dict[str, float]:
-    """Planning and execution in milliseconds over all queries."""
-    collection = await SCIFACT.ingested(platform, data)
-    stored = await collection.refresh()
-    queries, _ = SCIFACT.queries(data)
-    times = []
+def spread(values: list[float]) -> Figures:
+    """p50 and p95, in milliseconds."""
+    p50, p95 = np.percentile(values, [50, 95])
+    return {"p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}
+
+
+async def filled(platform: Platform, data: Path, size: int) -> tuple[Collection, float]:
+    """A collection of that size, and the seconds that storing it took (0 where it was there)."""
+    collection = await platform.collection(f"lexical {size}", space=None)
+    if (await collection.info()).documents >= size:
+        return collection, 0.0
+    started = time.perf_counter()
+    texts = enumerate(documents(data, size))
+    while batch := [{"_id": f"{number:07}", "text": text} for number, text in islice(texts, LOADED)]:
+        await collection.add(batch)
+    return collection, time.perf_counter() - started
+
+
+async def milliseconds(connection: Connection, collection_id: int, query: str, budget: int | None) -> float:
+    """Planning and execution of one search."""
+    row = await (await connection.execute(EXPLAIN, (collection_id, query, budget))).fetchone()
+    plan = row[0][0] if row else {}
+    return float(plan["Planning Time"] + plan["Execution Time"])
+
+
+async def searched(platform: Platform, collection_id: int, asked: list[str]) -> dict[str, Any]:
+    """Latency in full and as searches ask, and how much of the full top 10 and top 100 the latter has."""
+    times: dict[int | None, list[float]] = {FULL: [], None: []}
+    shares: dict[int, list[float]] = {10: [], 100: []}
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for round_ in range(ROUNDS):
-            for query in queries:
-                parameters = (stored.collection_id, query.text, match_budget(stored.documents))
-                row = await (await connection.execute(EXPLAIN, parameters)).fetchone()
-                plan = row[0][0] if row else {}
-                if round_:
-                    times.append(plan["Planning Time"] + plan["Execution Time"])
-    p50, p95 = np.percentile(times, [50, 95])
-    return {"queries": len(queries), "p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}
+        for query in asked:
+            found = {}
+            for budget, measured in times.items():
+                # The first only warms up.
+                rows = await (await connection.execute(SEARCH, (collection_id, query, budget))).fetchall()
+                found[budget] = [row[0] for row in rows]
+                measured.append(await milliseconds(connection, collection_id, query, budget))
+            for depth, share in shares.items():
+                true = set(found[FULL][:depth])
+                share.append(len(true & set(found[None][:depth])) / max(len(true), 1))
+    return {
+        "full": spread(times[FULL]),
+        "search": spread(times[None]),
+        **{f"overlap_{depth}": round(float(np.mean(share)), 4) for depth, share in shares.items()},
+    }
 
 
-async def main(data: Path) -> None:
+async def timed(act: Callable[[int], Awaitable[object]]) -> Figures:
+    """What each of so many writes took, one after the other."""
+    times = []
+    for number in range(WRITES):
+        started = time.perf_counter()
+        await act(number)
+        times.append((time.perf_counter() - started) * 1e3)
+    return spread(times)
+
+
+async def written(collection: Collection, texts: list[str]) -> dict[str, Figures]:
+    """Single inserts, updates and deletes, each a call with its transaction and statistics."""
+    return {
+        "insert": await timed(lambda number: collection.add([{"_id": f"new {number}", "text": texts[number]}])),
+        "update": await timed(lambda number: collection.add([{"_id": f"new {number}", "text": texts[-1 - number]}])),
+        "delete": await timed(lambda number: collection.delete([f"new {number}"])),
+    }
+
+
+async def beside_a_writer(platform: Platform, collection: Collection, asked: list[str], texts: list[str]) -> Figures:
+    """A search's latency while single items are written without a pause."""
+    collection_id = (await collection.refresh()).collection_id
+    done = asyncio.Event()
+
+    async def write() -> None:
+        number = 0
+        while not done.is_set():
+            await collection.add([{"_id": f"beside {number % 50}", "text": texts[number % len(texts)]}])
+            number += 1
+
+    writer = asyncio.create_task(write())
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        times = [await milliseconds(connection, collection_id, query, None) for query in asked]
+    done.set()
+    await writer
+    await collection.delete([f"beside {number}" for number in range(50)])
+    return spread(times)
+
+
+async def measure(platform: Platform, data: Path, size: int, asked: list[str]) -> dict[str, Any]:
+    """Everything about one size."""
+    collection, seconds = await filled(platform, data, size)
+    async with platform.database.maintenance() as connection:
+        await connection.execute(f'VACUUM ANALYZE "{platform.database.names.schema}".item_terms')
+    texts = list(documents(data, 2 * WRITES, seed=3))
+    result: dict[str, Any] = {"documents": size, "queries": len(asked)}
+    if seconds:
+        result["bulk_items_per_second"] = round(size / seconds)
+    result |= await searched(platform, (await collection.refresh()).collection_id, asked)
+    result["writes"] = await written(collection, texts)
+    result["search_beside_a_writer"] = await beside_a_writer(platform, collection, asked, texts)
+    return result
+
+
+async def main(data: Path, sizes: list[int], number: int) -> None:
     """Measure, print, write. Words alone: no vectors are needed."""
     settings = Settings().changed(embedder="none", tenant="lexical latency")
+    results = []
     async with connect(settings=settings) as platform:
-        result = await measure(platform, data)
-    print(json.dumps(result))
+        for size in sizes:
+            results.append(await measure(platform, data, size, queries(data, number)))
+            print(json.dumps(results[-1]))
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "lexical_latency.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / "lexical.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--sizes", default="5000,100000", help="documents, separated by commas")
+    parser.add_argument("--queries", type=int, default=200)
     arguments = parser.parse_args()
-    if not (arguments.data / "scifact").is_dir():
-        sys.exit(f"{arguments.data} holds no scifact folder; give the folder of the test collections")
-    asyncio.run(main(arguments.data))
+    missing = [name for name in SETS if not (arguments.data / name).is_dir()]
+    if missing:
+        sys.exit(f"{arguments.data} lacks {', '.join(missing)}; give the folder of the test collections")
+    asyncio.run(main(arguments.data, [int(size) for size in arguments.sizes.split(",")], arguments.queries))

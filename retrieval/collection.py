@@ -137,9 +137,12 @@ class Collection:
         legs: Sequence[str] | None = None,
         profile: Profile | None = None,
         group_by: str | None = None,
+        syntax: bool = True,
     ) -> SearchResult:
         """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
 
+        ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word that begins so;
+        ``syntax=False`` takes the query as it stands (see ``retrieval.domain.query``).
         ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
         1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
         field, and of its values each has its best hit only. Raises
@@ -154,6 +157,7 @@ class Collection:
             condition=parse_where(where),
             profile=self._chosen(stored, legs, profile),
             group_by=group_by,
+            syntax=syntax,
         )
         try:
             return await self._searcher(stored).search(request)
@@ -171,6 +175,7 @@ class Collection:
         legs: Sequence[str] | None = None,
         profile: Profile | None = None,
         group_by: str | None = None,
+        syntax: bool = True,
     ) -> list[SearchResult]:
         """The best hits for each of many queries, as ``search`` gives them, for little more than the price of one.
 
@@ -186,6 +191,7 @@ class Collection:
             condition=parse_where(where),
             profile=self._chosen(stored, legs, profile),
             group_by=group_by,
+            syntax=syntax,
         )
         try:
             return await self._searcher(stored).search_each(requests)
@@ -209,10 +215,10 @@ class Collection:
         legs: Sequence[str] = ("dense", "lexical"),
         depth: int = 100,
     ) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion, best first."""
+        """Each leg's candidates before fusion, best first, for the query as it stands."""
         stored = await self._fresh()
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
-        request = checked_request(query, limit=depth, condition=parse_where(where), profile=profile)
+        request = checked_request(query, limit=depth, condition=parse_where(where), profile=profile, syntax=False)
         return await self._searcher(stored).leg_rankings(request)
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:

@@ -165,6 +165,7 @@ class SyncCollection:
         legs: Sequence[str] | None = None,
         profile: Profile | None = None,
         group_by: str | None = None,
+        syntax: bool = True,
     ) -> SearchResult:
         """See ``Collection.search``."""
         return self._run(
@@ -176,6 +177,7 @@ class SyncCollection:
             legs=legs,
             profile=profile,
             group_by=group_by,
+            syntax=syntax,
         )
 
     def search_each(
@@ -188,6 +190,7 @@ class SyncCollection:
         legs: Sequence[str] | None = None,
         profile: Profile | None = None,
         group_by: str | None = None,
+        syntax: bool = True,
     ) -> list[SearchResult]:
         """See ``Collection.search_each``."""
         return self._run(
@@ -199,6 +202,7 @@ class SyncCollection:
             legs=legs,
             profile=profile,
             group_by=group_by,
+            syntax=syntax,
         )
 
     def leg_rankings(

@@ -16,13 +16,16 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
                 AS lexemes,
             coalesce(array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme)
                 FILTER (WHERE term.lexeme IS NOT NULL), '{}') AS frequencies,
+            coalesce(array_agg(term.term ORDER BY term.lexeme) FILTER (WHERE term.lexeme IS NOT NULL), '{}')
+                AS spellings,
             coalesce(sum(term.frequency), 0)::integer AS length
         FROM collections AS owner
         JOIN items AS item ON item.collection_id = owner.collection_id
         LEFT JOIN LATERAL (
-            SELECT found.lexeme, found.frequency
-            FROM analyze_text(collection, owner.text_search_config::regconfig, item.title || E'\n' || item.body)
-                AS found
+            SELECT found.lexeme, found.frequency, found.term
+            FROM analyze_text(
+                collection, owner.text_search_config::regconfig, item.title || E'\n' || item.body, true
+            ) AS found
             ORDER BY found.frequency DESC, found.lexeme
             LIMIT 16000 -- the most that a sparsevec holds
         ) AS term ON true
@@ -36,18 +39,20 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
         WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
     ),
     counted AS (
-        INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency)
-        SELECT collection, change.lexeme, sum(change.by)
+        INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency, term)
+        SELECT collection, change.lexeme, sum(change.by), min(change.term)
         FROM (
-            SELECT unnest(lexemes) AS lexeme, 1 AS by FROM fresh
+            SELECT unnest(lexemes) AS lexeme, unnest(spellings) AS term, 1 AS by FROM fresh
             UNION ALL
-            SELECT unnest(lexemes), -1 FROM former
+            SELECT unnest(lexemes), NULL, -1 FROM former
         ) AS change
         GROUP BY change.lexeme
         HAVING sum(change.by) <> 0
         ORDER BY change.lexeme
         ON CONFLICT (collection_id, lexeme)
-        DO UPDATE SET document_frequency = known.document_frequency + excluded.document_frequency
+        DO UPDATE SET
+            document_frequency = known.document_frequency + excluded.document_frequency,
+            term = coalesce(known.term, excluded.term)
     ),
     totals AS (
         INSERT INTO collection_statistics AS known (collection_id, documents, total_length, weighed_length)

@@ -22,7 +22,7 @@ BEGIN
                  FROM (
                      SELECT found.lexeme, found.frequency
                      FROM analyze_text(
-                         item.collection_id, owner.text_search_config::regconfig, item.title || E''\n'' || item.body
+                         item.collection_id, owner.text_search_config::regconfig, item.title || E''\n'' || item.body, true
                      ) AS found
                      ORDER BY found.frequency DESC, found.lexeme
                      LIMIT 16000

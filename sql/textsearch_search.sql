@@ -48,7 +48,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
     END IF;
 
-    query_weights := lexical_query(collection, query);
+    query_weights := lexical_query(collection, query, '{}');
     IF query_weights IS NULL THEN
         RETURN;
     END IF;
@@ -75,4 +75,4 @@ $$;
 ALTER FUNCTION textsearch_search(bigint, text, integer) OWNER TO @definer@;
 REVOKE ALL ON FUNCTION textsearch_search(bigint, text, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION textsearch_search(bigint, text, integer) TO @app@;
-GRANT EXECUTE ON FUNCTION lexical_query(bigint, text) TO @definer@;
+GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @definer@;

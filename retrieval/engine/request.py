@@ -23,14 +23,18 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.filters import (
     FIELDS,
+    And,
+    Contains,
     Field,
     Filter,
+    Not,
     Scalar,
     attribute_names,
     compared_values,
     parse_field,
 )
 from retrieval.domain.profile import Profile
+from retrieval.domain.query import Query, parse_query
 
 MAX_LIMIT = 1000
 
@@ -43,16 +47,19 @@ class SearchRequest:
     """One search. Make it with ``checked_request``."""
 
     query: str
-    """The words; empty when only a vector was given."""
+    """The words to rank by and to embed; empty when only a vector was given."""
     vector: Vector | None
     """A precomputed query vector, shape (dimensions,); None: the query's words are embedded."""
     limit: int
     """Hits wanted, 1 to 1000."""
     condition: Filter | None
+    """The caller's filter, and the query's phrases and excluded words."""
     profile: Profile | None
     """The call's own profile; None: the collection's."""
     group_by: Field | None = None
     """The best hit of each of its values; None: every hit counts."""
+    prefixes: tuple[str, ...] = ()
+    """Beginnings of words that the lexical leg ranks by too."""
 
 
 def checked_request(
@@ -63,9 +70,11 @@ def checked_request(
     condition: Filter | None = None,
     profile: Profile | None = None,
     group_by: str | None = None,
+    syntax: bool = True,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
 
+    ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.query``).
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
@@ -73,13 +82,15 @@ def checked_request(
     words = _checked_words(query)
     if not words and vector is None:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
+    asked = parse_query(words, needs_words=vector is None) if syntax else Query(words)
     return SearchRequest(
-        query=words,
+        query=asked.words,
         vector=None if vector is None else _flat(vector),
         limit=limit,
-        condition=condition,
+        condition=_with_conditions(condition, asked),
         profile=profile,
         group_by=None if group_by is None else parse_field(group_by),
+        prefixes=asked.prefixes,
     )
 
 
@@ -99,6 +110,14 @@ def checked_requests(queries: object, *, vectors: object = None, **same: Any) ->
         except RetrievalError as error:
             raise type(error)(f"query {number}: {error}") from None
     return requests
+
+
+def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:
+    parts: list[Filter] = [Contains(phrase) for phrase in asked.phrases]
+    parts += [Not(Contains(phrase)) for phrase in asked.excluded]
+    if not parts:
+        return condition
+    return And((*(() if condition is None else (condition,)), *parts))
 
 
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:

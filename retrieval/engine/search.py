@@ -67,7 +67,7 @@ class Searcher:
         watch = Stopwatch(self.clock)
         vectors = await query_vectors(self.collection, self.embedder, requests)
         asked = [
-            _Asked(request, self._plan(request, vectors.why_none), Query(request.query, vector))
+            _Asked(request, self._plan(request, vectors.why_none), Query(request.query, vector, request.prefixes))
             for request, vector in zip(requests, vectors.vectors, strict=True)
         ]
         watch.lap("embed")
@@ -86,7 +86,7 @@ class Searcher:
         """Each leg's candidates before fusion: what tuning starts from."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
         plan = self._plan(request, vectors.why_none)
-        query = Query(request.query, vectors.vectors[0])
+        query = Query(request.query, vectors.vectors[0], request.prefixes)
         return (await self._find(replace(plan.request, with_items=False), query)).rankings
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:

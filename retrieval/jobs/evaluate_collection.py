@@ -28,9 +28,9 @@ class SearchableCollection(Protocol):
         """The profile that answers."""
 
     async def search(
-        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None
+        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
     ) -> SearchResult:
-        """The best hits; ``legs`` are those to use, None all of the profile's."""
+        """The best hits; ``legs`` are those to use, None all of the profile's; ``syntax``: quotes mean phrases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ async def evaluate_collection(
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         asked = legs if variant == FUSED else (variant,)
-        result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked)
+        result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, syntax=False)
         notes.update(result.notes)
         return [hit.item_id for hit in result]
 

@@ -218,8 +218,8 @@ CHANGES = (
     "DELETE FROM collections WHERE collection_id = %(theirs)s",
     "UPDATE profiles SET definition = '{}' WHERE collection_id = %(theirs)s",
     "DELETE FROM embedding_cache WHERE tenant_id = %(tenant)s",
-    "SELECT FROM query_terms(%(theirs)s, 'shared words')",
-    "SELECT WHERE lexical_query(%(theirs)s, 'shared words') IS NOT NULL",
+    "SELECT FROM query_terms(%(theirs)s, 'shared words', '{wor}')",
+    "SELECT WHERE lexical_query(%(theirs)s, 'shared words', '{}') IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
@@ -241,19 +241,26 @@ async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
     assert cursor.rowcount == 0
 
 
-async def test_the_search_function_refuses_another_tenants_collection(
-    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
+        "SELECT item_id FROM items_containing(%s, 'shared')",
+    ],
+)
+async def test_a_search_function_refuses_another_tenants_collection(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any], statement: str
 ) -> None:
-    """The one function that looks past the policies checks the tenant first; without a tenant it refuses all."""
+    """A function that looks past the policies checks the tenant first; without a tenant it refuses all."""
     await _fill(two[1], "docs", ["1"], "any")
     theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
     for tenant in (two[0].tenant_id, None, 0, -1):
         async with connection.transaction(force_rollback=True):
             await act_as(connection, tenant)
             with pytest.raises(pg.InsufficientPrivilege, match="not the current tenant's"):
-                await connection.execute("SELECT * FROM lexical_search(%s, 'shared', 10, 10)", (theirs,))
+                await connection.execute(statement, (theirs,))
     await act_as(connection, two[1].tenant_id)
-    cursor = await connection.execute("SELECT item_id FROM lexical_search(%s, 'shared', 10, 10)", (theirs,))
+    cursor = await connection.execute(statement, (theirs,))
     assert await cursor.fetchall() == [("1",)]
 
 
@@ -267,7 +274,7 @@ async def test_a_shadowing_temporary_table_does_not_fool_the_search_function(
     await connection.execute("CREATE TEMPORARY TABLE collections (collection_id bigint, tenant_id bigint)")
     await connection.execute("INSERT INTO pg_temp.collections VALUES (%s, %s)", (theirs, two[0].tenant_id))
     with pytest.raises(pg.InsufficientPrivilege):
-        await connection.execute("SELECT * FROM lexical_search(%s, 'shared', 10, 10)", (theirs,))
+        await connection.execute("SELECT * FROM lexical_search(%s, 'shared', '{}', 10, 10)", (theirs,))
 
 
 async def test_each_tenant_has_an_embedding_cache_of_its_own(two: tuple[Platform, Platform]) -> None:
@@ -368,6 +375,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
     assert set(found) == {
         "ensure_tenant",
         "every_collection",
+        "items_containing",
         "lexical_search",
         "register_embedding_space",
         "textsearch_search",
@@ -394,4 +402,6 @@ async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own
     theirs = await (await two[1].collection("docs")).refresh()
     with pytest.raises(MissingPrivilegeError):
         async with two[0].database.transaction(two[0].tenant_id) as transaction:
-            await transaction.execute("SELECT * FROM lexical_search(%s, 'shared', 10, 10)", (theirs.collection_id,))
+            await transaction.execute(
+                "SELECT * FROM lexical_search(%s, 'shared', '{}', 10, 10)", (theirs.collection_id,)
+            )

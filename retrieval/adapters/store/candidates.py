@@ -83,7 +83,7 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         "depth": request.depth,
         "few": request.few,
         "reach": request.reach,
-        "budget": 5000,
+        "prefixes": list(query.prefixes),
     }
     if query.vector is not None:
         values["vector"] = HalfVector(query.vector)
@@ -124,8 +124,8 @@ def _path(request: CandidateRequest, account: Mapping[str, int]) -> Path:
 def candidates_statement(request: CandidateRequest) -> Compiled:
     """Rows of (leg, item_id, score, then what was asked for beside them).
 
-    Parameters ``query``, ``vector``, ``depth``, ``few`` and ``reach`` are bound for each search. The collection's
-    number stands in the text: partial indexes and the planner's idea of its size need it.
+    Parameters ``query``, ``prefixes``, ``vector``, ``depth``, ``few`` and ``reach`` are bound for each search. The
+    collection's number stands in the text: partial indexes and the planner's idea of its size need it.
     """
     return _kept(_Shape(request.shape(), shape_of(request.condition, request.filterable), request)).of(
         request.condition

@@ -46,7 +46,9 @@ def literal(collection_id: int) -> sa.ColumnElement[int]:
     return sa.literal_column(str(int(collection_id)), sa.BigInteger)
 
 
-def parameter(name: str, kind: type[sa.types.TypeEngine[Any]] | None = None) -> sa.ColumnElement[Any]:
+def parameter(
+    name: str, kind: sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]] | None = None
+) -> sa.ColumnElement[Any]:
     """A parameter that is bound for each search; cast where the place alone does not tell its type."""
     bound: sa.BindParameter[Any] = sa.bindparam(name, type_=sa.types.NullType())
     return bound if kind is None else sa.cast(bound, kind)

@@ -152,6 +152,8 @@ term_statistics = Table(
     _collection_id(),
     Column("lexeme", Integer, primary_key=True, autoincrement=False),
     Column("document_frequency", Integer, nullable=False),
+    Column("term", Text(collation="C")),
+    Index(None, "collection_id", "term"),
     postgresql_with={"fillfactor": "70"},
 )
 

@@ -18,9 +18,12 @@ CONDITION_HELP = (
     "Repeated: all of them."
 )
 
+QUERY_HELP = 'The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a minus.'
+
 EXAMPLES = (
     'retrieval search tickets "connection timeout" --where priority=High -n 5',
     "retrieval search tickets timeout --where 'hours>=24' --explain",
+    "retrieval search tickets '\"read timeout\" -redis connect*'",
 )
 
 
@@ -28,7 +31,7 @@ def search(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.", show_default=False)],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help=QUERY_HELP, show_default=False)],
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits wanted, 1 to 1000.")] = 10,
     where: Annotated[list[str] | None, typer.Option("--where", "-w", metavar="COND", help=CONDITION_HELP)] = None,
     legs: Annotated[
@@ -37,6 +40,7 @@ def search(
             "--legs", "-l", metavar="LEGS", help="The legs to use, such as dense,lexical; else the profile's."
         ),
     ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")] = False,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show what each score is made of.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -50,7 +54,7 @@ def search(
 
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
-        return await found.search(query, where=conditions, limit=limit, legs=chosen)
+        return await found.search(query, where=conditions, limit=limit, legs=chosen, syntax=not plain)
 
     result = run(state_of(context), ask)
     if as_json:

@@ -16,7 +16,7 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import parse_where
+from retrieval.domain.filters import And, Contains, Not, parse_where
 from retrieval.engine.request import check_fields, check_filter, checked_request
 
 
@@ -123,3 +123,27 @@ def test_a_value_that_is_not_of_the_declared_type_is_refused(where: dict[str, An
 def test_a_value_of_the_declared_type_passes(where: dict[str, Any] | None) -> None:
     """And so does its other spelling beside it, for a command line cannot tell 26 from "26"."""
     check_filter(parse_where(where), DECLARED)
+
+
+def test_phrases_and_excluded_words_join_the_callers_filter() -> None:
+    """They hold for the whole search, whichever leg; prefixes are the lexical leg's."""
+    where = parse_where({"kind": "note"})
+    assert where is not None
+    request = checked_request('"read timeout" -redis connect*', condition=where)
+    assert request.condition == And((where, Contains("read timeout"), Not(Contains("redis"))))
+    assert request.query == "read timeout connect"
+    assert request.prefixes == ("connect",)
+
+
+def test_a_query_without_syntax_is_taken_as_it_stands() -> None:
+    """Test queries and pasted texts mean what they spell."""
+    request = checked_request('"read timeout" -redis connect*', syntax=False)
+    assert (request.query, request.condition, request.prefixes) == ('"read timeout" -redis connect*', None, ())
+
+
+def test_only_exclusions_need_a_vector_to_rank_by() -> None:
+    """Without words there is nothing to search for, unless a vector says what."""
+    with pytest.raises(EmptyQueryError, match="only says what to leave out"):
+        checked_request("-redis")
+    request = checked_request("-redis", vector=[1.0])
+    assert (request.query, request.condition) == ("", And((Not(Contains("redis")),)))

@@ -34,9 +34,10 @@ class Searched:
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     async def search(
-        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None
+        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
     ) -> SearchResult:
-        """The ids written down, whatever the query."""
+        """The ids written down, whatever the query, which is taken as it stands."""
+        assert not syntax
         chosen = None if legs is None else tuple(legs)
         self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen})
         hits = [

@@ -1,0 +1,104 @@
+"""The query language: what people type into a search box, as a value. Pure.
+
+    connection timeout          words to rank by
+    "connection timeout"        a phrase: the items must hold it; its words rank too
+    timeout -redis              an excluded word: the items must not hold it
+    timeout -"known issue"      an excluded phrase
+    interesti*                  a prefix: words that begin so
+
+Everything else is text: quotes that do not close, hyphens inside words, a minus before a number, a lone star. Nothing
+that can be typed is an error; only a query of nothing but exclusions leaves nothing to search for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from retrieval.domain.errors import EmptyQueryError
+
+MOST_CONDITIONS = 32
+"""Phrases and exclusions of a query; one with more is a pasted text, and taken as it stands."""
+
+UNSPACED = (
+    "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/unspaced.sql``."""
+
+_TOKEN = re.compile(
+    rf"""
+    (?<!\S) (?P<minus>-?) "(?P<straight>[^"]*)" (?!\w)
+    | (?P<out>(?<!\S)-)? (?: [“„](?P<curly>[^“”„]*)[”“] | 「(?P<corner>[^「」]*)」 )
+    | (?<!\S) - (?P<excluded> [^\W\d_]\S* | \d+[^\W\d_]\w* (?!\S) )
+    | (?<!\S) (?P<prefix> \w\w[\w'’.-]* | [{UNSPACED}] ) \* (?!\S)
+    | (?P<text> [^\s“„「]+ | [“„「] )
+    """,
+    re.VERBOSE,
+)
+_AFTER_A_WORD = re.compile(r"\W+\Z")
+_WORD = re.compile(r"[^\W_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a query asks for."""
+
+    words: str
+    """Everything to rank by, the phrases' words and the prefixes among it; without what is excluded."""
+    phrases: tuple[str, ...] = ()
+    """Must all stand in an item."""
+    excluded: tuple[str, ...] = ()
+    """Words and phrases that may not stand in an item."""
+    prefixes: tuple[str, ...] = ()
+    """Beginnings of words, without their star."""
+
+
+def parse_query(text: str, *, needs_words: bool = True) -> Query:
+    """Read a query. Raises ``EmptyQueryError`` if it needs words and has exclusions only."""
+    words: list[str] = []
+    phrases: list[str] = []
+    excluded: list[str] = []
+    prefixes: list[str] = []
+    for found in _TOKEN.finditer(text):
+        kind, value = _kind(found)
+        if kind is _Kind.EXCLUDED:
+            excluded.append(value)
+            continue
+        words.append(value)
+        if kind is _Kind.PHRASE:
+            phrases.append(value)
+        elif kind is _Kind.PREFIX:
+            prefixes.append(value)
+    conditions = len(phrases) + len(excluded)
+    if conditions > MOST_CONDITIONS or not (conditions or prefixes):
+        return Query(text.strip())
+    if needs_words and not any(map(_WORD.search, words)):
+        raise EmptyQueryError(
+            "the query only says what to leave out; give some words to search for as well, such as: timeout -redis"
+        )
+    return Query(" ".join(words), _unique(phrases), _unique(excluded), _unique(prefixes))
+
+
+class _Kind(Enum):
+    WORD = auto()
+    PHRASE = auto()
+    EXCLUDED = auto()
+    PREFIX = auto()
+
+
+def _kind(found: re.Match[str]) -> tuple[_Kind, str]:
+    """What a piece of the query is, and the words in it."""
+    quoted = found["straight"] or found["curly"] or found["corner"]
+    if quoted and _WORD.search(quoted):
+        return (_Kind.EXCLUDED if found["minus"] or found["out"] else _Kind.PHRASE), " ".join(quoted.split())
+    if found["excluded"]:
+        return _Kind.EXCLUDED, _AFTER_A_WORD.sub("", found["excluded"])
+    if found["prefix"]:
+        return _Kind.PREFIX, found["prefix"]
+    return _Kind.WORD, found[0]
+
+
+def _unique(parts: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(parts))

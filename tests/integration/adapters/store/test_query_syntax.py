@@ -1,0 +1,206 @@
+"""Phrases, excluded words and prefixes, as the database answers them, in languages with spaces and without."""
+# ruff: noqa: RUF001
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from retrieval import Collection, Platform
+from retrieval.domain.filters import Contains, Not
+
+Connection = psycopg.AsyncConnection[Any]
+
+ENGLISH = {
+    "a": "The read timeout happened while connecting.",
+    "b": "A timeout to read; interesting connections.",
+    "c": "Redis read\ntimeouts are an interest of mine.",
+    "d": "To be, or not to be: that is the question.",
+    "e": "The well-known COVID-19 pandemic and Vitamin B12.",
+}
+UNSPACED = {
+    "zh": "我们在北京的图书馆学习自然语言处理，然后回家吃饭。",
+    "zh2": "图书和文学馆",
+    "ja": "東京タワーは港区にある観光名所で、時々行きます。",
+    "ko": "서울특별시청에서 친구를 만나서 한국어를 공부했습니다.",
+    "th": "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย",
+    "mixed": "PostgreSQLの設定ファイルを変更する error コード 42",
+    "rare": "𠮷野家で𩸽を食べる",
+    "half": "ﾊﾝｶｸのｶﾀｶﾅとＡＢＣ",
+}
+
+
+async def _filled(platform: Platform, texts: dict[str, str], **options: Any) -> Collection:
+    collection = await platform.collection("docs", **options)
+    await collection.add([{"_id": key, "text": text} for key, text in texts.items()])
+    return collection
+
+
+async def _found(collection: Collection, query: str) -> set[str]:
+    return {hit.item_id for hit in await collection.search(query, legs=["lexical"])}
+
+
+async def _containing(collection: Collection, text: str) -> set[str]:
+    """The items that a filter on the text alone lets through, whatever ranks them."""
+    vector = [1.0] * 256
+    return {hit.item_id for hit in await collection.search(vector=vector, where=Contains(text), legs=["dense"])}
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ('"read timeout"', {"a", "c"}),
+        ('"reading timeouts"', {"a", "c"}),
+        ('"timeout read"', set()),
+        ('"timeout to read"', {"b"}),
+        ('"redis" timeout', {"c"}),
+        ("timeout -redis", {"a", "b"}),
+        ('timeout -"read timeout"', {"b"}),
+        ('question -"to be or not to be"', set()),
+        ('question "not to be"', {"d"}),
+        ('question -"be to not"', {"d"}),
+        ('"covid-19 pandemic"', {"e"}),
+        ("interesti*", {"b", "c"}),
+        ("connecti*", {"a", "b"}),
+        ("Conn*", {"a", "b"}),
+        ("pande*", {"e"}),
+        ("zebr*", set()),
+        ("zebr* redis", {"c"}),
+        ("timeout -nothing", {"a", "b", "c"}),
+    ],
+)
+async def test_an_english_collection_answers_by_its_stems(platform: Platform, query: str, wanted: set[str]) -> None:
+    """Phrases hold in the order of their stems, exclusions remove, prefixes reach stems shorter than themselves."""
+    assert await _found(await _filled(platform, ENGLISH), query) == wanted
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("图书馆", {"zh", "zh2"}),
+        ('"图书馆"', {"zh"}),
+        ('"书馆学"', {"zh"}),
+        ('"馆图书"', set()),
+        ("图书 -北京", {"zh2"}),
+        ("京", {"zh", "ja"}),
+        ("馆", {"zh", "zh2"}),
+        ("饭", {"zh"}),
+        ('"饭"', {"zh"}),
+        ('"馆"', {"zh", "zh2"}),
+        ("猫", set()),
+        ("観光名所", {"ja"}),
+        ("タワー", {"ja"}),
+        ('"東京タワー"', {"ja"}),
+        ('"タワー東京"', set()),
+        ("々", {"ja"}),
+        ("す", {"ja", "mixed"}),
+        ("한국어", {"ko"}),
+        ("시", {"ko"}),
+        ('"특별시청"', {"ko"}),
+        ("เมืองหลวง", {"th"}),
+        ('"เมืองหลวง"', {"th"}),
+        ("ไ", {"th"}),
+        ("設定", {"mixed"}),
+        ("errors", {"mixed"}),
+        ('"error コード 42"', {"mixed"}),
+        ('"コード error"', set()),
+        ("𠮷野家", {"rare"}),
+        ("𩸽", {"rare"}),
+        ("カタカナ", {"half"}),
+        ("ﾊﾝｶｸ", {"half"}),
+        ("abc", {"half"}),
+    ],
+)
+async def test_scripts_without_spaces_are_searched_by_runs_and_single_characters(
+    platform: Platform, query: str, wanted: set[str]
+) -> None:
+    """A phrase is its characters in order, a character is found wherever it stands, widths and planes do not matter."""
+    assert await _found(await _filled(platform, UNSPACED), query) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("to be or not to be", {"d"}),
+        ("NOT TO", {"d"}),
+        ("o b", set()),
+        ("the", {"a", "d", "e"}),
+        ("read timeout", {"a", "c"}),
+        ("!!!", set()),
+        ("", set()),
+    ],
+)
+async def test_words_that_the_language_leaves_out_are_compared_as_they_are_spelt(
+    platform: Platform, text: str, wanted: set[str]
+) -> None:
+    """Whole words in order, whatever their case and what stands between; a text without words is found nowhere."""
+    assert await _containing(await _filled(platform, ENGLISH), text) == wanted
+
+
+async def test_a_phrase_does_not_run_from_the_title_into_the_body(platform: Platform) -> None:
+    """Title and body are two texts; either may hold it."""
+    collection = await platform.collection("docs")
+    await collection.add(
+        [
+            {"_id": "both", "title": "read", "text": "timeout"},
+            {"_id": "title", "title": "a read timeout", "text": ""},
+            {"_id": "body", "title": "", "text": "a read timeout"},
+        ]
+    )
+    assert await _found(collection, '"read timeout"') == {"title", "body"}
+
+
+async def test_a_phrase_is_found_far_down_a_long_text_and_across_lines(platform: Platform) -> None:
+    """Beyond the places that a tsvector counts, wherever the text is cut for reading."""
+    filler = " ".join(f"filler{number} the needle" for number in range(6000))
+    texts = {f"at {cut}": f"{filler[:cut]} silver\nneedle {filler[cut:]}" for cut in (4995, 5005, 100_000)}
+    collection = await _filled(platform, texts | {"other": filler})
+    assert await _found(collection, '"silver needle"') == set(texts)
+
+
+async def test_phrases_and_exclusions_hold_for_the_dense_leg_too(platform: Platform) -> None:
+    """They are conditions of the whole search, and can be said as filters."""
+    collection = await _filled(platform, ENGLISH)
+    hits = await collection.search('timeout -redis "read timeout"')
+    assert [hit.item_id for hit in hits] == ["a"]
+    hits = await collection.search("timeout", where=Not(Contains("timeout")))
+    assert {hit.item_id for hit in hits} == {"d", "e"}
+
+
+async def test_plain_queries_mean_what_they_spell(platform: Platform) -> None:
+    """Without syntax a minus excludes nothing and quotes demand nothing."""
+    collection = await _filled(platform, ENGLISH)
+    hits = await collection.search('"timeout read" -redis', legs=["lexical"], syntax=False)
+    assert {hit.item_id for hit in hits} == {"a", "b", "c"}
+
+
+async def test_a_prefix_weighs_as_one_term(platform: Platform, connection: Connection) -> None:
+    """Its terms share one idf, that of a term as frequent as all of them; a whole word keeps its own."""
+    collection = await _filled(platform, {str(n): f"alpha{n} common" for n in range(8)} | {"x": "alphorn", "y": "beta"})
+    number = (await collection.refresh()).collection_id
+    cursor = await connection.execute(
+        "SELECT part, count(*), min(document_frequency), count(DISTINCT idf) FROM query_terms(%s, %s, %s) "
+        "GROUP BY part ORDER BY 2",
+        (number, "beta alphorn", ["alph"]),
+    )
+    assert [row[1:] for row in await cursor.fetchall()] == [(1, 1, 1), (1, 1, 1), (8, 8, 1)]
+    filtered = await collection.search("alph*", legs=["lexical"], where={"kind": ""})
+    assert [hit.item_id for hit in filtered] == [
+        hit.item_id for hit in await collection.search("alph*", legs=["lexical"])
+    ]
+    assert len(filtered) == 9
+
+
+async def test_a_prefix_takes_the_most_frequent_of_many_terms(platform: Platform, connection: Connection) -> None:
+    """A short prefix of a large vocabulary stands for its 64 most frequent terms."""
+    words = [f"te{number:03}" for number in range(200)]
+    collection = await _filled(platform, {"all": " ".join(words), "some": " ".join(words[100:164])}, language="simple")
+    number = (await collection.refresh()).collection_id
+    cursor = await connection.execute(
+        "SELECT known.term FROM query_terms(%s, '', '{te}') AS asked JOIN term_statistics AS known USING (lexeme) "
+        "WHERE known.collection_id = %s ORDER BY 1",
+        (number, number),
+    )
+    assert [row[0] for row in await cursor.fetchall()] == words[100:164]

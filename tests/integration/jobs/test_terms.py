@@ -1,0 +1,88 @@
+"""Counting term statistics anew: nothing to mend normally, everything mended when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from retrieval import Collection, Platform
+from retrieval.jobs.terms import recount_terms
+
+Connection = psycopg.AsyncConnection[Any]
+
+_ALL = (
+    "SELECT lexeme, document_frequency, term FROM term_statistics "
+    "WHERE collection_id = %s AND document_frequency <> 0 ORDER BY 1"
+)
+
+
+async def _filled(platform: Platform) -> tuple[Collection, int]:
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number} 東京"} for number in range(20)])
+    await collection.delete(["3"])
+    return collection, (await collection.refresh()).collection_id
+
+
+async def _rows(connection: Connection, number: int) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(_ALL, (number,))).fetchall()
+
+
+async def test_what_writers_counted_is_right_and_unused_terms_go(platform: Platform, connection: Connection) -> None:
+    """A recount of an untouched collection finds nothing wrong, and removes the terms that nothing holds."""
+    collection, number = await _filled(platform)
+    before = await _rows(connection, number)
+    assert await recount_terms(platform.database, platform.tenant_id, number) == 0
+    assert await _rows(connection, number) == before
+    cursor = await connection.execute(
+        "SELECT count(*) FROM term_statistics WHERE collection_id = %s AND document_frequency = 0", (number,)
+    )
+    assert await cursor.fetchone() == (0,)
+    assert [hit.item_id for hit in await collection.search("word5", legs=["lexical"])] == ["5"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "wrong"),
+    [
+        ("UPDATE term_statistics SET document_frequency = document_frequency + 1 WHERE term = 'word5'", 1),
+        ("UPDATE term_statistics SET document_frequency = 7 WHERE document_frequency = 0", 1),
+        ("DELETE FROM term_statistics WHERE document_frequency > 0", 22),
+        ("UPDATE collection_statistics SET documents = 3", 1),
+        ("UPDATE term_statistics SET term = NULL", 0),
+    ],
+)
+async def test_what_is_wrong_is_counted_and_mended(
+    platform: Platform, connection: Connection, damage: str, wrong: int
+) -> None:
+    """Frequencies, totals and spellings are as before, and the next recount finds nothing."""
+    _, number = await _filled(platform)
+    before = await _rows(connection, number)
+    async with platform.database.transaction(platform.tenant_id) as transaction:
+        await transaction.execute(damage)
+    assert await recount_terms(platform.database, platform.tenant_id, number) == wrong
+    assert await _rows(connection, number) == before
+    assert await recount_terms(platform.database, platform.tenant_id, number) == 0
+
+
+async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Platform, connection: Connection) -> None:
+    """Writers and recounts take turns."""
+    collection, number = await _filled(platform)
+
+    async def write(start: int) -> None:
+        for place in range(start, start + 5):
+            await collection.add([{"_id": f"more{place}", "text": f"common more{place}"}])
+
+    async def recount() -> list[int]:
+        return [await recount_terms(platform.database, platform.tenant_id, number) for _ in range(5)]
+
+    *_, found = await asyncio.gather(write(0), write(100), recount())
+    assert found == [0] * 5
+    assert len(await _rows(connection, number)) == 22 + 10
+
+
+async def test_another_tenants_collection_is_not_counted(platform: Platform) -> None:
+    """Under the policies there is nothing of it to see or to mend."""
+    _, number = await _filled(platform)
+    assert await recount_terms(platform.database, platform.tenant_id + 1, number) == 0
