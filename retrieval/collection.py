@@ -23,6 +23,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.request import checked_request, checked_requests
+from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
@@ -65,8 +66,11 @@ class Collection:
         tenant_id: int,
         stored: StoredCollection,
         embedder: CachedEmbedder | None,
+        *,
         clock: Clock = time.monotonic,
+        sampler: Sampler | None = None,
     ) -> None:
+        self._sampler = sampler
         self._clock = clock
         self._database = database
         self._tenant_id = tenant_id
@@ -204,6 +208,7 @@ class Collection:
             tenant_id=self._tenant_id,
             collection=stored,
             embedder=self._embedder,
+            sampler=self._sampler,
             clock=self._clock,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -33,6 +34,7 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
 from retrieval.engine.defaults import default_profile
+from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
@@ -48,8 +50,17 @@ class Platform:
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.
     """
 
-    def __init__(self, settings: Settings, *, embedder: Embedder | None = None, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        embedder: Embedder | None = None,
+        clock: Clock = time.monotonic,
+        chance: random.Random | None = None,
+    ) -> None:
         self.settings = settings
+        self._chance = chance or random.Random()  # noqa: S311 - it picks samples, and keeps no secret
+        self._sampler: Sampler | None = None
         self._clock = clock
         self._given_embedder = embedder
         self._configured: Embedder | None = None
@@ -66,6 +77,8 @@ class Platform:
             stack.push_async_callback(self._database.close)
             stack.push_async_callback(self._close_embedders)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
+            self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
+            stack.push_async_callback(self._sampler.aclose)
             self._stack = stack.pop_all()
         return self
 
@@ -139,7 +152,14 @@ class Platform:
         return [self._handle(one) for one in stored]
 
     def _handle(self, stored: StoredCollection) -> Collection:
-        return Collection(self.database, self._tenant_id, stored, self._embedder_of(stored.space), self._clock)
+        return Collection(
+            self.database,
+            self._tenant_id,
+            stored,
+            self._embedder_of(stored.space),
+            clock=self._clock,
+            sampler=self._sampler,
+        )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:
         known = [one.name for one in await all_collections(self.database, self._tenant_id)]

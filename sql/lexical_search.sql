@@ -4,6 +4,8 @@
 -- matches, or 15 % of a larger collection) the items that hold two. Those are ranked by all parts. Two numbers differ in
 -- some bit: the items with two of up to 32 parts are those with a part whose number has a bit and a part whose number
 -- has it not, for one of five bits. A page that is not full is sought again among more items.
+-- Where the extension pg_textsearch serves the collection, it finds the items (sql/textsearch_search.sql), unless the
+-- setting retrieval.textsearch is off.
 -- match_budget, if given, replaces all this: the items with one of the rarest parts that match so many together.
 -- A lexeme's number is its collection's own, so the index alone finds the collection's items; adding 0 keeps the planner
 -- from also reading the collection's whole key, and the collection is still checked, because two numbers can collide. The
@@ -34,6 +36,12 @@ BEGIN
     WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
     IF NOT FOUND THEN
         RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
+    END IF;
+
+    IF cardinality(prefixes) = 0 AND current_setting('retrieval.textsearch', true) IS DISTINCT FROM 'off'
+        AND has_textsearch(collection) THEN
+        RETURN QUERY SELECT found.item_id, found.score FROM textsearch_search(collection, query, result_limit) AS found;
+        RETURN;
     END IF;
 
     SELECT

@@ -20,13 +20,15 @@ def upgrade() -> None:
     """Make the functions, and the triggers on items; each large collection's table and index are made by a job."""
     install("textsearch_index")
     install("textsearch_search")
+    install("lexical_search")
 
 
 def downgrade() -> None:
     """Remove them, with the tables and indexes made since."""
+    install("lexical_search", "0004")
     install("remove_textsearch")
 
 
-def install(name: str) -> None:
-    """Run ``sql/<name>.sql`` as this revision had it."""
-    op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))
+def install(name: str, at: str = revision) -> None:
+    """Run ``sql/<name>.sql`` as a revision had it."""
+    op.execute(verbatim(installed_sql(name, context.config.attributes["names"], at)))

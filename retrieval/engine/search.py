@@ -22,6 +22,7 @@ from retrieval.engine.plan import Plan, make_plan
 from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
 from retrieval.engine.request import SearchRequest, check_fields, check_filter
+from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock, Stopwatch
 from retrieval.engine.way import account
 
@@ -49,6 +50,8 @@ class Searcher:
     tenant_id: int
     collection: StoredCollection
     embedder: CachedEmbedder | None
+    sampler: Sampler | None = None
+    """Who keeps some of the searches; None: nobody."""
     clock: Clock = time.perf_counter
 
     async def search(self, request: SearchRequest) -> SearchResult:
@@ -73,6 +76,9 @@ class Searcher:
         watch.lap("embed")
         each = await self._find_each(asked)
         watch.lap("candidates")
+        if self.sampler is not None:
+            for one, found in zip(asked, each, strict=True):
+                self.sampler.offer(one.plan.request, one.query, found)
         rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
         columns = await self._columns(asked, each, rankings)
         watch.lap("items")

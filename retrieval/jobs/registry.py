@@ -32,7 +32,7 @@ class Job:
 _ALL = (
     Job(name="embed", what="embed items that wait for their vector", noun="item",
         run=embed_pending, is_needed=is_anything_pending),
-    Job(name="indexes", what="make, keep or drop HNSW indexes, by size", noun="index",
+    Job(name="indexes", what="make, keep or drop indexes, by size", noun="index",
         run=index, is_needed=is_index_in_question),
     Job(name="recall", what="measure recall on sampled queries, and mend it", noun="sample",
         run=measure_recall, is_needed=is_recall_in_question),

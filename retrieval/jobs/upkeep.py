@@ -6,6 +6,8 @@ from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.jobs.indexes import keep_index
+from retrieval.jobs.terms import recount_terms
+from retrieval.jobs.textsearch import keep_textsearch_index
 from retrieval.jobs.weights import DRIFT, refresh_weights
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
@@ -52,15 +54,18 @@ async def weigh_all(workplace: Workplace, target: Target, advance: Advance = unh
 async def is_index_in_question(_workplace: Workplace, target: Target) -> bool:
     """Whether the collection has an index, or is large enough to be asked about one."""
     collection = target.collection
-    return collection.space is not None and (collection.ann_index is not None or collection.documents >= LEAST_INDEXED)
+    return collection.ann_index is not None or collection.documents >= LEAST_INDEXED
 
 
 async def index(workplace: Workplace, target: Target, _advance: Advance = unheeded) -> dict[str, Any]:
-    """Make, keep or drop the collection's HNSW index, as its size asks for."""
+    """Make, keep or drop the collection's indexes, as its size asks for: HNSW, and those of pg_textsearch."""
     outcome = await keep_index(workplace.database, target.tenant_id, target.collection)
-    return {"index": outcome.value}
+    textsearch = await keep_textsearch_index(workplace.database, target.collection)
+    return {"index": outcome.value, "textsearch": textsearch.value}
 
 
-async def recount(_workplace: Workplace, _target: Target, _advance: Advance = unheeded) -> dict[str, Any]:
-    """Count the collection's terms anew."""
-    return {}
+async def recount(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+    """Count the collection's terms anew, and mend what was wrong."""
+    mended = await recount_terms(workplace.database, target.tenant_id, target.collection.collection_id)
+    advance(mended)
+    return {"mended": mended}

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.textsearch import table_name
+from retrieval.adapters.store.textsearch import index_name, table_name
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.textsearch import TextsearchOutcome, keep_textsearch_index
 from tests.support.database import act_as
@@ -222,6 +222,31 @@ async def test_the_index_is_walked_under_the_policies(both: Both, platform: Plat
         scans = f"SELECT pg_stat_get_xact_numscans('items_{number}_bm25'::regclass)".encode()
         await connection.execute("SELECT textsearch_search(%s, 'alpha w17', 10)", (number,))
         assert await (await connection.execute(scans)).fetchone() == (1,)
+
+
+async def _walks(platform: Platform, number: int, query: str, *, textsearch: str) -> int:
+    """How often the lexical leg's function walked the extension's index for one query."""
+    leg = Compiled(
+        "SELECT count(*) FROM lexical_search(%(id)s::bigint, %(query)s, '{}', NULL, 10)", {"id": number, "query": query}
+    )
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("SELECT set_config('retrieval.textsearch', %s, true)", (textsearch,))
+        await connection.execute(leg.text, leg.parameters)
+        scans = "SELECT pg_stat_get_xact_numscans(%s::regclass)"
+        row = await (await connection.execute(scans, (index_name(number),))).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_off(
+    both: Both, platform: Platform
+) -> None:
+    """A search without a filter walks the extension's index; the setting ``retrieval.textsearch`` forbids it."""
+    await both.add([{"_id": str(number), "text": f"alpha w{number}"} for number in range(30)])
+    number = (await both.served.refresh()).collection_id
+    assert await _walks(platform, number, "alpha w17", textsearch="") == 1
+    assert await _walks(platform, number, "alpha w17", textsearch="off") == 0
+    found = (await both.served.leg_rankings("alpha w17", legs=["lexical"], depth=10))["lexical"]
+    assert [(one.item_id, one.score) for one in found] == await both.by_extension("alpha w17", 10)
 
 
 async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:
