@@ -39,6 +39,7 @@ def upgrade() -> None:
         sa.Column("index_bytes", sa.BigInteger, nullable=False),
         sa.Column("effort_10", sa.Integer, nullable=False),
         sa.Column("effort_100", sa.Integer, nullable=False),
+        sa.Column("effort_200", sa.Integer, nullable=False),
         sa.Column("recall", REAL, nullable=False),
         sa.Column("exact_row_us", REAL, nullable=False),
         sa.Column("walk_row_us", REAL, nullable=False),

@@ -34,6 +34,9 @@ _POOL = 4
 
 _LARGEST_POOL = 300
 
+_DEEPEST = 50_000
+"""The most candidates a leg is asked for when groups leave too few: of one with more items the page may be short."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -115,29 +118,33 @@ class Searcher:
         return [answers[place] for place in range(len(asked))]
 
     async def _ranked(self, one: _Asked, found: Found) -> list[Fused]:
-        """The hits to be, best first."""
-        ranked = ranking(found, one.plan.profile, one.plan.request.depth)
-        if one.request.group_by is not None:
-            ranked = await self._grouped(one, found)
-        return await self._diverse(one.plan.profile.diversity, ranked, one.request.limit)
-
-    async def _grouped(self, one: _Asked, found: Found) -> list[Fused]:
-        """The best of each group; the legs go deeper until there are enough groups, or no more candidates."""
-        depth = one.plan.request.depth
+        """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
+        depth, diversity = one.plan.request.depth, one.plan.profile.diversity
+        deepest = _DEEPEST if diversity.is_off else MAX_DEPTH
         while True:
-            groups = {item_id: row[0] for item_id, row in found.rows.items()}
-            best = best_of_groups(ranking(found, one.plan.profile, depth), groups)
+            ranked = ranking(found, one.plan.profile, depth)
+            if one.request.group_by is not None:
+                ranked = best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
+            shown = await self._diverse(diversity, ranked, one.request.limit)
             is_exhausted = all(len(candidates) < depth for candidates in found.rankings.values())
-            if len(best) >= one.request.limit or is_exhausted or depth >= MAX_DEPTH:
-                return best
-            depth = min(depth * _DEEPER, MAX_DEPTH)
+            if len(shown) >= one.request.limit or is_exhausted or depth >= deepest:
+                return shown
+            depth = min(depth * _DEEPER, deepest)
             found = await self._find(replace(one.plan.request, depth=depth), one.query)
 
     async def _diverse(self, wanted: Diversity, ranked: list[Fused], limit: int) -> list[Fused]:
-        space = self.collection.space
-        if wanted.is_off or space is None:
+        """The best that are not alike; of a larger pool where near-duplicates leave too few."""
+        if wanted.is_off or self.collection.space is None:
             return ranked[:limit]
-        pool = ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))]
+        shown = await self._diverse_of(wanted, ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))], limit)
+        if len(shown) < limit < len(ranked):
+            shown = await self._diverse_of(wanted, ranked[:MAX_DEPTH], limit)
+        return shown
+
+    async def _diverse_of(self, wanted: Diversity, pool: list[Fused], limit: int) -> list[Fused]:
+        space = self.collection.space
+        if space is None:
+            return pool[:limit]
         similarities = await read_similarities(
             self.database, self.tenant_id, self.collection.collection_id, space, [one.item_id for one in pool]
         )

@@ -4,6 +4,9 @@ With N vectors, m of them matching and d candidates wanted, comparing all matchi
 one comparison; walking the index until d matching ones were met costs d × N / m × w, with w the time of a step. They
 cost the same at m = sqrt(d × N × w / r). Up to that many matches a search is exact, which is also where a walk misses
 most. r and w are measured on the machine when an index is made.
+
+A walk that keeps k of m matches has to rank the k × N / m nearest vectors rightly, not the k nearest: that is what its
+effort is chosen for, by the least m that it may meet. Where no effort is enough, more matches are compared instead.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from retrieval.adapters.store.dense_leg import MAX_EFFORT, SPARE
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
-_PATIENCE = 4
-"""How many times the expected length a walk may take before every matching vector is compared instead."""
+
+_LEAST_ASKED = 10
+"""A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +47,48 @@ def choose_way(
     index = collection.ann_index
     if index is None or (LegName.DENSE not in legs and not is_filtered):
         return Way(Path.EXACT)
-    effort = effort_for(index, limit)
-    if effort > MAX_EFFORT:
+    if effort_for(index, limit) > MAX_EFFORT:
         return Way(Path.EXACT)
     if not is_filtered:
-        return Way(Path.APPROXIMATE, effort=effort)
-    few = few_matches(index, depth, collection.documents)
-    reach = math.ceil(_PATIENCE * SPARE * depth * collection.documents / few)
-    return Way(Path.APPROXIMATE, few=few, reach=reach, effort=effort)
+        return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
+    depth, limit = max(depth, _LEAST_ASKED), max(limit, _LEAST_ASKED)
+    few = few_matches(index, depth, limit, collection.documents)
+    ranked = math.ceil(_at_most(limit) * collection.documents / few)
+    # A walk that needs more meets matches only far away from the query, where it would miss too many.
+    reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
+    return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort_for(index, ranked), MAX_EFFORT))
 
 
-def effort_for(index: AnnIndex, limit: int) -> int:
-    """The search effort for that many hits: as measured for 10 and for 100, between and beyond them in proportion."""
-    if limit <= 10:
-        return index.effort_10
-    step = max(index.effort_100 - index.effort_10, 90) / 90
-    return math.ceil(index.effort_10 + step * (limit - 10))
+def effort_for(index: AnnIndex, nearest: int) -> int:
+    """The search effort that ranks so many nearest rightly: as measured for 10, 100 and 200, between in proportion."""
+    if nearest <= 100:
+        return math.ceil(index.effort_10 + (index.effort_100 - index.effort_10) * max(nearest - 10, 0) / 90)
+    return math.ceil(index.effort_100 + _step(index) * (nearest - 100))
 
 
-def few_matches(index: AnnIndex, depth: int, documents: int) -> int:
-    """Up to that many matches, comparing them all is as cheap as a walk."""
+def most_nearest(index: AnnIndex) -> int:
+    """How many nearest the greatest effort ranks rightly."""
+    if effort_for(index, 100) <= MAX_EFFORT:
+        return 100 + math.floor((MAX_EFFORT - index.effort_100) / _step(index))
+    return next((nearest for nearest in range(100, 10, -1) if effort_for(index, nearest) <= MAX_EFFORT), 10)
+
+
+def few_matches(index: AnnIndex, depth: int, limit: int, documents: int) -> int:
+    """Up to that many matches, comparing them all is as cheap as a walk, or a walk would miss too many of them."""
     ratio = index.walk_row_us / max(index.exact_row_us, 0.01)
-    return min(math.ceil(math.sqrt(SPARE * depth * documents * ratio)), max(documents, 1))
+    cheaper = math.sqrt(SPARE * depth * documents * ratio)
+    safer = _at_most(limit) * documents / most_nearest(index)
+    return max(min(math.ceil(max(cheaper, safer)), documents), 1)
+
+
+def _step(index: AnnIndex) -> float:
+    """How much more effort each further one beyond the 100 nearest takes."""
+    return max((index.effort_200 - index.effort_100) / 100, 1.0)
+
+
+def _at_most(limit: int) -> float:
+    """Where a share of all items matches at random, so many times the inverse share brings that many, nearly always."""
+    return limit + 2 * math.sqrt(limit) + 1
 
 
 def account(collection: StoredCollection, found: Found, *, is_filtered: bool) -> tuple[int, str]:

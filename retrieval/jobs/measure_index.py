@@ -5,7 +5,6 @@ Measured on the collection's own vectors, so that neither a guess about the mach
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median
@@ -31,9 +30,10 @@ RECALL_WANTED = 0.995
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
 
 _EFFORTS = (40, 60, 90, 130, 200, 300, 450, 700, MAX_EFFORT)
+_DEPTHS = (10, 100, 200)
 _QUERIES = 40
 _AWAY = 0.3
-"""How far a query is moved from the stored vector that it is made of: a query is no document."""
+"""How far a query is moved from the stored vector that it is made of, in any direction: a query is no document."""
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 
 
@@ -69,26 +69,31 @@ class _Bench:
 
 
 async def measure_index(
-    database: Database, tenant_id: int, collection: StoredCollection, chance: random.Random | None = None
+    database: Database, tenant_id: int, collection: StoredCollection, chance: np.random.Generator | None = None
 ) -> AnnIndex | None:
     """Measure the collection's index and store what was found; None where there is nothing to measure."""
     space = collection.space
     if space is None:
         return None
     bench = _Bench(database, tenant_id, collection, space)
-    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, 2 * _QUERIES + _COMPARED)
+    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES + _COMPARED)
     state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
     if len(sample) < 2 or state is None:
         return None
-    queries = _queries([vector for _, vector in sample[: 2 * _QUERIES]], chance or random.Random(0))  # noqa: S311 - a sample
-    effort_10, recall = await _effort(bench, queries, 10)
-    effort_100, _ = await _effort(bench, queries, 100)
+    queries = _queries([vector for _, vector in sample[:_QUERIES]], chance or np.random.default_rng(0))
+    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=_DEPTHS[-1]))
+    efforts, recalls = [_EFFORTS[0]], []
+    for depth in _DEPTHS:
+        effort, recall = await _effort(bench, queries, [true[:depth] for true in truth], least=max(depth, efforts[-1]))
+        efforts.append(effort)
+        recalls.append(recall)
     measured = AnnIndex(
         rows=max(collection.documents, 1),
         index_bytes=state[0],
-        effort_10=effort_10,
-        effort_100=max(effort_100, effort_10),
-        recall=recall,
+        effort_10=efforts[1],
+        effort_100=efforts[2],
+        effort_200=efforts[3],
+        recall=recalls[0],
         exact_row_us=await _exact_row_us(bench, queries[0], [item_id for item_id, _ in sample]),
         walk_row_us=await _walk_row_us(bench, queries[0]),
     )
@@ -97,18 +102,19 @@ async def measure_index(
     return measured
 
 
-def _queries(vectors: Sequence[Vector], chance: random.Random) -> list[Vector]:
-    """Each of the first half moved a little towards another."""
-    half = max(len(vectors) // 2, 1)
-    moved = [vector + _AWAY * chance.choice(vectors[half:]) for vector in vectors[:half]]
+def _queries(vectors: Sequence[Vector], chance: np.random.Generator) -> list[Vector]:
+    """Each moved a little. Towards another vector would be too easy: that one's neighbours are quickly found."""
+    away = [chance.normal(size=vector.shape) for vector in vectors]
+    moved = [vector + _AWAY * far / np.linalg.norm(far) for vector, far in zip(vectors, away, strict=True)]
     return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
 
 
-async def _effort(bench: _Bench, queries: Sequence[Vector], depth: int) -> tuple[int, float]:
+async def _effort(
+    bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], *, least: int
+) -> tuple[int, float]:
     """The least effort that finds enough of the nearest, and the recall it has; beyond the most, where none does."""
-    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=depth))
-    recall = 0.0
-    for effort in (effort for effort in _EFFORTS if effort >= depth):
+    depth, recall = max(map(len, truth), default=0), 0.0
+    for effort in (effort for effort in _EFFORTS if effort >= least):
         found = await bench.nearest(queries, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
         recall = mean([recall_of(scores, true) for scores, true in zip(found, truth, strict=True)])
         if recall >= RECALL_WANTED:

@@ -64,6 +64,16 @@ def test_several_files_are_one_input(program: Program) -> None:
     assert [hit["item_id"] for hit in program.json("search", "notes", "disk full")["hits"]].count("disk") == 0
 
 
+def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
+    """One hit a value of the field; a field that no item has is an error."""
+    lines = [{"_id": str(number), "text": "disk full", "host": f"h{number % 3}"} for number in range(9)]
+    program.succeeds("ingest", "notes", program.write("notes.jsonl", *lines), "-q")
+    found = program.json("search", "notes", "disk full", "--group-by", "host")
+    assert sorted(hit["attributes"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
+    assert "exact, 9 rows weighed: no HNSW index" in program.succeeds("search", "notes", "disk full", "-g", "host")
+    assert "did you mean 'host'" in program.fails("search", "notes", "disk full", "-g", "hosts")
+
+
 def test_standard_input_is_a_file_too(program: Program) -> None:
     """Its format is JSON Lines unless it is named."""
     program.succeeds("ingest", "notes", "-", "-q", given=json.dumps(NOTES[0]))

@@ -20,6 +20,8 @@ class AnnIndex:
     """``hnsw.ef_search`` that finds 99 % of the 10 nearest; more than 1000: none does."""
     effort_100: int = 250
     """The same for the 100 nearest."""
+    effort_200: int = 400
+    """The same for the 200 nearest: a filtered walk has to rank many more than it keeps."""
     recall: float = 1.0
     """Of the 10 nearest, as measured with that effort."""
     exact_row_us: float = 1.5
@@ -50,13 +52,14 @@ _SIZE = """
 """
 _KEEP = """
     INSERT INTO ann_indexes AS known
-        (collection_id, space_id, rows, index_bytes, effort_10, effort_100, recall, exact_row_us, walk_row_us)
-    VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s, %(recall)s,
-            %(exact_row_us)s, %(walk_row_us)s)
+        (collection_id, space_id, rows, index_bytes, effort_10, effort_100, effort_200, recall, exact_row_us,
+         walk_row_us)
+    VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s,
+            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s)
     ON CONFLICT (collection_id, space_id) DO UPDATE SET
         rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
-        effort_100 = excluded.effort_100, recall = excluded.recall, exact_row_us = excluded.exact_row_us,
-        walk_row_us = excluded.walk_row_us, measured_at = now()
+        effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
+        exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, measured_at = now()
 """
 _FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
 

@@ -108,7 +108,7 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     return Found(
         rankings=rankings,
         path=path,
-        weighed=account.get("compared", account.get("walked", 0)),
+        weighed=account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ())))),
         fell_short="too_few_found" in account
         or (path is Path.APPROXIMATE and len(rankings[LegName.DENSE]) < min(request.depth, request.documents)),
         rows={row[1]: row[3:] for row in ordered if row[3:]},

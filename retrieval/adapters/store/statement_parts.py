@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.util import ClauseAdapter
 
 from retrieval.adapters.store.candidate_request import CandidateRequest
 from retrieval.adapters.store.conditions import condition
@@ -83,10 +85,17 @@ def is_wanted(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.C
     wanted: Filter | None = request.condition
     if wanted is None:
         return sa.true()
-    look_up: sa.Select[Any] = sa.select(sa.literal_column("1")).where(
-        items.c.collection_id == literal(request.collection_id),
-        items.c.item_id == item_id,
-        condition(wanted, request.collection_id, request.filterable),
+    allowed = condition(wanted, request.collection_id, request.filterable)
+    asked = {one.name for one in visitors.iterate(allowed) if isinstance(one, sa.Column) and one.table is items}
+    # A limit keeps it a look-up by the key alone, for each row: it cannot become a join that reads the whole collection
+    # first, nor can a filter on keys, with thousands of them, be looked up in the index once more for every row.
+    row = (
+        sa.select(*(items.c[name] for name in sorted(asked or {"item_id"})))
+        .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
+        .correlate(*sa.select(item_id).get_final_froms())
+        .limit(1)
+        .subquery("met")
     )
-    # A limit keeps it a look-up for each row: it cannot become a join that reads the whole collection first.
-    return look_up.limit(1).scalar_subquery() == sa.literal_column("1")
+    within: sa.ColumnElement[bool] = ClauseAdapter(row).traverse(allowed)
+    look_up: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(row).where(within)
+    return look_up.scalar_subquery() == sa.literal_column("1")

@@ -197,6 +197,7 @@ ann_indexes = Table(
     Column("index_bytes", BigInteger, nullable=False),
     Column("effort_10", Integer, nullable=False),
     Column("effort_100", Integer, nullable=False),
+    Column("effort_200", Integer, nullable=False),
     Column("recall", REAL, nullable=False),
     Column("exact_row_us", REAL, nullable=False),
     Column("walk_row_us", REAL, nullable=False),

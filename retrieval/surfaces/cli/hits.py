@@ -77,7 +77,8 @@ def explanation_table(explanation: Explanation) -> Table:
 
 def footer(result: SearchResult) -> Iterator[str]:
     """The path and why, the profile, the times, and the notes."""
-    way = result.why if result.path is Path.NONE else f"{result.path.value}: {result.why}"
+    weighed = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
+    way = result.why if result.path is Path.NONE else f"{result.path.value}{weighed}: {result.why}"
     by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
     yield f"{count(len(result), 'hit')} · {way} · {by}"
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]

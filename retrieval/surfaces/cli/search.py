@@ -24,6 +24,7 @@ EXAMPLES = (
     'retrieval search tickets "connection timeout" --where priority=High -n 5',
     "retrieval search tickets timeout --where 'hours>=24' --explain",
     "retrieval search tickets '\"read timeout\" -redis connect*'",
+    "retrieval search tickets timeout --group-by project",
 )
 
 
@@ -41,6 +42,10 @@ def search(
         ),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")] = False,
+    group_by: Annotated[
+        str | None,
+        typer.Option("--group-by", "-g", metavar="FIELD", help="Only the best hit of each value of the field."),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show what each score is made of.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -54,7 +59,9 @@ def search(
 
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
-        return await found.search(query, where=conditions, limit=limit, legs=chosen, syntax=not plain)
+        return await found.search(
+            query, where=conditions, limit=limit, legs=chosen, syntax=not plain, group_by=group_by
+        )
 
     result = run(state_of(context), ask)
     if as_json:

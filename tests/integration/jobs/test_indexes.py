@@ -15,7 +15,8 @@ from psycopg import sql
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.ann_indexes import hnsw_name
 from retrieval.adapters.store.collections import StoredCollection
-from retrieval.jobs.indexes import IndexOutcome, index_rows, keep_index
+from retrieval.jobs.indexes import IndexOutcome, index_rows, keep_index, rebuild_index
+from retrieval.jobs.measure_index import measure_index
 from tests.support.database import SCHEMA, database_url
 
 SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
@@ -103,3 +104,106 @@ async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
             assert await keep_index(other.database, other.tenant_id, stored, rows=40) is IndexOutcome.NOT_ALLOWED
     finally:
         await admin.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+async def test_what_is_measured_is_stored_and_shown(platform: Platform, collection: Collection) -> None:
+    """The next reader of the collection searches by it."""
+    stored = await collection.refresh()
+    await keep_index(platform.database, platform.tenant_id, stored, rows=40)
+    stored = await collection.refresh()
+    measured = await measure_index(platform.database, platform.tenant_id, stored)
+    assert measured is not None
+    shown = (await collection.refresh()).ann_index
+    assert shown is not None
+    assert (shown.rows, shown.index_bytes, shown.recall) == (40, measured.index_bytes, 1.0)
+    assert (shown.effort_10, shown.effort_100, shown.effort_200) == (40, 130, 200)
+    assert shown.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
+    assert shown.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
+
+
+async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, collection: Collection) -> None:
+    """And nothing is stored."""
+    stored = await collection.refresh()
+    assert await measure_index(platform.database, platform.tenant_id, stored) is None
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.NOT_NEEDED
+    assert (await collection.refresh()).ann_index is None
+
+
+async def test_a_collection_that_shrinks_keeps_its_index_down_to_the_half_and_then_loses_it(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """What was measured goes with it, and searches go on, exactly."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    await collection.delete([str(number) for number in range(19)])
+    stored = await collection.refresh()
+    assert stored.documents == 21
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    await collection.delete(["19", "20"])
+    stored = await collection.refresh()
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.DROPPED
+    assert (await collection.refresh()).ann_index is None
+    cursor = await admin.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.{_name(stored)}",))
+    assert await cursor.fetchone() == (None,)
+    cursor = await admin.execute(
+        f"SELECT count(*) FROM {SCHEMA}.ann_indexes WHERE collection_id = %s",  # noqa: S608 - the schema's own name
+        (stored.collection_id,),
+    )
+    assert await cursor.fetchone() == (0,)
+    assert len(await collection.search(vector=[1, 0, 0, 0], limit=10)) == 10
+
+
+async def test_an_emptied_collection_still_answers_before_its_index_is_dropped(
+    platform: Platform, collection: Collection
+) -> None:
+    """With and without a filter: nothing is found, and nothing fails."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    await collection.delete([str(number) for number in range(40)])
+    assert (await collection.refresh()).ann_index
+    for where in (None, {"kind": "x"}):
+        assert list(await collection.search(vector=[1, 0, 0, 0], where=where)) == []
+
+
+async def test_a_rebuild_replaces_the_index_beside_the_old_one(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Another relation under the same name, valid and measured, and nothing left over."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    files = "SELECT pg_relation_filenode(%s::regclass)"
+    before = await (await admin.execute(files, (f"{SCHEMA}.{_name(stored)}",))).fetchone()
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+    assert await (await admin.execute(files, (f"{SCHEMA}.{_name(stored)}",))).fetchone() != before
+    index = (await collection.refresh()).ann_index
+    assert index is not None
+    assert index.is_measured
+    left = await admin.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{_name(stored)}_cc%",))
+    assert await left.fetchone() == (0,)
+
+
+async def test_of_many_rebuilds_at_once_one_is_done_at_a_time(platform: Platform, collection: Collection) -> None:
+    """The others say that somebody is at it already; none fails, none waits."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    async with platform.database.only_one(f"indexes of embeddings_{stored.space.space_id if stored.space else 0}"):
+        outcomes = await asyncio.gather(
+            *(rebuild_index(platform.database, platform.tenant_id, stored) for _ in range(3))
+        )
+    assert set(outcomes) == {IndexOutcome.BEING_BUILT}
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+
+
+async def test_small_tenants_make_no_indexes(
+    platform: Platform, collection: Collection, settings: Settings, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Thirty of them share one table and its indexes: their number follows that of the large collections."""
+    assert collection.name == "docs"
+    count = "SELECT count(*) FROM pg_indexes WHERE schemaname = %s"
+    before = await (await admin.execute(count, (SCHEMA,))).fetchone()
+    vectors = np.random.default_rng(1).normal(size=(5, 4))
+    for number in range(30):
+        other = settings.changed(tenant=f"{settings.tenant}-{number}", pool_size=1)
+        async with connect(platform.database.url, settings=other) as small:
+            made = await small.collection("docs", space=SPACE)
+            await made.add([{"_id": str(one)} for one in range(5)], embeddings=vectors)
+            assert (await made.search(vector=vectors[0], limit=5)).why.startswith("no HNSW index")
+    assert await (await admin.execute(count, (SCHEMA,))).fetchone() == before

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
 
@@ -63,3 +64,30 @@ def test_only_keeps_weights_and_adds_missing_legs() -> None:
     profile = Profile(legs={LegName.DENSE: 0.7})
     assert dict(profile.only((LegName.DENSE, LegName.LEXICAL)).legs) == {"dense": 0.7, "lexical": 1.0}
     assert dict(profile.legs) == {"dense": 0.7}
+
+
+@given(st.none() | st.floats(0.01, 1), st.none() | st.floats(0, 1))
+def test_a_stored_profile_keeps_its_diversity(above: float | None, share: float | None) -> None:
+    """Through JSON and back, off or on."""
+    profile = Profile(diversity=Diversity(collapse_above=above, relevance_share=share))
+    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))).diversity == profile.diversity
+
+
+def test_a_profile_that_was_stored_without_diversity_has_none() -> None:
+    """Versions from before there was any still search."""
+    stored = {name: value for name, value in Profile().as_dict().items() if name != "diversity"}
+    assert Profile.from_dict(stored).diversity.is_off
+
+
+@pytest.mark.parametrize(
+    "diversity", [{"collapse_above": 2}, {"relevance_share": -1}, {"lambda": 0.5}, {"relevance_share": "much"}, 3]
+)
+def test_a_stored_diversity_that_cannot_be_is_refused(diversity: Any) -> None:
+    """Out of range, of another name, or no mapping at all."""
+    with pytest.raises(InvalidProfileError):
+        Profile.from_dict({**Profile().as_dict(), "diversity": diversity})
+
+
+def test_only_keeps_the_diversity() -> None:
+    """It belongs to the profile, not to a leg."""
+    assert Profile(diversity=Diversity(collapse_above=0.9)).only(["dense"]).diversity.collapse_above == 0.9

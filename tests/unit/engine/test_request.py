@@ -16,8 +16,8 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import And, Contains, Not, parse_where
-from retrieval.engine.request import check_fields, check_filter, checked_request
+from retrieval.domain.filters import And, Contains, Not, parse_field, parse_where
+from retrieval.engine.request import check_fields, check_filter, checked_request, checked_requests
 
 
 @pytest.mark.parametrize("query", [None, "", "   ", "\n\t"])
@@ -147,3 +147,63 @@ def test_only_exclusions_need_a_vector_to_rank_by() -> None:
         checked_request("-redis")
     request = checked_request("-redis", vector=[1.0])
     assert (request.query, request.condition) == ("", And((Not(Contains("redis")),)))
+
+
+def test_an_unknown_field_to_group_by_is_named_too() -> None:
+    """As one of a filter is."""
+    with pytest.raises(UnknownFieldError, match=r"no item has a field 'projekt'; did you mean 'project'\?"):
+        check_fields(None, ["priority", "project"], also=parse_field("projekt"))
+    check_fields(None, ["project"], also=parse_field("project"))
+    check_fields(None, [], also=parse_field("kind"))
+
+
+@pytest.mark.parametrize("field", ["", "a\x00b"])
+def test_what_is_no_field_is_not_grouped_by(field: str) -> None:
+    """A field has a name."""
+    with pytest.raises(InvalidFilterError, match="a field's name"):
+        checked_request("words", group_by=field)
+
+
+def test_several_queries_make_as_many_requests() -> None:
+    """They differ in their words and vectors only."""
+    made = checked_requests(["a", " b "], vectors=[[1.0], None], limit=3, group_by="kind")
+    assert [one.query for one in made] == ["a", "b"]
+    assert [one.vector is None for one in made] == [False, True]
+    assert {(one.limit, one.group_by) for one in made} == {(3, parse_field("kind"))}
+
+
+@pytest.mark.parametrize("queries", ["one text", [], (), None, 3, {"a": 1}])
+def test_several_queries_come_in_a_list(queries: Any) -> None:
+    """A text is a list of characters to Python, and not what was meant."""
+    with pytest.raises(InvalidRequestError, match=r"the queries come in a list such as \['first', 'second'\]"):
+        checked_requests(queries)
+
+
+def test_no_more_than_a_thousand_queries_in_one_call() -> None:
+    """A thousand are allowed."""
+    assert len(checked_requests(["a"] * 1000)) == 1000
+    with pytest.raises(InvalidRequestError, match="1001 queries in one call; at most 1000"):
+        checked_requests(["a"] * 1001)
+
+
+def test_each_query_needs_its_own_vector_where_vectors_are_given() -> None:
+    """None stands for one to be embedded."""
+    with pytest.raises(InvalidRequestError, match="2 queries and 1 vectors; give one vector a query"):
+        checked_requests(["a", "b"], vectors=[[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("queries", "more", "error", "said"),
+    [
+        (["a", ""], {}, EmptyQueryError, "query 2: the query is empty"),
+        (["a\x00"], {}, InvalidRequestError, "query 1: .*NUL"),
+        (["a", "b"], {"vectors": [[1.0], [[1.0]]]}, InvalidVectorError, "query 2: "),
+        (["a"], {"limit": 0}, InvalidLimitError, "query 1: limit is 0"),
+    ],
+)
+def test_an_error_says_which_query_it_is_about(
+    queries: list[str], more: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    """Of a thousand, somebody has to find it."""
+    with pytest.raises(error, match=said):
+        checked_requests(queries, **more)

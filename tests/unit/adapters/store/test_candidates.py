@@ -96,3 +96,24 @@ def test_rows_become_rankings_by_leg() -> None:
     rankings = found(rows, REQUEST).rankings
     assert [(one.item_id, one.rank) for one in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
     assert rankings["lexical"] == []
+
+
+def test_a_walk_looks_each_row_up_by_its_key_alone() -> None:
+    """The filter is asked of the row that was found: thousands of keys in it are no reason to look up as many."""
+    where = parse_where({"item_id": ["a", "b"], "kind": "bug"})
+    walk = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=Path.APPROXIMATE)
+    words = " ".join(candidates_statement(walk).text.split())
+    assert "FROM items WHERE items.collection_id = 42 AND items.item_id = placed.item_id LIMIT" in words
+    assert "AS met WHERE met.item_id = any(" in words
+    assert words.count("FROM embeddings_7") == 2
+
+
+def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
+    """With one, the account tells; and an index that brings too few fell short."""
+    walk = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=2, documents=9)
+    brought = [("dense", "a", 0.9), ("dense", "b", 0.5)]
+    assert (found(brought, walk).weighed, found(brought, walk).fell_short) == (2, False)
+    assert found(brought[:1], walk).fell_short
+    assert found([*brought, ("walked", "", 7.0)], walk).weighed == 7
+    compared = found([*brought, ("compared", "", 4.0)], walk)
+    assert (compared.weighed, compared.path) == (4, Path.EXACT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +63,14 @@ def test_the_footer_says_path_why_profile_times_and_notes() -> None:
         "embed 1.2 ms · total 9.0 ms",
         "note: the dense leg did not run",
     ]
+
+
+def test_the_footer_says_how_many_rows_were_weighed() -> None:
+    """Where the dense leg weighed any."""
+    found = replace(result(hit()), weighed=3)
+    assert next(iter(footer(found))) == f"1 hit · exact, 3 rows weighed: {WHY} · profile v3"
+    found = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)
+    assert next(iter(footer(found))) == "1 hit · no dense leg · profile v3"
 
 
 def test_no_hit_is_said() -> None:

@@ -1,0 +1,82 @@
+"""Several statements in one round trip: their answers, and connections that stay usable whatever happens to one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.domain.errors import DatabaseError
+
+GOOD = Compiled("SELECT %(one)s::integer, %(two)s::text, %(one)s::integer %% 2", {"one": 7, "two": "é%"})
+ANSWER = [(7, "é%", 1)]
+BAD = Compiled("SELECT 1 / %(zero)s::integer", {"zero": 0})
+TENANT = Compiled("SELECT current_setting('retrieval.tenant'), current_setting('hnsw.ef_search', true)")
+
+
+async def test_each_statement_has_its_own_rows(platform: Platform) -> None:
+    """In order; none at all is an answer too."""
+    nothing = Compiled("SELECT 1 WHERE false")
+    assert await platform.database.read_each(None, [GOOD, nothing, GOOD]) == [ANSWER, [], ANSWER]
+
+
+async def test_settings_and_tenant_hold_for_one_round_trip(database_url: str, settings: Settings) -> None:
+    """On one connection, which the next caller gets without them."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        first = await platform.database.read(5, TENANT, {"hnsw.ef_search": "77"})
+        assert first == [("5", "77")]
+        tenant, effort = (await platform.database.read(None, TENANT))[0]
+        assert tenant == ""
+        assert effort != "77"
+
+
+@pytest.mark.parametrize("statements", [[BAD], [GOOD, BAD, GOOD], [BAD, BAD]])
+async def test_a_failing_statement_leaves_the_connection_usable(
+    database_url: str, settings: Settings, statements: list[Compiled]
+) -> None:
+    """Its error is raised as the platform's, and the only connection answers the next caller."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        process = Compiled("SELECT pg_backend_pid()")
+        before = await platform.database.read(None, process)
+        for _ in range(3):
+            with pytest.raises(DatabaseError, match="division by zero"):
+                await platform.database.read_each(None, statements)
+            assert await platform.database.read(None, GOOD) == ANSWER
+        assert await platform.database.read(None, process) == before
+
+
+async def test_a_value_that_cannot_be_sent_leaves_the_connection_usable(database_url: str, settings: Settings) -> None:
+    """The error comes while the statements are put together, some of them sent already."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        for _ in range(2):
+            with pytest.raises(Exception, match="object"):
+                await platform.database.read_each(None, [GOOD, Compiled("SELECT %(what)s", {"what": object()})])
+            assert await platform.database.read(None, GOOD) == ANSWER
+
+
+async def test_a_cancelled_read_does_not_answer_the_next_one(database_url: str, settings: Settings) -> None:
+    """A caller that gives up in the middle takes its connection along; the next one reads its own answer."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        for _ in range(3):
+            slow = asyncio.create_task(platform.database.read(None, Compiled("SELECT 'late', pg_sleep(60)")))
+            await _is_running(platform)
+            slow.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await slow
+            assert await platform.database.read(None, GOOD) == ANSWER
+
+
+async def _is_running(platform: Platform) -> None:
+    """Wait until the server works on the slow read."""
+    async with platform.database.maintenance() as other:
+        while True:
+            cursor = await other.execute(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND state = 'active' AND wait_event = 'PgSleep'"
+            )
+            row = await cursor.fetchone()
+            if row is not None and row[0]:
+                return
+            await asyncio.sleep(0.01)

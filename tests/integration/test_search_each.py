@@ -1,0 +1,187 @@
+"""Many queries at once: the answers of one after another, in few statements and one call of the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import Database
+from retrieval.domain.diversity import Diversity
+from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.hit import SearchResult
+from retrieval.domain.profile import Profile
+from tests.support.database import SCHEMA
+
+WORDS = ["connection", "timeout", "disk", "full", "login", "certificate", "report", "slow", "node", "restart", "backup"]
+QUERIES = ["connection timeout", "disk", "slow report query", "no such thing", "backup restore node"]
+
+
+class CountingEmbedder(HashingEmbedder):
+    """Counts what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.asked: list[tuple[TextRole, list[str]]] = []
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """As the other does."""
+        self.asked.append((role, list(texts)))
+        return await super().embed(texts, role)
+
+
+@dataclass(frozen=True)
+class Docs:
+    """A collection, with its embedder."""
+
+    platform: Platform
+    collection: Collection
+    embedder: CountingEmbedder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def docs(database_url: str) -> AsyncIterator[Docs]:
+    """300 short texts of fourteen words."""
+    chance = np.random.default_rng(5)
+    items = [
+        {"_id": f"{number:03}", "text": " ".join(chance.choice(WORDS, size=4)), "group": number % 7, "title": "t"}
+        for number in range(300)
+    ]
+    embedder = CountingEmbedder()
+    settings = Settings(tenant="each", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        await collection.add(items)
+        yield Docs(platform, collection, embedder)
+
+
+def _as_seen(result: SearchResult) -> dict[str, Any]:
+    return {name: value for name, value in result.as_dict().items() if name != "timings_ms"}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"legs": ["dense"]},
+        {"legs": ["lexical"]},
+        {},
+        {"where": {"group": [1, 2]}},
+        {"where": {"group": {"lt": 3}}, "legs": ["dense"], "limit": 100},
+        {"group_by": "group", "limit": 5},
+        {"profile": Profile(diversity=Diversity(collapse_above=0.9, relevance_share=0.6))},
+    ],
+    ids=["dense", "lexical", "hybrid", "filtered", "filtered dense", "grouped", "diverse"],
+)
+async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[str, Any]) -> None:
+    """Hits, scores, explanations, path, reason, rows weighed: all but the times."""
+    each = await docs.collection.search_each(QUERIES, **same)
+    assert len(each) == len(QUERIES)
+    for query, result in zip(QUERIES, each, strict=True):
+        assert _as_seen(result) == _as_seen(await docs.collection.search(query, **same))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_vectors_of_ones_own_are_answered_as_one_by_one(docs: Docs) -> None:
+    """With words beside them, without words, and with words alone, in one call."""
+    vectors = [*np.random.default_rng(6).normal(size=(2, 64)), None]
+    queries = ["disk full", "", "login"]
+    each = await docs.collection.search_each(queries, vectors=vectors)
+    for query, vector, result in zip(queries, vectors, each, strict=True):
+        assert _as_seen(result) == _as_seen(await docs.collection.search(query, vector=vector))
+    assert "no words" in each[1].notes[0]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_words_of_all_queries_are_embedded_in_one_call(docs: Docs) -> None:
+    """Each text once, however often it is asked."""
+    docs.embedder.asked.clear()
+    await docs.collection.search_each(["one of a kind", "two of them", "one of a kind"])
+    assert docs.embedder.asked == [(TextRole.QUERY, ["one of a kind", "two of them"])]
+
+
+@pytest.fixture
+def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The texts of the statements of each round trip; a transaction of its own is refused."""
+    made: list[list[str]] = []
+    read_each = Database.read_each
+
+    async def noted(self: Database, tenant_id: int | None, each: Sequence[Any], *more: Any) -> Any:
+        made.append([statement.text for statement in each])
+        return await read_each(self, tenant_id, each, *more)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a search needs no transaction of its own")
+
+    monkeypatch.setattr(Database, "read_each", noted)
+    monkeypatch.setattr(Database, "transaction", refused)
+    return made
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_many_queries_take_two_round_trips(docs: Docs, round_trips: list[list[str]]) -> None:
+    """One with a statement for each query's candidates, one with a single statement for the hits of all."""
+    vectors = list(np.random.default_rng(6).normal(size=(len(QUERIES), 64)))
+    await docs.collection.search_each(QUERIES, vectors=vectors)
+    assert list(map(len, round_trips)) == [len(QUERIES), 1]
+    round_trips.clear()
+    await docs.collection.search_each(QUERIES, vectors=vectors, legs=["dense"], where={"group": 1})
+    assert list(map(len, round_trips)) == [len(QUERIES)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("same", [{}, {"where": {"group": 1}}, {"legs": ["dense"]}, {"group_by": "group"}])
+async def test_no_vector_is_sent_back(docs: Docs, round_trips: list[list[str]], same: dict[str, Any]) -> None:
+    """Vectors are compared where they lie: no statement selects one, and each says what it selects."""
+    vector = np.random.default_rng(6).normal(size=64)
+    profile = Profile(diversity=Diversity(collapse_above=0.9))
+    await docs.collection.search("disk full", vector=vector, **same)
+    await docs.collection.search("disk full", vector=vector, profile=profile, **same)
+    for texts in round_trips:
+        for text in texts:
+            assert "*" not in text.replace("count(*)", "").replace(" * ", "")
+            selected = text.rpartition("SELECT")[2].partition("FROM")[0]
+            assert "vector" not in selected.replace("one.vector <#> other.vector", "")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("more", [{}, {"where": {"group": 1}}, {"group_by": "group"}])
+async def test_texts_are_read_for_the_hits_only(docs: Docs, round_trips: list[list[str]], more: dict[str, Any]) -> None:
+    """The statement of the candidates of two legs reads no title and no body; that of the hits reads them by key."""
+    vector = np.random.default_rng(6).normal(size=64)
+    found = await docs.collection.search("disk full", vector=vector, limit=5, **more)
+    assert len(found) == 5
+    *candidates, hits = [text for texts in round_trips for text in texts]
+    for text in candidates:
+        assert "body" not in text
+        assert "title" not in text
+    assert "body" in hits
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_hits_of_one_leg_come_with_their_texts_in_one_statement(
+    docs: Docs, round_trips: list[list[str]]
+) -> None:
+    """As many candidates as hits: their texts are looked up in the same statement."""
+    vector = np.random.default_rng(6).normal(size=64)
+    found = await docs.collection.search(vector=vector, limit=5, legs=["dense"])
+    assert [len(texts) for texts in round_trips] == [1]
+    assert all(hit.title == "t" and hit.body for hit in found)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_one_legs_scores_are_its_own(docs: Docs) -> None:
+    """The cosine to the query, from −1 to 1."""
+    stored = docs.embedder
+    (query,) = await stored.embed(["disk full"], TextRole.QUERY)
+    hits = await docs.collection.search("disk full", legs=["dense"], limit=3)
+    texts = await stored.embed([f"{hit.title}\n{hit.body}" for hit in hits], TextRole.DOCUMENT)
+    assert hits[0].explanation.fusion == "none"
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    np.testing.assert_allclose([hit.score for hit in hits], texts @ query, atol=0.01)

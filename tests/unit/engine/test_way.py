@@ -1,0 +1,138 @@
+"""Exact or approximate: how many matches are few, with which effort an index is walked, and the account."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from retrieval.adapters.store.ann_indexes import AnnIndex
+from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.dense_leg import MAX_EFFORT, SPARE
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName, Profile
+from retrieval.engine.way import Way, account, choose_way, effort_for, few_matches, most_nearest
+
+INDEX = AnnIndex(rows=50_000, effort_10=60, effort_100=150, effort_200=350, exact_row_us=2.0, walk_row_us=8.0)
+NONE_DOES = replace(INDEX, effort_10=1001, effort_100=1001, effort_200=1001)
+LARGE = StoredCollection(
+    collection_id=7,
+    name="notes",
+    text_search_config="english",
+    profile=Profile(),
+    profile_version=1,
+    space=StoredSpace(3, EmbeddingSpace(provider="test", model="m", dimensions=8)),
+    documents=50_000,
+    ann_index=INDEX,
+    attributes={},
+)
+SMALL = replace(LARGE, documents=100, ann_index=None)
+DENSE = (LegName.DENSE,)
+
+
+@pytest.mark.parametrize(
+    ("nearest", "effort"), [(1, 60), (10, 60), (11, 61), (55, 105), (100, 150), (150, 250), (200, 350), (500, 950)]
+)
+def test_effort_is_as_measured_and_between_in_proportion(nearest: int, effort: int) -> None:
+    """Flat to 10, then two straight lines, the second going on beyond 200."""
+    assert effort_for(INDEX, nearest) == effort
+
+
+def test_beyond_the_hundred_nearest_effort_grows_by_one_each_at_the_least() -> None:
+    """An index that needed no more for 200 than for 100 was lucky, or was measured coarsely."""
+    flat = replace(INDEX, effort_10=200, effort_100=200, effort_200=200)
+    assert [effort_for(flat, nearest) for nearest in (100, 101, 400)] == [200, 201, 500]
+
+
+@pytest.mark.parametrize(
+    "index", [INDEX, replace(INDEX, effort_200=1001), replace(INDEX, effort_100=1001, effort_200=1001), AnnIndex()]
+)
+def test_the_most_nearest_are_those_that_the_greatest_effort_ranks(index: AnnIndex) -> None:
+    """One more would need more than there is."""
+    most = most_nearest(index)
+    assert effort_for(index, most) <= MAX_EFFORT < effort_for(index, most + 1)
+
+
+def test_up_to_the_crossover_all_matches_are_compared() -> None:
+    """m = sqrt(SPARE × d × N × w / r): there a walk of SPARE × d × N / m steps costs what comparing m vectors costs."""
+    few = few_matches(INDEX, depth=10, limit=10, documents=50_000)
+    assert few == math.ceil(math.sqrt(SPARE * 10 * 50_000 * 4))
+    walk = SPARE * 10 * 50_000 / few * INDEX.walk_row_us
+    assert few * INDEX.exact_row_us == pytest.approx(walk, rel=1e-3)
+
+
+def test_more_are_compared_where_no_effort_would_rank_enough() -> None:
+    """An index that is cheap to walk and hard to search: recall comes before speed."""
+    hard = replace(INDEX, walk_row_us=0.1, effort_200=1001)
+    few = few_matches(hard, depth=10, limit=10, documents=50_000)
+    assert few > few_matches(replace(hard, effort_200=350), depth=10, limit=10, documents=50_000)
+    assert (10 + 2 * math.sqrt(10) + 1) * 50_000 / few <= most_nearest(hard)
+
+
+def test_never_more_matches_than_there_are_items() -> None:
+    """An empty collection has room for one."""
+    assert few_matches(INDEX, depth=1000, limit=1000, documents=200) == 200
+    assert few_matches(INDEX, depth=10, limit=10, documents=0) == 1
+    emptied = replace(LARGE, documents=0)
+    assert choose_way(emptied, DENSE, depth=10, limit=10, is_filtered=True).few == 1
+
+
+def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
+    """Of one in thirty-five matching, the ten nearest are among some hundreds, not among ten."""
+    unfiltered = choose_way(LARGE, DENSE, depth=10, limit=10, is_filtered=False)
+    filtered = choose_way(LARGE, DENSE, depth=10, limit=10, is_filtered=True)
+    assert unfiltered == Way(Path.APPROXIMATE, effort=60)
+    assert filtered.path is Path.APPROXIMATE
+    assert filtered.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / filtered.few))
+    assert 60 < filtered.effort <= MAX_EFFORT
+    assert filtered.reach >= SPARE * 10 * 50_000 / filtered.few
+
+
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noqa: FBT001 - a case of the test
+    """Where no effort finds enough, and where so many hits are wanted that none would."""
+    useless = replace(LARGE, ann_index=NONE_DOES)
+    assert choose_way(useless, DENSE, depth=10, limit=10, is_filtered=is_filtered) == Way(Path.EXACT)
+    assert choose_way(LARGE, DENSE, depth=1000, limit=1000, is_filtered=is_filtered) == Way(Path.EXACT)
+
+
+def test_without_an_index_or_anything_to_walk_for_it_is_exact() -> None:
+    """A search in words alone chooses only under a filter, where few matches are ranked one by one."""
+    assert choose_way(SMALL, DENSE, depth=10, limit=10, is_filtered=True) == Way(Path.EXACT)
+    words = (LegName.LEXICAL,)
+    assert choose_way(LARGE, words, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
+    assert choose_way(LARGE, words, depth=10, limit=10, is_filtered=True).few > 0
+
+
+def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
+    return Found({}, path, weighed, fell_short)
+
+
+@pytest.mark.parametrize(
+    ("collection", "found", "is_filtered", "weighed", "why"),
+    [
+        (SMALL, _found(Path.NONE, 3), True, 0, "no dense leg"),
+        (SMALL, _found(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
+        (SMALL, _found(Path.EXACT, 7), True, 7, "no HNSW index: the 7 matching vectors were compared"),
+        (LARGE, _found(Path.APPROXIMATE, 10), False, 10, "unfiltered among 50000 items: the HNSW index was walked"),
+        (LARGE, _found(Path.APPROXIMATE, 90), True, 90, "many of 50000 items match: the HNSW index was walked"),
+        (LARGE, _found(Path.EXACT, 80), True, 80, "80 of 50000 items match: comparing them all costs less than"),
+        (LARGE, _found(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (LARGE, _found(Path.EXACT, 1000), False, 50_000, "so many hits are wanted that comparing all vectors is safer"),
+    ],
+)
+def test_the_account_says_how_many_rows_were_weighed_and_why(
+    collection: StoredCollection,
+    found: Found,
+    is_filtered: bool,  # noqa: FBT001 - a case of the test
+    weighed: int,
+    why: str,
+) -> None:
+    """One sentence for each way that a search can go."""
+    number, said = account(collection, found, is_filtered=is_filtered)
+    assert number == weighed
+    assert said.startswith(why)
