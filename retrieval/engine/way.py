@@ -22,7 +22,6 @@ from retrieval.adapters.store.dense_leg import MAX_EFFORT, SPARE
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
-
 _LEAST_ASKED = 10
 """A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
 
@@ -53,10 +52,13 @@ def choose_way(
         return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
     depth, limit = max(depth, _LEAST_ASKED), max(limit, _LEAST_ASKED)
     few = few_matches(index, depth, limit, collection.documents)
-    ranked = math.ceil(_at_most(limit) * collection.documents / few)
+    effort, less = (effort_for(index, _ranked(limit, collection.documents, some)) for some in (few, 2 * few))
+    if effort > 2 * less:
+        # Twice the comparisons for some searches, against less than half the effort for all others.
+        few, effort = min(2 * few, max(collection.documents, 1)), less
     # A walk that needs more meets matches only far away from the query, where it would miss too many.
     reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
-    return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort_for(index, ranked), MAX_EFFORT))
+    return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
 
 
 def effort_for(index: AnnIndex, nearest: int) -> int:
@@ -84,6 +86,11 @@ def few_matches(index: AnnIndex, depth: int, limit: int, documents: int) -> int:
 def _step(index: AnnIndex) -> float:
     """How much more effort each further one beyond the 100 nearest takes."""
     return max((index.effort_200 - index.effort_100) / 100, 1.0)
+
+
+def _ranked(limit: int, documents: int, matches: int) -> int:
+    """How many of the nearest a walk has to rank to keep so many where that many match."""
+    return math.ceil(_at_most(limit) * documents / matches)
 
 
 def _at_most(limit: int) -> float:

@@ -92,6 +92,19 @@ def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
     assert filtered.reach >= SPARE * 10 * 50_000 / filtered.few
 
 
+def test_more_are_compared_where_that_saves_every_walk_half_its_effort() -> None:
+    """An index that ranks 100 easily and 200 hardly: twice the matches are few, and walks stay within the 100."""
+    steep = replace(INDEX, effort_200=1000)
+    collection = replace(LARGE, ann_index=steep, documents=20_000)
+    few = few_matches(steep, 10, 10, 20_000)
+    way = choose_way(collection, DENSE, depth=10, limit=10, is_filtered=True)
+    assert way.few == 2 * few
+    assert way.effort <= effort_for(steep, 140)
+    flat = replace(collection, ann_index=replace(INDEX, effort_10=900, effort_100=900, effort_200=900))
+    way = choose_way(flat, DENSE, depth=10, limit=10, is_filtered=True)
+    assert way.few == few_matches(replace(INDEX, effort_10=900, effort_100=900, effort_200=900), 10, 10, 20_000)
+
+
 @pytest.mark.parametrize("is_filtered", [False, True])
 def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noqa: FBT001 - a case of the test
     """Where no effort finds enough, and where so many hits are wanted that none would."""
