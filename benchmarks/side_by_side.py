@@ -21,10 +21,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
-from corpora import Made, Where, clustered
+from corpora import Made, clustered
 from hybrid_quality import measure_quality
 from interleaved import Call, K, measure
+from numpy.typing import NDArray
 from overhead import measure_overhead
 from peers import FOREIGN, PEERS
 from report import side_by_side_page
@@ -132,10 +134,13 @@ def plain_calls(made: Made) -> list[Call]:
 def filtered_calls(made: Made, name: str, count: int) -> list[Call]:
     """Each question's vector, with the filter of that name."""
     calls = []
+    masks: dict[str, NDArray[np.bool_]] = {}
     for one in made.questions[:count]:
-        where: Where = {"region": one.far_region} if name == FAR else {"category": FILTERS[name]}
-        allowed = made.corpus.matching(where)
-        calls.append(Call("dense", (one.vector, K, where), truth=made.corpus.nearest(one.vector, K, allowed)))
+        attribute, value = ("region", one.far_region) if name == FAR else ("category", FILTERS[name])
+        if value not in masks:
+            masks[value] = made.corpus.matching({attribute: value})
+        truth = made.corpus.nearest(one.vector, K, masks[value])
+        calls.append(Call("dense", (one.vector, K, {attribute: value}), truth=truth))
     return calls
 
 
