@@ -1,6 +1,6 @@
 """How the platform's cost grows: with the items of a collection, and with the tenants of an installation.
 
-    python benchmarks/growth.py [--full] [--quick] [--server URL] [--out FOLDER]
+    python benchmarks/growth.py [--full] [--quick]
 
 Sizes are 10,000, 30,000 and 100,000 items of 384 dimensions, ``--full`` adds 300,000; tenants are 10 and 1,000,
 ``--full`` adds 10,000. Results go to ``benchmarks/results/growth.{json,md}``.

@@ -1,6 +1,6 @@
 """The platform beside its peers, on the same server, with the same vectors and texts, interleaved in one run.
 
-    python benchmarks/side_by_side.py [DATA] [--peers-python PATH] [--items N] [--quick] [--server URL] [--out FOLDER]
+    python benchmarks/side_by_side.py [DATA] [--peers-python PATH] [--quick]
 
 DATA is the folder that holds scifact in BEIR's format; without it hybrid quality is not measured. ``--peers-python`` is
 the Python of the environment that ``requirements-peers.txt`` was installed into; without it only the platform and
@@ -15,8 +15,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from report import side_by_side_page
 from server import Server, running, settle
 from targets import side_by_side_targets
 from workers import FOLDER, PeerError, Worker, installed
+
+Keep = Callable[[Mapping[str, Any]], None]
 
 RESULTS = FOLDER / "results"
 CACHE = FOLDER / ".cache"
@@ -77,16 +79,19 @@ def say(text: str) -> None:
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
-def run(size: Size, data: Path | None, peers_python: str | None, server_url: str | None) -> dict[str, Any]:
-    """Measure everything; gives what the JSON file holds."""
+def run(size: Size, data: Path | None, peers_python: str | None, server_url: str | None, keep: Keep) -> dict[str, Any]:
+    """Measure everything; gives what the JSON file holds. ``keep`` gets what there is after each part."""
     made = clustered(size.items, size.dimensions, size.questions)
     names = [name for name in PEERS if installed(name, peers_python)]
     with running(server_url) as server, contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(name, peers_python)) for name in names]
         result: dict[str, Any] = {"about": about(server, size, peers_python)}
         result["ingest"] = ingest(server, workers, made)
+        keep(result)
         result |= searches(workers, made, size)
+        keep(result)
         result["overhead"] = measure_overhead(server, made, size.questions)
+        keep(result)
         result["quality"] = measure_quality(server, data, peers_python, CACHE, say)
     result["targets"] = side_by_side_targets(result)
     return result
@@ -173,9 +178,14 @@ def peer_versions() -> dict[str, str]:
 
 def write(result: Mapping[str, Any], out: Path) -> None:
     """The JSON file and the page."""
+    write_json(result, out)
+    (out / "side_by_side.md").write_text(side_by_side_page(result, RESULTS), encoding="utf-8")
+
+
+def write_json(result: Mapping[str, Any], out: Path) -> None:
+    """The JSON file, also of a run that is not over: what was measured is not lost if a later part fails."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "side_by_side.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (out / "side_by_side.md").write_text(side_by_side_page(result, RESULTS), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,13 +194,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--peers-python", help="the Python of the peers' environment")
     parser.add_argument("--items", type=int, default=NORMAL.items)
+    parser.add_argument("--questions", type=int, default=NORMAL.questions)
     parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
-    size = QUICK if given.quick else Size(given.items, NORMAL.dimensions, NORMAL.questions, NORMAL.warm_up)
+    size = QUICK if given.quick else replace(NORMAL, items=given.items, questions=given.questions)
     try:
-        write(run(size, given.data, given.peers_python, given.server), given.out)
+        result = run(size, given.data, given.peers_python, given.server, lambda part: write_json(part, given.out))
+        write(result, given.out)
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
