@@ -40,9 +40,10 @@ def main(folder: Path) -> None:
 
 
 def _side_by_side(result: Mapping[str, Any], folder: Path) -> None:
-    _recall_against_latency(result, folder / "recall_against_latency.png")
+    if "filtered" in result:  # not in the file of a run that ended early
+        _recall_against_latency(result, folder / "recall_against_latency.png")
     _bars(result["ingest"], "total", "Seconds until both indexes answer", "Ingest", folder / "ingest.png")
-    if "rows" in result["quality"]:
+    if "rows" in result.get("quality", {}):
         _quality(result["quality"]["rows"], folder / "hybrid_quality.png")
 
 
@@ -134,8 +135,11 @@ def _growth(result: Mapping[str, Any], folder: Path) -> None:
             color=line[0].get_color(),
         )
     right.set_title("A search, by the tenants of the installation", fontsize=10)
-    for axis, what in ((left, "items"), (right, "tenants")):
+    for axis, what, rows in ((left, "items", result["searches"]), (right, "tenants", result["tenants"])):
         axis.set_xscale("log")
+        shown = sorted({row[what] for row in rows})
+        axis.set_xticks(shown, labels=[f"{count:,}" for count in shown])
+        axis.minorticks_off()
         axis.set_ylim(bottom=0)
         axis.set_xlabel(what)
         axis.set_ylabel("ms: median, 95th percentile dotted")
