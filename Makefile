@@ -3,6 +3,8 @@
 VENV ?= .venv
 # The first of these that is new enough makes the environment; one that was named is the only one tried.
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+# The systems that the benchmarks compare with have an environment of their own: their pins and ours need not agree.
+PEERS ?= .venv-bench
 # Pins must fit every supported Python, so they are resolved on the oldest.
 LOCK_PYTHON ?= python3.11
 
@@ -10,10 +12,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet -c constraints.txt
 INSTALL_FAILED := "The installation failed: the reason stands above. 'make clean' and the same command again start afresh."
+BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "$(abspath $(PEERS))/bin/python"
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format bench lock clean
+.PHONY: help demo test lint types format bench bench-full lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -35,25 +38,26 @@ format: $(VENV)/.dev ## Format the code and mend what can be mended by machine
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## Measure quality and lexical latency: make bench DATA=folder of the test collections
-	@if [ ! -d "$(DATA)/scifact" ]; then echo "Name the folder of the test collections: make bench DATA=..." >&2; exit 1; fi
-	@$(BIN)/python benchmarks/quality.py "$(DATA)"
-	@$(BIN)/python benchmarks/lexical_latency.py "$(DATA)"
+bench: $(VENV)/.dev $(PEERS)/.peers ## Compare with peers, measure growth, and quality with DATA=folder of the test collections
+	@$(BENCH)
+
+bench-full: $(VENV)/.dev $(PEERS)/.peers ## The same up to 300,000 items and 10,000 tenants; takes hours
+	@$(BENCH) --full
 
 ##@ Maintain
 lock: ## Renew constraints.txt from pyproject.toml, on the oldest supported Python
 	@scripts/lock $(LOCK_PYTHON)
 
-clean: ## Remove the environment, caches and build results
-	@if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
-	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## Remove the environments, caches and build results
+	@for made in "$(VENV)" "$(PEERS)"; do if [ -f "$$made/pyvenv.cfg" ]; then rm -rf "$$made"; fi; done
+	@rm -rf build dist benchmarks/.cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 ##@ Help
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## "; print "Usage: make TARGET" } \
 	    /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	    /^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The environment is made once; what it holds is renewed when pyproject.toml or constraints.txt changes.
 $(VENV)/.made:
@@ -80,3 +84,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its development tools into $(VENV) (a minute or two the first time) ..."
 	@$(INSTALL) -e '.[local,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $@
+
+$(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made
+	@echo "Installing the systems to compare with into $(PEERS) (a minute or two the first time) ..."
+	@$(BIN)/python -m venv "$(PEERS)"
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet -r benchmarks/requirements-peers.txt || \
+	    { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@touch $@

@@ -1,0 +1,58 @@
+"""Every benchmark, one after the other, and their pictures: what ``make bench`` runs.
+
+    python benchmarks/all.py [DATA] [--peers-python PATH] [--full]
+
+DATA is the folder of the test collections in BEIR's format; without it whatever needs judged queries is left out, and
+that is said. ``--full`` adds 300,000 items and 10,000 tenants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list[list[str]]:
+    """What to run, in order."""
+    found: list[list[str]] = []
+    if data is not None:
+        found += [_script("quality", str(data)), _script("lexical_latency", str(data))]
+    beside = [str(data)] if data is not None else []
+    found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
+    found.append(_script("growth", *(["--full"] if full else [])))
+    if peers_python:
+        found.append([peers_python, str(FOLDER / "plots.py")])
+    return found
+
+
+def _script(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(FOLDER / f"{name}.py"), *arguments]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--peers-python", help="the Python of the peers' environment")
+    parser.add_argument("--full", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.data is not None and not (given.data / "scifact").is_dir():
+        print(f"error: {given.data} holds no scifact folder; name the folder of the test collections", file=sys.stderr)
+        return 1
+    if given.data is None:
+        print("QUALITY IS NOT MEASURED: no test collections; make bench DATA=folder of them", file=sys.stderr)
+    for command in commands(given.data, given.peers_python, full=given.full):
+        print(f"== {Path(command[1]).name}", file=sys.stderr, flush=True)
+        if (code := subprocess.run(command, check=False).returncode) != 0:
+            print(f"error: {Path(command[1]).name} failed; its message stands above", file=sys.stderr)
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

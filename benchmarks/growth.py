@@ -1,0 +1,151 @@
+"""How the platform's cost grows: with the items of a collection, and with the tenants of an installation.
+
+    python benchmarks/growth.py [--full] [--quick]
+
+Sizes are 10,000, 30,000 and 100,000 items of 384 dimensions, ``--full`` adds 300,000; tenants are 10 and 1,000,
+``--full`` adds 10,000. Results go to ``benchmarks/results/growth.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from corpora import Made, clustered
+from interleaved import Call, measure
+from report import growth_page
+from server import Server, running, settle
+from side_by_side import FAR, RESULTS, filtered_calls, hybrid_calls, plain_calls, say
+from targets import growth_targets
+from tenants import TENANT_DIMENSIONS, TENANT_ITEMS, measure_tenants
+from workers import PeerError, Worker
+
+_SIZES_OF = """
+    SELECT CASE WHEN c.relkind = 'i' THEN coalesce(nullif(a.amname, 'btree'), 'btree') ELSE 'table' END AS kind,
+        sum(pg_relation_size(c.oid))::bigint
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_am a ON a.oid = c.relam
+    WHERE n.nspname IN ('retrieval', 'pg_toast') AND c.relkind IN ('r', 't', 'i')
+    GROUP BY 1
+"""
+"""Bytes by kind: tables with what is stored apart from their rows, and indexes by access method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is measured."""
+
+    sizes: tuple[int, ...]
+    tenants: tuple[int, ...]
+    dimensions: int = 384
+    questions: int = 200
+
+
+NORMAL = Extent((10_000, 30_000, 100_000), (10, 1_000))
+FULL = Extent((10_000, 30_000, 100_000, 300_000), (10, 1_000, 10_000))
+QUICK = Extent((100, 300), (2, 4), dimensions=32, questions=4)
+
+
+def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
+    """Measure; gives what the JSON file holds."""
+    with running(server_url) as server:
+        about = {
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "dimensions": extent.dimensions,
+            "tenant_items": TENANT_ITEMS,
+            "tenant_dimensions": TENANT_DIMENSIONS,
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+            "server": dict(server.settings()),
+        }
+        measured = [measure_size(server, items, extent) for items in extent.sizes]
+        tenants = measure_tenants(server, extent.tenants, extent.questions, say)
+    result: dict[str, Any] = {
+        "about": about,
+        "loads": [load for load, _ in measured],
+        "searches": [row for _, rows in measured for row in rows],
+        "tenants": tenants,
+    }
+    return result | {"targets": growth_targets(result)}
+
+
+def measure_size(server: Server, items: int, extent: Extent) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One collection of that many items in a database of its own: its load and size, and its searches."""
+    made = clustered(items, extent.dimensions, extent.questions)
+    with Worker("ours") as worker, tempfile.TemporaryDirectory() as folder:
+        made.corpus.save(Path(folder))
+        url = server.database(f"size_{items}", platform=True)
+        seconds = worker.load(url, Path(folder))["total"]
+        say(f"{items:,} items loaded in {seconds:.0f} s")
+        settle(url)
+        searches = []
+        for name, calls in _searches(made, extent.questions).items():
+            variants = _one_fusion if name == "hybrid" else _plain
+            found = measure([worker], variants, calls, warm_up=20)[0].row()
+            searches.append({"items": items, "search": name, **_figures(found)})
+    load = {"items": items, "ingest s": round(seconds, 1), "items per s": round(items / seconds), **_weight(url)}
+    server.drop(f"size_{items}")
+    say(f"{items:,} items measured")
+    return load, searches
+
+
+def _one_fusion(worker: Worker) -> Sequence[str]:
+    return worker.fusions[:1]
+
+
+def _plain(worker: Worker) -> Sequence[str]:
+    return worker.plain
+
+
+def _figures(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in ("p50_ms", "p95_ms", "recall") if name in found}
+
+
+def _searches(made: Made, questions: int) -> Mapping[str, Sequence[Call]]:
+    return {
+        "dense": plain_calls(made),
+        "2 % filter": filtered_calls(made, "2 %", questions),
+        "10 % filter": filtered_calls(made, "10 %", questions),
+        FAR: filtered_calls(made, FAR, questions),
+        "hybrid": hybrid_calls(made, questions),
+    }
+
+
+def _weight(url: str) -> dict[str, float]:
+    """Megabytes by kind."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return {f"{kind} MB": round(size / 2**20, 1) for kind, size in connection.execute(_SIZES_OF)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="300,000 items and 10,000 tenants as well")
+    parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
+    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    extent = QUICK if given.quick else FULL if given.full else NORMAL
+    try:
+        result = run(extent, given.server)
+    except PeerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "growth.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (given.out / "growth.md").write_text(growth_page(result), encoding="utf-8")
+    say(f"written: {given.out / 'growth.md'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The platform, through its public API."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from corpora import Corpus, Vectors, Where
+
+from retrieval import Collection, Item, Platform, connect
+from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.profile import Profile
+from retrieval.engine.defaults import default_profile
+from retrieval.settings import Settings
+
+COLLECTION = "bench"
+TENANT = "bench"
+
+
+PROFILES: Mapping[str, Profile] = {
+    "RRF": default_profile(None),
+    "weighted sum, MiniLM's default": default_profile(
+        EmbeddingSpace(provider="minilm", model="all-MiniLM-L6-v2", dimensions=384)
+    ),
+}
+"""What a new collection gets: of a space that nobody has tuned, and of the local model (tuned on train queries)."""
+
+
+class Ours:
+    """One collection, its attributes declared as filterable where the platform can."""
+
+    plain = ("as it is",)
+    filtered = ("as it is",)
+    fusions = tuple(PROFILES)
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._collection: Collection | None = None
+
+    async def load(self, url: str, corpus: Corpus) -> Mapping[str, float]:
+        """``add`` with precomputed vectors; it builds both indexes."""
+        platform = await self._stack.enter_async_context(platform_at(url))
+        started = time.perf_counter()
+        collection = await made(platform, COLLECTION, corpus.dimensions, corpus.names)
+        await collection.add(items(corpus), embeddings=corpus.vectors)
+        self._collection = collection
+        return {"add": time.perf_counter() - started}
+
+    async def open(self) -> None:
+        """Nothing more to do: the handle searches."""
+
+    async def dense(self, variant: str, vector: Vectors, k: int, where: Where) -> list[str]:  # noqa: ARG002
+        """The dense leg alone, by vector."""
+        hits = await self._made.search(vector=vector, where=dict(where) or None, limit=k, legs=["dense"])
+        return [hit.item_id for hit in hits]
+
+    async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
+        """Both legs, fused by the variant's profile."""
+        hits = await self._made.search(text, vector=vector, limit=k, profile=PROFILES[variant])
+        return [hit.item_id for hit in hits]
+
+    async def close(self) -> None:
+        """Close the platform."""
+        await self._stack.aclose()
+
+    @property
+    def _made(self) -> Collection:
+        if self._collection is None:
+            raise RuntimeError("nothing is loaded; call load first")
+        return self._collection
+
+
+def platform_at(url: str, tenant: str = TENANT, pool_size: int = 4) -> Platform:
+    """The platform, to be opened, without an embedder: all vectors are given."""
+    settings = Settings(embedder="none", tenant=tenant, pool_size=pool_size, database_schema="retrieval")
+    return connect(url, settings=settings)
+
+
+async def made(
+    platform: Platform, name: str, dimensions: int, filterable: tuple[str, ...], space: EmbeddingSpace | None = None
+) -> Collection:
+    """A collection for vectors of that many dimensions."""
+    space = space or EmbeddingSpace(provider="bench", model="clustered", dimensions=dimensions)
+    options: dict[str, Any] = {"space": space}
+    if filterable and "filterable" in inspect.signature(platform.collection).parameters:
+        options["filterable"] = dict.fromkeys(filterable, "text")
+    return await platform.collection(name, **options)
+
+
+def items(corpus: Corpus) -> list[Item]:
+    """The corpus as items: the text is the body."""
+    return [
+        Item(item_id=key, body=text, attributes=attributes)
+        for key, text, attributes in zip(corpus.ids, corpus.texts, corpus.attributes, strict=True)
+    ]

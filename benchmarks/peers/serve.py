@@ -1,0 +1,69 @@
+"""A system in a process of its own: ``python -m peers.serve NAME DESCRIPTOR`` answers calls until told to stop.
+
+A call comes as (method, arguments) and is answered by (True, result, milliseconds) or (False, message, 0).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from corpora import Corpus
+
+from peers import PEERS
+from peers.contract import Peer
+
+
+def made(name: str) -> Peer:
+    """The system of that name. What it needs is imported here."""
+    module, _, kind = PEERS[name].partition(":")
+    peer: Peer = getattr(importlib.import_module(module), kind)()
+    return peer
+
+
+async def answer(peer: Peer, method: str, arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    """The result and how many milliseconds it took."""
+    if method == "describe":
+        return {"plain": peer.plain, "filtered": peer.filtered, "fusions": peer.fusions}, 0.0
+    if method == "load":
+        return await _load(peer, *arguments), 0.0
+    call = getattr(peer, method)
+    started = time.perf_counter()
+    result = await call(*arguments)
+    return result, (time.perf_counter() - started) * 1e3
+
+
+async def _load(peer: Peer, url: str, folder: str) -> Mapping[str, float]:
+    corpus = Corpus.read(Path(folder))
+    started = time.perf_counter()
+    stages = await peer.load(url, corpus)
+    return {**stages, "total": time.perf_counter() - started}
+
+
+async def serve(name: str, channel: Connection) -> None:
+    """Answer until the other side hangs up."""
+    peer = made(name)
+    while True:
+        try:
+            # Waiting blocks the loop on purpose: nothing may run beside what is measured.
+            method, arguments = channel.recv()
+        except EOFError:
+            break
+        try:
+            result, milliseconds = await answer(peer, method, arguments)
+            channel.send((True, result, milliseconds))
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the other side
+            channel.send((False, f"{name}: {method}: {type(error).__name__}: {error}".splitlines()[0], 0.0))
+    await peer.close()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    asyncio.run(serve(sys.argv[1], Connection(int(sys.argv[2]))))

@@ -1,0 +1,124 @@
+"""A PostgreSQL server for one run: the product's embedded one in a temporary home, set up the same for everyone."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import psutil
+import psycopg
+from psycopg import sql
+
+from retrieval.adapters.store.embedded import start_embedded
+from retrieval.adapters.store.schema import upgrade
+
+SHOWN = (
+    "server_version",
+    "shared_buffers",
+    "work_mem",
+    "maintenance_work_mem",
+    "effective_cache_size",
+    "max_parallel_workers_per_gather",
+    "max_parallel_maintenance_workers",
+    "random_page_cost",
+    "synchronous_commit",
+    "fsync",
+    "jit",
+)
+"""Settings that a reader of the report wants to know."""
+
+_MOST_BUFFERS_MB = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server; ``url`` is a superuser's."""
+
+    url: str
+    log: Path | None = None
+    """What the server says, if that can be read here."""
+    made: list[str] = field(default_factory=list)
+    """The databases made for this run."""
+
+    def database(self, name: str, *, platform: bool = False) -> str:
+        """The URL of a new database, made anew if it is there; with the platform's schema if asked for."""
+        self.drop(name)
+        self.made.append(name)
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        url = self.url_of(name)
+        if platform:
+            upgrade(url, "retrieval")
+        return url
+
+    def url_of(self, name: str) -> str:
+        """The URL of another database of this server."""
+        parts = urlsplit(self.url)
+        query = f"?{parts.query}" if parts.query else ""
+        return f"{parts.scheme}://{parts.netloc}/{quote(name)}{query}"
+
+    def drop(self, name: str) -> None:
+        """Remove a database, with whoever is still connected."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def settings(self) -> Mapping[str, str]:
+        """The settings of ``SHOWN`` and pgvector's version."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            shown = {name: _one(connection, f"SHOW {name}") for name in SHOWN}
+            return {**shown, "pgvector": _one(connection, "SELECT extversion FROM pg_extension WHERE extname='vector'")}
+
+
+def settle(url: str) -> None:
+    """Vacuum and analyze a database, so that everyone is measured in the state that a server reaches by itself."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM (ANALYZE)")
+        connection.execute("CHECKPOINT")
+
+
+@contextlib.contextmanager
+def running(url: str | None = None) -> Iterator[Server]:
+    """The server of a superuser's URL, left without the run's databases; else a new one, removed afterwards.
+
+    The new one is started twice: its memory is set in between.
+    """
+    if url is not None:
+        server = Server(url)
+        try:
+            yield server
+        finally:
+            for name in server.made:
+                server.drop(name)
+        return
+    home = Path(tempfile.mkdtemp(prefix="retrieval-bench-"))
+    # Root's server is another user, who must be able to enter.
+    home.chmod(0o755)
+    try:
+        with start_embedded(home) as embedded:
+            _set_up(embedded.url)
+        with start_embedded(home) as embedded:
+            yield Server(embedded.url, home / "server.log")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _set_up(url: str) -> None:
+    buffers = min(psutil.virtual_memory().total // 4 // 2**20, _MOST_BUFFERS_MB)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER SYSTEM SET shared_buffers = '{buffers}MB'".encode())
+        connection.execute("ALTER SYSTEM SET max_connections = 300")
+        # A checkpoint in the middle of a measurement would hit whoever is measured then.
+        connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
+        connection.execute("ALTER SYSTEM SET max_wal_size = '8GB'")
+
+
+def _one(connection: psycopg.Connection[Any], statement: str) -> str:
+    row = connection.execute(statement.encode()).fetchone()
+    return str(row[0]) if row else ""

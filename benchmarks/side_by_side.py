@@ -1,0 +1,214 @@
+"""The platform beside its peers, on the same server, with the same vectors and texts, interleaved in one run.
+
+    python benchmarks/side_by_side.py [DATA] [--peers-python PATH] [--quick]
+
+DATA is the folder that holds scifact in BEIR's format; without it hybrid quality is not measured. ``--peers-python`` is
+the Python of the environment that ``requirements-peers.txt`` was installed into; without it only the platform and
+pgvector by hand are compared. Results go to ``benchmarks/results/side_by_side.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from corpora import Made, clustered
+from hybrid_quality import measure_quality
+from interleaved import Call, K, measure
+from numpy.typing import NDArray
+from overhead import measure_overhead
+from peers import FOREIGN, PEERS
+from report import side_by_side_page
+from server import Server, running, settle
+from targets import side_by_side_targets
+from workers import FOLDER, PeerError, Worker, installed
+
+Keep = Callable[[Mapping[str, Any]], None]
+
+RESULTS = FOLDER / "results"
+CACHE = FOLDER / ".cache"
+
+FILTERS: Mapping[str, str] = {
+    "0.1 %": "thousandth-0",
+    "0.5 %": "two-hundredth-0",
+    "1 %": "hundredth-0",
+    "2 %": "fiftieth-0",
+    "10 %": "tenth-0",
+    "50 %": "half-0",
+}
+"""The category by the share of the items that have it, independent of the question."""
+
+FAR = "2 %, far from the question"
+ALL = "100 %"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    items: int
+    dimensions: int
+    questions: int
+    """Unfiltered; a filter and a hybrid search get half of them."""
+    warm_up: int
+    filters: tuple[str, ...] = (*FILTERS, FAR)
+
+    @property
+    def fewer(self) -> int:
+        """Questions of a filter, of hybrid search."""
+        return max(1, self.questions // 2)
+
+
+NORMAL = Size(items=20_000, dimensions=384, questions=200, warm_up=20)
+QUICK = Size(items=400, dimensions=32, questions=6, warm_up=1, filters=("2 %", FAR))
+
+
+def say(text: str) -> None:
+    """One line of progress."""
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def run(size: Size, data: Path | None, peers_python: str | None, server_url: str | None, keep: Keep) -> dict[str, Any]:
+    """Measure everything; gives what the JSON file holds. ``keep`` gets what there is after each part."""
+    made = clustered(size.items, size.dimensions, size.questions)
+    names = [name for name in PEERS if installed(name, peers_python)]
+    with running(server_url) as server, contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(Worker(name, peers_python)) for name in names]
+        result: dict[str, Any] = {"about": about(server, size, peers_python)}
+        result["ingest"] = ingest(server, workers, made)
+        keep(result)
+        result |= searches(workers, made, size)
+        keep(result)
+        result["overhead"] = measure_overhead(server, made, size.questions)
+        keep(result)
+        result["quality"] = measure_quality(server, data, peers_python, CACHE, say)
+    result["targets"] = side_by_side_targets(result)
+    return result
+
+
+def ingest(server: Server, workers: Sequence[Worker], made: Made) -> list[dict[str, Any]]:
+    """Load every system, one after the other; seconds until both indexes answer."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        made.corpus.save(Path(folder))
+        for number, worker in enumerate(workers):
+            url = server.database(f"peer_{number}", platform=worker.name == "ours")
+            stages = worker.load(url, Path(folder))
+            say(f"{worker.name}: {len(made.corpus):,} items in {stages['total']:.1f} s")
+            rows.append({"system": worker.name, **{name: round(seconds, 2) for name, seconds in stages.items()}})
+            settle(url)
+            worker.call("open")
+    return rows
+
+
+def searches(workers: Sequence[Worker], made: Made, size: Size) -> dict[str, Any]:
+    """Unfiltered, by filter, hybrid."""
+    plain = measure(workers, lambda worker: worker.plain, plain_calls(made), warm_up=size.warm_up)
+    say("plain dense search measured")
+    filtered = {}
+    for name in size.filters:
+        calls = filtered_calls(made, name, size.fewer)
+        units = measure(workers, lambda worker: worker.filtered, calls, warm_up=size.warm_up // 4)
+        filtered[name] = [unit.row() for unit in units]
+        say(f"filter {name} measured")
+    hybrid = measure(workers, lambda worker: worker.fusions, hybrid_calls(made, size.fewer), warm_up=size.warm_up // 4)
+    say("hybrid search measured")
+    return {
+        "plain": [unit.row() for unit in plain],
+        "filtered": filtered,
+        "hybrid": [unit.row() for unit in hybrid],
+    }
+
+
+def plain_calls(made: Made) -> list[Call]:
+    """Each question's vector, without a filter."""
+    return [Call("dense", (one.vector, K, {}), truth=made.corpus.nearest(one.vector, K)) for one in made.questions]
+
+
+def filtered_calls(made: Made, name: str, count: int) -> list[Call]:
+    """Each question's vector, with the filter of that name."""
+    calls = []
+    masks: dict[str, NDArray[np.bool_]] = {}
+    for one in made.questions[:count]:
+        attribute, value = ("region", one.far_region) if name == FAR else ("category", FILTERS[name])
+        if value not in masks:
+            masks[value] = made.corpus.matching({attribute: value})
+        truth = made.corpus.nearest(one.vector, K, masks[value])
+        calls.append(Call("dense", (one.vector, K, {attribute: value}), truth=truth))
+    return calls
+
+
+def hybrid_calls(made: Made, count: int) -> list[Call]:
+    """Each question's words and vector."""
+    return [Call("hybrid", (one.text, one.vector, K)) for one in made.questions[:count]]
+
+
+def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any]:
+    """What was measured, on what."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "items": size.items,
+        "dimensions": size.dimensions,
+        "questions": size.questions,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "server": dict(server.settings()),
+        "peers": peer_versions() if peers_python else {},
+        "skipped": [name for name in FOREIGN if not installed(name, peers_python)],
+    }
+
+
+def peer_versions() -> dict[str, str]:
+    """The pinned versions of what is compared."""
+    lines = (FOLDER / "requirements-peers.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line.split("==") for line in lines if "==" in line]
+    return {name: version for name, version in pins if name.startswith(("langchain", "llama", "faiss", "pgvector"))}
+
+
+def write(result: Mapping[str, Any], out: Path) -> None:
+    """The JSON file and the page."""
+    write_json(result, out)
+    (out / "side_by_side.md").write_text(side_by_side_page(result, RESULTS), encoding="utf-8")
+
+
+def write_json(result: Mapping[str, Any], out: Path) -> None:
+    """The JSON file, also of a run that is not over: what was measured is not lost if a later part fails."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "side_by_side.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--peers-python", help="the Python of the peers' environment")
+    parser.add_argument("--items", type=int, default=NORMAL.items)
+    parser.add_argument("--questions", type=int, default=NORMAL.questions)
+    parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
+    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    size = QUICK if given.quick else replace(NORMAL, items=given.items, questions=given.questions)
+    try:
+        result = run(size, given.data, given.peers_python, given.server, lambda part: write_json(part, given.out))
+        write(result, given.out)
+    except PeerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    say(f"written: {given.out / 'side_by_side.md'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""The benchmarks run: small, with the platform and pgvector by hand, without the peers' packages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import growth
+import pytest
+import side_by_side
+
+
+def test_the_comparison_writes_figures_and_a_page(
+    server_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both systems answer every kind of search perfectly on a small corpus, and what is left out is said loudly."""
+    assert side_by_side.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) == 0
+
+    result = json.loads((tmp_path / "side_by_side.json").read_text())
+    exact = [row for row in result["plain"] if row["variant"] in ("as it is", "exact")]
+    assert [row["system"] for row in exact] == ["ours", "by hand"]
+    assert all(row["recall"] == 1 for row in exact)
+    assert all(row["recall"] == 1 for rows in result["filtered"].values() for row in rows if row["system"] == "ours")
+    assert {row["system"] for row in result["hybrid"]} == {"ours", "by hand"}
+    assert {row["system"] for row in result["ingest"]} == {"ours", "by hand"}
+    assert result["overhead"]["hybrid"]["top_costs"]
+    met = {target["what"]: target["met"] for target in result["targets"]}
+    assert met["recall@10 with a 2 % filter"]
+    page = (tmp_path / "side_by_side.md").read_text()
+    assert "Not compared, because not installed: FAISS flat, langchain-postgres, llama-index." in page
+    assert "HYBRID QUALITY IS NOT MEASURED" in capsys.readouterr().err
+
+
+def test_growth_writes_figures_and_a_page(server_url: str, tmp_path: Path) -> None:
+    """A row for each search of each size, one for each number of tenants."""
+    assert growth.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) == 0
+
+    result = json.loads((tmp_path / "growth.json").read_text())
+    assert {row["items"] for row in result["searches"]} == set(growth.QUICK.sizes)
+    assert {row["search"] for row in result["searches"]} >= {"dense", "hybrid", "2 % filter"}
+    assert [row["tenants"] for row in result["tenants"]] == list(growth.QUICK.tenants)
+    assert "## With tenants" in (tmp_path / "growth.md").read_text()
