@@ -14,6 +14,7 @@ async API is at hand, and blocking would freeze that loop.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -66,8 +67,15 @@ class _Door:
 class SyncPlatform:
     """``Platform`` without ``await``: the same methods, the same errors. Use ``connect`` as a context manager."""
 
-    def __init__(self, settings: Settings, *, embedder: Embedder | None = None, clock: Clock = time.monotonic) -> None:
-        self._platform = Platform(settings, embedder=embedder, clock=clock)
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        embedder: Embedder | None = None,
+        clock: Clock = time.monotonic,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._platform = Platform(settings, embedder=embedder, clock=clock, chance=chance)
         self._door = _Door()
         self._stack = ExitStack()
 

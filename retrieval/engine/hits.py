@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from retrieval.adapters.store.hit_columns import HIT_COLUMNS
 from retrieval.domain.fusion import Fused
 from retrieval.domain.hit import Explanation, Hit
 
-Columns = Mapping[str, tuple[object, ...]]
-"""The columns of a hit (``HIT_COLUMNS``), by item id."""
+Columns = Mapping[str, tuple[Any, ...]]
+"""The columns of a hit by item id, in the order of ``retrieval.adapters.store.hit_columns.HIT_COLUMNS``."""
 
 
 def hits(ranked: Sequence[Fused], columns: Columns, fusion: str) -> tuple[Hit, ...]:
@@ -18,8 +18,19 @@ def hits(ranked: Sequence[Fused], columns: Columns, fusion: str) -> tuple[Hit, .
     return tuple(_hit(one, columns[one.item_id], rank, fusion) for rank, one in enumerate(present, 1))
 
 
-def _hit(one: Fused, columns: tuple[object, ...], rank: int, fusion: str) -> Hit:
-    values = dict(zip(HIT_COLUMNS, columns, strict=True))
-    values["tags"] = tuple(values["tags"])  # type: ignore[arg-type]
-    explanation = Explanation(fusion, one.contributions)
-    return Hit(item_id=one.item_id, score=one.score, rank=rank, explanation=explanation, **values)  # type: ignore[arg-type]
+def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str) -> Hit:
+    title, body, kind, tags, attributes, status, source, occurred_at = columns
+    return Hit(
+        item_id=one.item_id,
+        score=one.score,
+        rank=rank,
+        explanation=Explanation(fusion, one.contributions),
+        title=title,
+        body=body,
+        kind=kind,
+        tags=tuple(tags),
+        attributes=attributes,
+        status=status,
+        source=source,
+        occurred_at=occurred_at,
+    )

@@ -14,11 +14,11 @@ ONE_LEG = "none"
 """The fusion of a search that one leg answers: its own scores are the hits'."""
 
 
-def ranking(found: Found, profile: Profile, depth: int) -> list[Fused]:
-    """The candidates, best first, each score with its parts."""
+def ranking(found: Found, profile: Profile, depth: int, limit: int | None = None) -> list[Fused]:
+    """The candidates, best first, each score with its parts; at most ``limit`` of them."""
     if len(found.rankings) > 1:
-        return fuse(found.rankings, profile.legs, profile.fusion, depth=depth)
-    return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates]
+        return fuse(found.rankings, profile.legs, profile.fusion, depth=depth, limit=limit)
+    return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
 
 
 def fusion_name(found: Found, profile: Profile) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
@@ -121,8 +122,10 @@ class Searcher:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         depth, diversity = one.plan.request.depth, one.plan.profile.diversity
         deepest = _DEEPEST if diversity.is_off else MAX_DEPTH
+        # What will not be passed over need not be ranked further than it is shown.
+        wanted = one.request.limit if diversity.is_off and one.request.group_by is None else None
         while True:
-            ranked = ranking(found, one.plan.profile, depth)
+            ranked = ranking(found, one.plan.profile, depth, wanted)
             if one.request.group_by is not None:
                 ranked = best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
             shown = await self._diverse(diversity, ranked, one.request.limit)
@@ -154,7 +157,7 @@ class Searcher:
         self, asked: Sequence[_Asked], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
     ) -> Columns:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
-        columns: dict[str, tuple[object, ...]] = {}
+        columns: dict[str, tuple[Any, ...]] = {}
         for one, found in zip(asked, each, strict=True):
             if one.plan.request.with_items:
                 columns |= found.rows

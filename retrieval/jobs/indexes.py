@@ -137,7 +137,7 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
         if state is not None:
             await connection.execute(drop_statement(name, schema).encode())
         await _without_shared_memory(connection, build_statement(name, schema, space.table_name, definition))
-        await _analyze(connection, schema, space.table_name)
+        await _settle(connection, schema, space.table_name)
     await measure_index(database, tenant_id, collection)
     return IndexOutcome.BUILT
 
@@ -156,7 +156,7 @@ async def _measure(
     database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
 ) -> IndexOutcome:
     async with database.maintenance() as connection:
-        await _analyze(connection, database.names.schema, space.table_name)
+        await _settle(connection, database.names.schema, space.table_name)
     await measure_index(database, tenant_id, collection)
     return IndexOutcome.MEASURED
 
@@ -197,10 +197,18 @@ async def _without_shared_memory(connection: Connection, statement: str) -> None
         await connection.execute(statement.encode())
 
 
-async def _analyze(connection: Connection, schema: str, vectors: str) -> None:
-    """Tell the planner how large things are by now; the server would do so by itself a minute later."""
-    tables = ", ".join(f"{quote_identifier(schema)}.{quote_identifier(name)}" for name in (vectors, *_WEIGHED))
-    await connection.execute(f"ANALYZE {tables}".encode())
+async def _settle(connection: Connection, schema: str, vectors: str) -> None:
+    """Do what the server would do by itself a minute later.
+
+    The planner is told how large things are by now, and the indexes which rows everybody sees, so that they can answer
+    alone. Dead rows are left to the server.
+    """
+    tables = ", ".join(f"{quote_identifier(schema)}.{quote_identifier(name)}" for name in _FILLED)
+    await connection.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP off) {tables}".encode())
+    await connection.execute(f"ANALYZE {quote_identifier(schema)}.{quote_identifier(vectors)}".encode())
 
 
-_WEIGHED = ("items", "item_terms", "term_statistics")
+_FILLED = (
+    *("items", "item_terms", "term_statistics"),
+    *("item_tags", "attribute_texts", "attribute_numbers", "attribute_times"),
+)

@@ -181,7 +181,7 @@ def test_hits_are_ranked_and_explained(program: Program) -> None:
     rows = [line.split() for line in lines[2:9] if line.startswith("    ") and "─" not in line]
     parts = {row[0]: float(row[-1]) for row in rows if row and row[0] in {"dense", "lexical", "score"}}
     assert parts["score"] == pytest.approx(parts["dense"] + parts["lexical"])
-    assert any(line.startswith("2 hits · exact: ") for line in lines)
+    assert any(line.startswith("2 hits · exact, ") for line in lines)
 
 
 @pytest.mark.usefixtures("notes")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -97,13 +96,11 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
 
 def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     """Rows of (leg, item_id, score, …) as rankings; the dense leg's account comes as rows of their own."""
-    ordered = sorted((row for row in rows if row[0] in _LEG_NAMES), key=lambda row: (row[0], -row[2], row[1]))
-    by_leg = {
-        leg: [Candidate(leg, row[1], rank, row[2]) for rank, row in enumerate(group, 1)]
-        for leg, group in groupby(ordered, key=lambda row: row[0])
-    }
-    account = {row[0]: int(row[2]) for row in rows if row[0] not in _LEG_NAMES}
-    rankings = {leg.value: by_leg.get(leg.value, []) for leg in request.legs}
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        by_name.setdefault(row[0], []).append(row)
+    account = {name: int(found_rows[0][2]) for name, found_rows in by_name.items() if name not in _LEG_NAMES}
+    rankings = {leg.value: _ranked(leg.value, by_name.get(leg.value, [])) for leg in request.legs}
     path = _path(request, account)
     return Found(
         rankings=rankings,
@@ -111,8 +108,17 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         weighed=account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ())))),
         fell_short="too_few_found" in account
         or (path is Path.APPROXIMATE and len(rankings[LegName.DENSE]) < min(request.depth, request.documents)),
-        rows={row[1]: row[3:] for row in ordered if row[3:]},
+        rows={row[1]: row[3:] for row in rows if row[3:] and row[0] in _LEG_NAMES},
     )
+
+
+def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
+    rows.sort(key=_by_score)
+    return [Candidate(leg, row[1], rank, row[2]) for rank, row in enumerate(rows, 1)]
+
+
+def _by_score(row: Row) -> tuple[float, str]:
+    return -row[2], row[1]
 
 
 def _path(request: CandidateRequest, account: Mapping[str, int]) -> Path:

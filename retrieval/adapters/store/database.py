@@ -8,6 +8,7 @@ Plans are always made for the values at hand: a generic plan would hide how larg
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import select
 import sys
@@ -21,6 +22,7 @@ from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
 from psycopg.types import TypeInfo
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.checks import ServerFacts, check_server
@@ -35,6 +37,8 @@ _log = logging.getLogger(__name__)
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT_SECONDS = 10
+
+_DECODE = json.JSONDecoder().decode
 
 _SET_UP = """
     SELECT set_config('role', %(role)s, true), set_config('search_path', %(path)s, true),
@@ -232,6 +236,11 @@ def _set_up_text(more: int) -> str:
     return _SET_UP + "".join(_SET_MORE.format(place) for place in range(more))
 
 
+def _json(data: str | bytes) -> Any:
+    # What the server sends is UTF-8; json.loads would look for that in each value.
+    return _DECODE(data if isinstance(data, str) else str(data, "utf-8"))
+
+
 async def _connect_once(url: str) -> None:
     await (await _connect(url)).close()
 
@@ -266,5 +275,6 @@ async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, 
 def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
     """Vectors travel binary; the types' numbers were looked up once for all connections."""
     halfvec, sparsevec = types
+    set_json_loads(_json, connection)
     register_halfvec_info(connection, halfvec)
     register_sparsevec_info(connection, sparsevec)

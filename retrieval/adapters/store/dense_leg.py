@@ -103,17 +103,18 @@ def _nearest_exactly(request: CandidateRequest, matches: Matches | None) -> Part
 
 
 def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
-    """Each match's vector is looked up by its key, whatever the planner thinks of how many there are."""
+    """The matches' vectors are looked up by their keys in one scan, whatever the planner thinks of how many there are.
+
+    Where they are not few, the array is empty, and so is the scan.
+    """
     rows, distance, table = _nearest(request)
-    near = rows.with_only_columns(distance.label("distance")).where(table.c.item_id == matches.keys.c.item_id)
-    found = near.limit(1).lateral("near")
-    return (
-        sa.select(named("dense"), matches.keys.c.item_id, (-found.c.distance).label("score"))
-        .join(found, sa.true())
-        .where(matches.are_few)
-        .order_by(found.c.distance, matches.keys.c.item_id)
-        .limit(parameter("depth", sa.BigInteger))
+    keys = sa.select(matches.keys.c.item_id).where(matches.are_few).scalar_subquery()
+    found = rows.with_only_columns(named("dense"), *rows.selected_columns).where(
+        table.c.item_id == sa.func.any(sa.func.array(keys))
     )
+    # Adding nothing keeps an HNSW index from being used.
+    ordered = found.order_by(distance + sa.literal_column("0"), table.c.item_id)
+    return ordered.limit(parameter("depth", sa.BigInteger))
 
 
 def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -> Part:
