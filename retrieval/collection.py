@@ -27,9 +27,11 @@ from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
-from retrieval.jobs.indexes import IndexOutcome, keep_index
+from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
 from retrieval.jobs.weights import refresh_weights
+
+_VECTORS_BATCH_ITEMS = 2000
 
 FRESH_SECONDS = 1.0
 """How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
@@ -111,11 +113,13 @@ class Collection:
             vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
         report = AddReport()
         writer = await self._writer()
-        for start in range(0, len(batch), BATCH_ITEMS):
-            part = slice(start, start + BATCH_ITEMS)
+        # Without a model to wait for, larger parts are cheaper.
+        size = BATCH_ITEMS if vectors is None else _VECTORS_BATCH_ITEMS
+        for start in range(0, len(batch), size):
+            part = slice(start, start + size)
             report = report + await writer.add(batch[part], None if vectors is None else vectors[part])
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-        return replace(report, notes=report.notes + await self._keep_indexed())
+        return replace(report, notes=report.notes + await self._keep_indexed(report))
 
     async def ingest(
         self,
@@ -128,7 +132,7 @@ class Collection:
         """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.jobs.ingest.ingest``."""
         writer = await self._writer()
         report = await ingest(writer, lines, rejected=rejected, prune=prune, progress=progress)
-        notes = await self._keep_indexed()
+        notes = await self._keep_indexed(report.items)
         return replace(report, items=report.items + AddReport(notes=notes))
 
     async def search(
@@ -309,7 +313,8 @@ class Collection:
     async def _writer(self) -> Writer:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
-    async def _keep_indexed(self) -> tuple[str, ...]:
+    async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
+        await flush_lexical(self._database, written.added + written.changed)
         outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
         if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
             await self.refresh()

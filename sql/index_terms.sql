@@ -10,28 +10,26 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
     SELECT FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
 
     WITH fresh AS MATERIALIZED (
-        SELECT
-            item.item_id,
-            coalesce(array_agg(term.lexeme ORDER BY term.lexeme) FILTER (WHERE term.lexeme IS NOT NULL), '{}')
-                AS lexemes,
-            coalesce(array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme)
-                FILTER (WHERE term.lexeme IS NOT NULL), '{}') AS frequencies,
-            coalesce(array_agg(term.term ORDER BY term.lexeme) FILTER (WHERE term.lexeme IS NOT NULL), '{}')
-                AS spellings,
-            coalesce(sum(term.frequency), 0)::integer AS length
+        SELECT item.item_id, own.lexemes, own.frequencies, own.spellings, own.length
         FROM collections AS owner
         JOIN items AS item ON item.collection_id = owner.collection_id
-        LEFT JOIN LATERAL (
-            SELECT found.lexeme, found.frequency, found.term
-            FROM analyze_text(
-                collection, owner.text_search_config::regconfig, item.title || E'\n' || item.body, true
-            ) AS found
-            ORDER BY found.frequency DESC, found.lexeme
-            LIMIT 16000 -- the most that a sparsevec holds
-        ) AS term ON true
+        CROSS JOIN LATERAL (
+            SELECT
+                coalesce(array_agg(term.lexeme ORDER BY term.lexeme), '{}') AS lexemes,
+                coalesce(array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme), '{}') AS frequencies,
+                coalesce(array_agg(term.term ORDER BY term.lexeme), '{}') AS spellings,
+                coalesce(sum(term.frequency), 0)::integer AS length
+            FROM (
+                SELECT found.lexeme, found.frequency, found.term
+                FROM analyze_text(
+                    collection, owner.text_search_config::regconfig, item.title || E'\n' || item.body, true
+                ) AS found
+                ORDER BY found.frequency DESC, found.lexeme
+                LIMIT 16000 -- the most that a sparsevec holds
+            ) AS term
+        ) AS own
         WHERE owner.collection_id = collection AND item.collection_id = collection
             AND item.item_id = ANY (ids) AND item.status <> 'archived'
-        GROUP BY item.item_id
     ),
     former AS MATERIALIZED (
         SELECT terms.lexemes, terms.length

@@ -20,6 +20,7 @@ from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.concurrent_index import build_statement, drop_statement, rebuild_statement
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.items import BULK_ITEMS, flush_terms
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.measure_index import measure_index
@@ -81,6 +82,20 @@ async def keep_index(
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
     return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
+
+
+async def flush_lexical(database: Database, written: int) -> None:
+    """After many writes, put what waits for it into the lexical index, which searches else read through.
+
+    A login that may not leaves it to the next writers, and to autovacuum.
+    """
+    if written < BULK_ITEMS:
+        return
+    try:
+        async with database.maintenance() as connection:
+            await flush_terms(connection, database.names.schema)
+    except MissingPrivilegeError:
+        _log.info("the lexical index is left to autovacuum: the login does not own it")
 
 
 async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:

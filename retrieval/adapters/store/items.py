@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.hit_columns import HIT_COLUMNS
+from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.tables import items
 from retrieval.domain.item import Item, text_hash
 
 ARCHIVED = "archived"
+
+BULK_ITEMS = 200
+"""From so many items on, what is written at once is written in bulk."""
+
+_WAITING, _WAITING_IN_BULK = "256kB", "2MB"
+"""How much may wait for being put into the lexical index. Every search reads through it; the less, the dearer a write."""
 
 _STAGE = """
     CREATE TEMPORARY TABLE staged_items (
@@ -95,7 +103,15 @@ async def write_items(connection: Connection, collection_id: int, batch: Sequenc
 
 async def index_terms(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
     """Bring the lexical index of these items up to date (``sql/index_terms.sql``)."""
+    waiting = _WAITING_IN_BULK if len(item_ids) >= BULK_ITEMS else _WAITING
+    await connection.execute("SELECT set_config('gin_pending_list_limit', %s, true)", (waiting,))
     await connection.execute("SELECT index_terms(%s, %s)", (collection_id, list(item_ids)))
+
+
+async def flush_terms(connection: Connection, schema: str) -> None:
+    """Put what waits into the lexical index. The connection's login must own it."""
+    index = sql.SQL("SELECT gin_clean_pending_list({}::regclass)")
+    await connection.execute(index.format(sql.Literal(f"{quote_identifier(schema)}.item_terms_lexemes_idx")))
 
 
 async def index_attributes(connection: Connection, collection_id: int, item_ids: Sequence[str] | None) -> None:

@@ -142,7 +142,7 @@ item_terms = Table(
     Column("length", Integer, nullable=False),
     Column("weights", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
     ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
-    Index(None, "lexemes", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
+    Index(None, "lexemes", postgresql_using="gin"),
     postgresql_with={"toast_tuple_target": "8160"},
 )
 
