@@ -23,7 +23,7 @@ BULK_ITEMS = 200
 """From so many items on, what is written at once is written in bulk."""
 
 _WAITING, _WAITING_IN_BULK = "256kB", "2MB"
-"""How much may wait for being put into the lexical index. Every search reads through it; the less, the dearer a write."""
+"""How much may wait for the lexical index. Every search reads through it; the less there is, the dearer is a write."""
 
 _STAGE = """
     CREATE TEMPORARY TABLE staged_items (
