@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieval.domain.hit import Contribution
@@ -21,8 +20,7 @@ class Candidate(NamedTuple):
     """The leg's own score, higher is better."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """A candidate after fusion."""
 
     item_id: str

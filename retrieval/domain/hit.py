@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 
-@dataclass(frozen=True, slots=True)
-class Contribution:
+class Contribution(NamedTuple):
     """One leg's part of a score."""
 
     leg: str
@@ -38,7 +37,7 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        parts = [{name: getattr(part, name) for name in part.__slots__} for part in self.contributions]
+        parts = [part._asdict() for part in self.contributions]
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,9 @@ from retrieval.domain.profile import Profile
 from retrieval.domain.query import Query, parse_query
 
 MAX_LIMIT = 1000
+
+_USUAL_LENGTHS = (1e-6, 1e6)
+"""A vector whose length lies between is neither broken nor in danger of losing digits: one look is enough."""
 
 MAX_QUERIES = 1000
 """Queries in one call."""
@@ -122,6 +126,12 @@ def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:
 
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
+    if vector.shape == (space.dimensions,):
+        exact = vector.astype(np.float64)
+        length = math.sqrt(float(np.dot(exact, exact)))
+        if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
+            unit: Vector = (exact / length).astype(np.float32)
+            return unit
     row: Vector = checked_vectors([vector], space, ["the query vector"])[0]
     return row
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass
 
 from retrieval.domain.attribute import Filterable
 from retrieval.domain.embedding import Vector
@@ -39,9 +40,10 @@ class CandidateRequest:
     with_items: bool = False
     """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
 
-    def shape(self) -> CandidateRequest:
+    def shape(self) -> Hashable:
         """What the statement's text depends on beside the filter: the numbers are parameters."""
-        return replace(self, condition=None, depth=1, documents=0, few=0, reach=0, effort=0)
+        where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
+        return self.legs, self.path, where, self.fields, self.with_items
 
 
 @dataclass(frozen=True, slots=True)

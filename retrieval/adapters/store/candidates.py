@@ -142,7 +142,7 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
 class _Shape:
     """Requests of one shape are equal; the first of them is composed."""
 
-    request: CandidateRequest
+    request_shape: Hashable
     filter_shape: Hashable
     first: CandidateRequest = field(compare=False)
 

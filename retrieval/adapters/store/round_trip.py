@@ -32,14 +32,21 @@ async def run_together(connection: psycopg.AsyncConnection[Any], statements: Seq
     async with connection.lock:
         transformers = [_sent(connection, statement, first=not place) for place, statement in enumerate(statements)]
         server.pipeline_sync()
-        await connection.wait(generators.send(server))
-        # One answer a statement, and one to the end of the pipeline.
-        answers = [await connection.wait(generators.fetch_many(server)) for _ in range(len(statements) + 1)]
+        answers = await connection.wait(_exchanged(server, len(statements)))
         server.exit_pipeline_mode()
     for answer in answers[:-1]:
         if answer[-1].status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer[-1], encoding=encoding)
     return [_rows(transformer, answer[-1]) for transformer, answer in zip(transformers, answers[:-1], strict=True)]
+
+
+def _exchanged(server: pq.abc.PGconn, statements: int) -> abc.PQGen[list[list[pq.abc.PGresult]]]:
+    """Send what is in the pipeline and give every answer: the loop is asked to wait for all of it once."""
+    yield from generators.send(server)
+    answers = []
+    for _ in range(statements + 1):  # one answer a statement, and one to the end of the pipeline
+        answers.append((yield from generators.fetch_many(server)))  # noqa: PERF401 - no comprehension may yield
+    return answers
 
 
 def _sent(connection: psycopg.AsyncConnection[Any], statement: Compiled, *, first: bool) -> abc.Transformer:
