@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from retrieval.adapters.readers import InputLine, item_from_record
 from retrieval.adapters.store.collections import StoredCollection, add_profile, find_collection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
-from retrieval.adapters.store.filterable import declare, undeclare
+from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
@@ -273,6 +274,10 @@ class Collection:
         async with self._database.transaction(self._tenant_id) as connection:
             await undeclare(connection, self._stored.collection_id, wanted)
         await self.refresh()
+        # Other handles go by the declaration, and so by its index, until they look again.
+        await asyncio.sleep(1.5 * FRESH_SECONDS)
+        async with self._database.transaction(self._tenant_id) as connection:
+            await clear_undeclared(connection, self._stored.collection_id, wanted)
 
     async def space(self) -> EmbeddingSpace | None:
         """The active embedding space; None: lexical search only."""

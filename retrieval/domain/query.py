@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_AFTER_A_WORD = re.compile(r"\W+\Z")
+_AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
 _WORD = re.compile(r"[^\W_]")
 
 

@@ -14,8 +14,9 @@ from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.samples import keep_sample
-from retrieval.domain.errors import RetrievalError
+from retrieval.domain.errors import InvalidFilterError, RetrievalError
 from retrieval.domain.filter_mapping import as_mapping
+from retrieval.domain.filters import parse_where
 from retrieval.domain.hit import Path
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,8 @@ class Sampler:
             return
         try:
             condition = None if request.condition is None else as_mapping(request.condition)
-        except ValueError:  # a condition on the text itself is not stored
+            parse_where(condition)
+        except (ValueError, InvalidFilterError):  # on the text itself, or nested too deeply to be written down
             return
         task = asyncio.create_task(
             keep_sample(

@@ -197,8 +197,7 @@ _WORK = {
 async def _builder(database: Database, rows: int, dimensions: int) -> AsyncIterator[Connection]:
     """A connection with memory for the whole graph, as far as is decent: a build that does not fit takes far longer."""
     memory = min(max(rows * (2 * dimensions + _GRAPH_BYTES), _LEAST_MEMORY), _MOST_MEMORY)
-    async with database.maintenance() as connection:
-        await connection.execute(f"SET maintenance_work_mem = {memory >> 10}".encode())
+    async with database.maintenance({"maintenance_work_mem": f"{memory >> 10}kB"}) as connection:
         yield connection
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from pgvector import HalfVector
 
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.composed import Composed, composed, shape_of
+from retrieval.adapters.store.composed import Composed, composed, shape_of, with_own_leaves
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.dense_leg import dense_leg, dense_settings
 from retrieval.adapters.store.hit_columns import HIT_COLUMNS, field_value
@@ -133,23 +132,25 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
     Parameters ``query``, ``prefixes``, ``vector``, ``depth``, ``few`` and ``reach`` are bound for each search. The
     collection's number stands in the text: partial indexes and the planner's idea of its size need it.
     """
-    return _kept(_Shape(request.shape(), shape_of(request.condition, request.filterable), request)).of(
-        request.condition
-    )
+    shape = request.shape(), shape_of(request.condition, request.filterable)
+    kept = _kept.get(shape)
+    if kept is None:
+        # A filter object may stand at two places; a copy tells them apart. Values are not kept.
+        own = None if request.condition is None else with_own_leaves(request.condition)
+        kept = _composed(replace(request, condition=own))
+        if len(_kept) >= _MOST_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+    else:
+        _kept.pop(shape, None)
+    _kept[shape] = kept  # last, for it was used last
+    return kept.of(request.condition)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Requests of one shape are equal; the first of them is composed."""
-
-    request_shape: Hashable
-    filter_shape: Hashable
-    first: CandidateRequest = field(compare=False)
+_kept: dict[tuple[Hashable, Hashable], Composed] = {}
+_MOST_KEPT = 1024
 
 
-@lru_cache(maxsize=1024)
-def _kept(shape: _Shape) -> Composed:
-    request = shape.first
+def _composed(request: CandidateRequest) -> Composed:
     matches = matches_of(request)
     parts = [part for leg in request.legs for part in _LEGS[leg](request, matches)]
     legs = sa.union_all(*parts)

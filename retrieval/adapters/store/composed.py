@@ -7,7 +7,7 @@ same statement: its parameters remember which part of the filter they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,7 +38,7 @@ class Composed:
 
 
 def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
-    """The statement of a filter, to be used for others of its shape."""
+    """The statement of a filter, to be used for others of its shape. Its leaves are objects of their own."""
     made = rendered(statement)
     places = {} if wanted is None else {id(leaf): place for place, leaf in enumerate(leaves(wanted))}
     late = {name: one for name, one in made.parameters.items() if isinstance(one, LateValue)}
@@ -46,6 +46,17 @@ def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
     return Composed(
         Compiled(made.text, fixed), {name: (places[id(one.source)], one.adapt) for name, one in late.items()}
     )
+
+
+def with_own_leaves(wanted: Filter) -> Filter:
+    """The same filter, each of its leaves an object of its own."""
+    match wanted:
+        case And(filters) | Or(filters):
+            return type(wanted)(tuple(map(with_own_leaves, filters)))
+        case Not(inner):
+            return Not(with_own_leaves(inner))
+        case _:
+            return replace(wanted)
 
 
 def leaves(wanted: Filter) -> Iterator[Leaf]:

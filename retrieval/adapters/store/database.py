@@ -161,13 +161,17 @@ class Database:
                         await connection.set_isolation_level(None)
 
     @asynccontextmanager
-    async def maintenance(self) -> AsyncIterator[Connection]:
+    async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
         """A connection of the login's own role, outside any transaction: for building indexes concurrently.
 
-        It is not the pool's: a build takes long, and searches go on.
+        It is not the pool's: a build takes long, and searches go on. It has no time limit, and the ``settings``, unless
+        a pooler stands in between, where what is set on a session would be somebody else's next.
         """
         with translated(self.url):
             async with await _connect(self.url) as connection:
+                if await _is_direct(connection):
+                    for name, value in {"statement_timeout": "0", **(settings or {})}.items():
+                        await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
                 yield connection
 
     @asynccontextmanager
@@ -182,7 +186,11 @@ class Database:
                 row = await (await holder.execute(take, (f"retrieval {self.names.schema} {work}",))).fetchone()
                 # The holder sits idle: it must not be timed out, and this statement also lets go of the query's
                 # snapshot, for which a concurrent index build would wait for ever.
-                await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                await holder.execute(
+                    "SELECT set_config(name, '0', true) FROM pg_settings "
+                    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+                )
+                await holder.execute("SELECT")
                 yield row is not None and bool(row[0])
 
     @asynccontextmanager
@@ -239,6 +247,12 @@ def _set_up_text(more: int) -> str:
 def _json(data: str | bytes) -> Any:
     # What the server sends is UTF-8; json.loads would look for that in each value.
     return _DECODE(data if isinstance(data, str) else str(data, "utf-8"))
+
+
+async def _is_direct(connection: Connection) -> bool:
+    """Whether the server itself answers: a pooler tells a process number of its own making."""
+    row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    return row is not None and row[0] == connection.info.backend_pid
 
 
 async def _connect_once(url: str) -> None:

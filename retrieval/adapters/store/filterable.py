@@ -58,16 +58,33 @@ async def declare(connection: Connection, collection_id: int, name: str, wanted:
     if not fresh:
         return
     names, types = zip(*fresh, strict=True)
+    await _clear(connection, collection_id, list(names))
     await connection.execute(_DECLARE, {"id": collection_id, "names": list(names), "types": list(types)})
     await index_attributes(connection, collection_id, None)
 
 
 async def undeclare(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
-    """Take the attributes' declarations and indexes away; a name that is not declared changes nothing."""
+    """Take the attributes' declarations away; a name that is not declared changes nothing.
+
+    Their indexes stay for those who still go by the declaration; ``clear_undeclared`` removes them a moment later.
+    """
     each = sorted(set(names))
     await _hold(connection, collection_id, each)
-    for statement in (_UNDECLARE, *_CLEAR, _FORGET_UNSEEN):
+    for statement in (_UNDECLARE, _FORGET_UNSEEN):
         await connection.execute(statement, {"id": collection_id, "names": each})
+
+
+async def clear_undeclared(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
+    """Remove the indexes of those attributes that are not declared (again)."""
+    known = await _hold(connection, collection_id, sorted(set(names)))
+    gone = sorted(name for name, kind in known.items() if kind is None)
+    await _clear(connection, collection_id, gone)
+    await connection.execute(_FORGET_UNSEEN, {"id": collection_id, "names": gone})
+
+
+async def _clear(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
+    for statement in _CLEAR:
+        await connection.execute(statement, {"id": collection_id, "names": list(names)})
 
 
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:

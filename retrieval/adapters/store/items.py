@@ -180,7 +180,7 @@ async def _hold(connection: Connection, collection_id: int, ids: list[str]) -> l
     Gives the ids of those that exist: one that another writer adds a moment later is not this transaction's to touch.
     """
     cursor = await connection.execute(
-        "SELECT item_id FROM items WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR UPDATE",
+        "SELECT item_id FROM items WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR NO KEY UPDATE",
         (collection_id, ids),
     )
     return [row[0] for row in await cursor.fetchall()]

@@ -63,7 +63,7 @@ def _translation(error: psycopg.Error, url: str) -> DatabaseError:
             )
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn() | pg.InvalidSchemaName():
             return SchemaRevisionError(f"the schema is not the one expected: {first_line}; run: retrieval db status")
-        case pg.LockNotAvailable() | pg.QueryCanceled():
+        case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
             return DatabaseError(f"the database gave up waiting: {first_line}; try again when it is less busy")
         case psycopg.OperationalError() if refusal := _refusal(str(error)):
             return DatabaseUnreachableError(

@@ -96,3 +96,9 @@ def test_parts_are_read_wherever_they_stand(parts: list[str]) -> None:
     assert ("a phrase" in query.phrases) == ('"a phrase"' in parts)
     assert ("out" in query.excluded) == ("-out" in parts)
     assert ("beg" in query.prefixes) == ("beg*" in parts)
+
+
+def test_a_long_run_of_signs_is_read_in_one_go() -> None:
+    """What anybody may type must not keep the loop busy: a pattern that starts anew at each sign never ends here."""
+    signs = "!" * 300_000
+    assert parse_query(f"x -a{signs}b").words.startswith("x")
