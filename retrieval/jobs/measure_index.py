@@ -26,12 +26,12 @@ from retrieval.domain.filters import Field, OneOf
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
-RECALL_WANTED = 0.995
+RECALL_WANTED = 0.998
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
 
 _EFFORTS = (40, 60, 90, 130, 200, 300, 450, 700, MAX_EFFORT)
 _DEPTHS = (10, 100, 200)
-_QUERIES = 40
+_QUERIES = 64
 _AWAY = 0.3
 """How far a query is moved from the stored vector that it is made of, in any direction: a query is no document."""
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
