@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.filters import FIELDS
 from retrieval.domain.item import MAX_KEY_BYTES
 
 
@@ -18,6 +20,12 @@ class AttributeType(StrEnum):
     BOOLEAN = "boolean"
     TIME = "time"
 
+
+# What the database takes for a time too (sql/attribute_time.sql).
+_ISO_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
+)
 
 Filterable = tuple[tuple[str, AttributeType], ...]
 """The filterable attributes by name, in order of name."""
@@ -44,6 +52,11 @@ def checked_name(name: object) -> str:
         or len(name.encode()) > MAX_KEY_BYTES
     ):
         raise InvalidRequestError(f"an attribute's name has 1 to {MAX_KEY_BYTES} bytes and no NUL, not {name!r:.80}")
+    if name in FIELDS or name.startswith("attributes."):
+        raise InvalidRequestError(
+            f"{name!r} is no attribute's own name: {', '.join(sorted(FIELDS))} need no declaration, and an attribute "
+            "is declared without 'attributes.' before it"
+        )
     return name
 
 
@@ -67,7 +80,7 @@ def typed_value(kind: AttributeType, value: object) -> str | float | datetime | 
 def instant(text: str) -> datetime | None:
     """The instant that an ISO 8601 text says, in UTC where it names no zone; None for any other text."""
     try:
-        return _with_zone(datetime.fromisoformat(text))
+        return _with_zone(datetime.fromisoformat(text)) if _ISO_TIME.fullmatch(text) else None
     except ValueError:
         return None
 

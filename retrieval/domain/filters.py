@@ -21,6 +21,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.item import MAX_INTEGER_BITS
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
@@ -29,6 +30,9 @@ FIELDS = TEXT_FIELDS | TIME_FIELDS | {"tags"}
 
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
+
+MAX_CONDITIONS = 1000
+"""Conditions in one filter; a list of any length is one."""
 
 Scalar = str | int | float | bool | datetime
 
@@ -112,10 +116,27 @@ def parse_where(where: Where | Filter | None) -> Filter | None:
     Raises ``InvalidFilterError`` for what it cannot understand.
     """
     if where is None or isinstance(where, Filter):
-        return where
-    if not isinstance(where, Mapping):
+        wanted = where
+    elif isinstance(where, Mapping):
+        wanted = _parse_mapping(where, 0) if where else None
+    else:
         raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r}')
-    return _parse_mapping(where, 0) if where else None
+    if wanted is not None and (number := _conditions(wanted)) > MAX_CONDITIONS:
+        raise InvalidFilterError(
+            f"the filter has {number} conditions; at most {MAX_CONDITIONS}. Values of one field go into one list: "
+            '{"priority": ["High", "Low"]}, of any length'
+        )
+    return wanted
+
+
+def _conditions(wanted: Filter) -> int:
+    match wanted:
+        case And(filters) | Or(filters):
+            return sum(map(_conditions, filters))
+        case Not(inner):
+            return _conditions(inner)
+        case _:
+            return 1
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:
@@ -188,7 +209,7 @@ def _parse_condition(field: Field, value: object) -> Filter:
             raise InvalidFilterError(f"{field.name!r}: the condition is empty")
         parts = tuple(_parse_operator(field, name, operand) for name, operand in value.items())
         return parts[0] if len(parts) == 1 else And(parts)
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return OneOf(field, _values(field, value))
     return OneOf(field, (_value(field, value),))
 
@@ -264,8 +285,10 @@ def _value(field: Field, value: object) -> Scalar:
         return _text(field.name, value)
     if not field.is_attribute:
         raise InvalidFilterError(f"{field.name!r} is text; it cannot be compared with {value!r}")
-    if isinstance(value, datetime):
+    if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise InvalidFilterError(f"{field.name!r}: the number is beyond ±1.8e308, and no item can have it")
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidFilterError(f"{field.name!r}: {value} is no number that an item can have")
     if isinstance(value, bool | int | float):

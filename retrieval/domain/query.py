@@ -21,6 +21,9 @@ from retrieval.domain.errors import EmptyQueryError
 MOST_CONDITIONS = 32
 """Phrases and exclusions of a query; one with more is a pasted text, and taken as it stands."""
 
+LONGEST_PHRASE = 2000
+"""Characters of a phrase; a longer one is a pasted text too."""
+
 UNSPACED = (
     "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
@@ -72,7 +75,8 @@ def parse_query(text: str, *, needs_words: bool = True) -> Query:
         elif kind is _Kind.PREFIX:
             prefixes.append(value)
     conditions = len(phrases) + len(excluded)
-    if conditions > MOST_CONDITIONS or not (conditions or prefixes):
+    is_pasted = conditions > MOST_CONDITIONS or any(len(one) > LONGEST_PHRASE for one in [*phrases, *excluded])
+    if is_pasted or not (conditions or prefixes):
         return Query(text.strip())
     if needs_words and not any(map(_WORD.search, words)):
         raise EmptyQueryError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.embedding import Vector
-from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.errors import EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.profile import LegName, Profile
 from retrieval.engine.request import SearchRequest, check_vector
 
@@ -35,7 +35,13 @@ async def query_vectors(
     Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
     the embedder's when no other leg can answer.
     """
-    given = {place: _given(collection, one) for place, one in enumerate(requests) if one.vector is not None}
+    given: dict[int, Vector | None] = {}
+    for place, one in enumerate(requests):
+        if one.vector is not None:
+            try:
+                given[place] = _given(collection, one)
+            except RetrievalError as error:
+                raise error if len(requests) == 1 else type(error)(f"query {place + 1}: {error}") from None
     wanting = [place for place in range(len(requests)) if place not in given]
     made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
     given |= zip(wanting, made, strict=True)

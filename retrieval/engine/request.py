@@ -81,7 +81,7 @@ def checked_request(
     ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.query``).
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
     words = _checked_words(query)
     if not words and vector is None:
@@ -90,7 +90,7 @@ def checked_request(
     return SearchRequest(
         query=asked.words,
         vector=None if vector is None else _flat(vector),
-        limit=limit,
+        limit=int(limit),
         condition=_with_conditions(condition, asked),
         profile=profile,
         group_by=None if group_by is None else parse_field(group_by),
@@ -100,7 +100,7 @@ def checked_request(
 
 def checked_requests(queries: object, *, vectors: object = None, **same: Any) -> list[SearchRequest]:
     """One request a query, or an error that names the query and says what to change; ``same`` is all requests'."""
-    if isinstance(queries, str) or not isinstance(queries, Sequence) or not queries:
+    if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")

@@ -71,6 +71,8 @@ class Searcher:
 
         The texts are embedded in one call, the candidates come in one round trip, and so do the items.
         """
+        if not requests:
+            return []
         watch = Stopwatch(self.clock)
         vectors = await query_vectors(self.collection, self.embedder, requests)
         asked = [

@@ -19,6 +19,7 @@ from retrieval.adapters.store.ann_indexes import (
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.concurrent_index import build_statement, drop_statement, rebuild_statement
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items import BULK_ITEMS, flush_terms
 from retrieval.adapters.store.spaces import StoredSpace
@@ -163,7 +164,7 @@ async def _rebuild(
     statement = rebuild_statement(hnsw_name(space.space_id, collection.collection_id), database.names.schema)
     async with _builder(database, collection.documents, space.space.dimensions) as connection:
         await _without_shared_memory(connection, statement)
-    await measure_index(database, tenant_id, collection)
+    await measure_index(database, tenant_id, collection, least=_learned(collection))
     return IndexOutcome.REBUILT
 
 
@@ -172,7 +173,7 @@ async def _measure(
 ) -> IndexOutcome:
     async with database.maintenance() as connection:
         await _settle(connection, database.names.schema, space.table_name)
-    await measure_index(database, tenant_id, collection)
+    await measure_index(database, tenant_id, collection, least=_learned(collection))
     return IndexOutcome.MEASURED
 
 
@@ -226,3 +227,9 @@ _FILLED = (
     *("items", "item_terms", "term_statistics"),
     *("item_tags", "attribute_texts", "attribute_numbers", "attribute_times"),
 )
+
+
+def _learned(collection: StoredCollection) -> int:
+    """The effort that the index had until now: live searches may have raised it, and what they taught is kept."""
+    index = collection.ann_index
+    return index.effort_10 if index is not None and index.is_measured and index.effort_10 <= MAX_EFFORT else 0

@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import Any
 
 from retrieval.adapters.store.candidate_request import CandidateRequest
-from retrieval.adapters.store.effort import raise_effort
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.effort import give_up_index, raise_effort
 from retrieval.adapters.store.measurements import Measurement, store_measurements
 from retrieval.adapters.store.probe import Probe, probe
 from retrieval.adapters.store.samples import Sample, has_newer_samples, latest_samples
@@ -15,7 +16,7 @@ from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way
-from retrieval.jobs.indexes import rebuild_index
+from retrieval.jobs.indexes import IndexOutcome, rebuild_index
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
 LEAST_RECALL = 0.99
@@ -24,6 +25,13 @@ LEAST_RECALL = 0.99
 MOST_SAMPLES = 200
 LEAST_SAMPLES = 10
 """Fewer say too little to act on."""
+
+_WAS_REBUILT = Compiled("""
+    SELECT EXISTS (
+        SELECT FROM job_runs r
+        WHERE r.collection_id = %(id)s AND r.job = 'recall' AND r.details ->> 'action' = %(action)s::text
+    )
+""")
 
 
 async def is_recall_in_question(workplace: Workplace, target: Target) -> bool:
@@ -93,11 +101,21 @@ def bucket(matches: int | None, documents: int) -> str:
     return "1 to 10 %" if share > 0.01 else "under 1 %"
 
 
+async def _was_rebuilt(workplace: Workplace, target: Target) -> bool:
+    """Whether the index was rebuilt for its recall, as far back as runs are kept."""
+    statement = _WAS_REBUILT.bind(id=target.collection.collection_id, action=f"index: {IndexOutcome.REBUILT.value}")
+    return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
+
+
 async def _mend(workplace: Workplace, target: Target, space: StoredSpace) -> str:
     async with workplace.database.transaction(target.tenant_id) as connection:
         effort = await raise_effort(connection, target.collection.collection_id, space.space_id)
     if effort is not None:
         return f"effort raised to {effort}"
+    if await _was_rebuilt(workplace, target):
+        async with workplace.database.transaction(target.tenant_id) as connection:
+            await give_up_index(connection, target.collection.collection_id, space.space_id)
+        return "neither effort nor a rebuild helps: searches compare all vectors from now on"
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
     return f"index: {outcome.value}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.dense_leg import MAX_EFFORT
 
 MOST_EFFORT = 800
 """Above, a rebuilt index helps more than a longer walk."""
@@ -15,6 +16,18 @@ _RAISE = """
         AND (effort_10 < %(most)s OR effort_100 < %(most)s)
     RETURNING effort_10
 """
+
+
+_GIVE_UP = """
+    UPDATE ann_indexes SET effort_10 = %(beyond)s, effort_100 = %(beyond)s, effort_200 = %(beyond)s
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
+"""
+
+
+async def give_up_index(connection: Connection, collection_id: int, space_id: int) -> None:
+    """Let every search compare all vectors: no effort makes this index find what it should."""
+    values = {"collection_id": collection_id, "space_id": space_id, "beyond": MAX_EFFORT + 1}
+    await connection.execute(_GIVE_UP, values)
 
 
 async def raise_effort(connection: Connection, collection_id: int, space_id: int) -> int | None:

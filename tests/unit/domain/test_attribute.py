@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.domain.attribute import AttributeType, checked_filterable, typed_value
+from retrieval.domain.attribute import AttributeType, checked_filterable, instant, typed_value
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -53,3 +53,16 @@ def test_a_value_is_of_a_type_or_is_not(kind: str, value: Any, typed: Any) -> No
     """A boolean is no number, a number no text; a time without a zone is in UTC."""
     found = typed_value(AttributeType(kind), value)
     assert (found, type(found)) == (typed, type(typed))
+
+
+@pytest.mark.parametrize("text", ["20240501T110000Z", "2024-W18-3", "2024-05-01 25:00"])
+def test_only_what_the_database_takes_for_a_time_is_one(text: str) -> None:
+    """Filters and the index must read a text alike."""
+    assert instant(text) is None
+
+
+@pytest.mark.parametrize("name", ["kind", "item_id", "tags", "attributes.kind"])
+def test_a_name_that_no_filter_would_look_up_is_refused(name: str) -> None:
+    """Its index could never be used."""
+    with pytest.raises(InvalidRequestError, match="no attribute's own name"):
+        checked_filterable({name: "text"})

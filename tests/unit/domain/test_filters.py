@@ -137,3 +137,24 @@ def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
     where = {"or": [{"a": 1}, {"not": {"b": {"gt": 2}}}], "kind": "x", "c": {"exists": True}, "tags": ["t"]}
     assert attribute_names(parse_where(where)) == {"a", "b", "c"}
     assert attribute_names(None) == frozenset()
+
+
+def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -> None:
+    """A list of any length is one condition."""
+    assert parse_where({"n": list(range(5000))}) is not None
+    with pytest.raises(InvalidFilterError, match=r"1001 conditions; at most 1000\..*one list"):
+        parse_where({"or": [{"n": number} for number in range(1001)]})
+
+
+@pytest.mark.parametrize(("value", "message"), [(10**5000, "beyond"), (b"x", "is not a text")])
+def test_values_that_no_item_can_have_are_refused(value: object, message: str) -> None:
+    """As an item with such a value is."""
+    with pytest.raises(InvalidFilterError, match=message):
+        parse_where({"n": value})
+
+
+def test_a_date_is_the_text_that_says_it() -> None:
+    """As a time is."""
+    assert parse_where({"due": {"gte": date(2024, 5, 1)}}) == Compare(
+        Field("due", is_attribute=True), "gte", "2024-05-01"
+    )
