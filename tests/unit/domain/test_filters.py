@@ -146,11 +146,12 @@ def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -
         parse_where({"or": [{"n": number} for number in range(1001)]})
 
 
-@pytest.mark.parametrize(("value", "message"), [(10**5000, "beyond"), (b"x", "is not a text")])
-def test_values_that_no_item_can_have_are_refused(value: object, message: str) -> None:
+def test_values_that_no_item_can_have_are_refused() -> None:
     """As an item with such a value is."""
-    with pytest.raises(InvalidFilterError, match=message):
-        parse_where({"n": value})
+    with pytest.raises(InvalidFilterError, match="beyond"):
+        parse_where({"n": 10**5000})
+    with pytest.raises(InvalidFilterError, match="is not a text"):
+        parse_where({"n": b"x"})
 
 
 def test_a_date_is_the_text_that_says_it() -> None:
