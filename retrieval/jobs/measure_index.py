@@ -28,6 +28,7 @@ from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
 RECALL_PROMISED = 0.99
+"""What the recall contract says of the nearest that a search finds, on average."""
 
 RECALL_WANTED = 0.995
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
