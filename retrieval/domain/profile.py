@@ -11,6 +11,9 @@ from typing import Any
 
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.exploration import Exploration
+from retrieval.domain.learned import Learned
+from retrieval.domain.recording import Recording
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -51,7 +54,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Legs with weights, their depth, and their fusion.
+    """Legs with weights, their depth and fusion, what is learned, how is explored, and what is recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
     weights that are all zero, or a depth outside 1 to 1000.
@@ -63,7 +66,13 @@ class Profile:
     depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
     diversity: Diversity = field(default_factory=Diversity)
-    """The last step: near-duplicates and alike hits. Off unless it says otherwise."""
+    """Near-duplicates and alike hits. Off unless it says otherwise."""
+    learned: Learned = field(default_factory=Learned)
+    """How much of the score is the learned reward, once a model of it is published."""
+    exploration: Exploration = field(default_factory=Exploration)
+    """Which items are shown to learn about them. Off unless it says otherwise."""
+    recording: Recording = field(default_factory=Recording)
+    """Which of its searches are recorded. All unless it says otherwise."""
 
     def __post_init__(self) -> None:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
@@ -88,6 +97,9 @@ class Profile:
                 "collapse_above": self.diversity.collapse_above,
                 "relevance_share": self.diversity.relevance_share,
             },
+            "learned": self.learned.as_dict(),
+            "exploration": self.exploration.as_dict(),
+            "recording": self.recording.as_dict(),
         }
 
     @classmethod
@@ -97,7 +109,15 @@ class Profile:
             fusion = Fusion(kind=FusionKind(stored["fusion"]["kind"]), k=int(stored["fusion"]["k"]))
             legs = {str(name): float(weight) for name, weight in stored["legs"].items()}
             diversity = Diversity(**stored.get("diversity", {}))
-            return cls(legs=legs, fusion=fusion, depth=int(stored["depth"]), diversity=diversity)
+            return cls(
+                legs=legs,
+                fusion=fusion,
+                depth=int(stored["depth"]),
+                diversity=diversity,
+                learned=Learned(**stored.get("learned", {})),
+                exploration=Exploration(**stored.get("exploration", {})),
+                recording=Recording(**stored.get("recording", {})),
+            )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidProfileError):
                 raise
