@@ -12,7 +12,9 @@ from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
+    Date,
     DateTime,
     Double,
     ForeignKey,
@@ -29,7 +31,9 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL, UUID
+
+_MADE_LATER = ("embeddings_", "textsearch_", "retrievals_", "impressions_")
 
 TERM_DIMENSIONS = 1_000_000_000
 """The most that a sparsevec may have: the space of hashed lexemes."""
@@ -242,8 +246,8 @@ attribute_times = _attribute_values("attribute_times", Column("value", DateTime(
 
 
 def include_name(name: str | None, kind: str, _parents: object) -> bool:
-    """What Alembic compares: not the tables of embedding spaces and of pg_textsearch, made while the platform runs."""
-    return not (kind == "table" and (name or "").startswith(("embeddings_", "textsearch_")))
+    """What Alembic compares: not what is made while the platform runs, for spaces, pg_textsearch and months."""
+    return not (kind == "table" and (name or "").startswith(_MADE_LATER))
 
 
 @lru_cache(maxsize=256)
@@ -295,4 +299,182 @@ recall_measurements = Table(
     Column("recall", REAL, nullable=False),
     Column("short_pages", Integer, nullable=False),
     Column("effort", Integer, nullable=False),
+)
+
+
+def _text(name: str, default: str = "''") -> Column[str]:
+    return Column(name, Text, nullable=False, server_default=text(default))
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=text("0"))
+
+
+# A search as it was answered. The time is that of the identifier (UUID, version 7), to the millisecond.
+retrievals = Table(
+    "retrievals",
+    metadata,
+    _collection_id(),
+    Column("retrieval_id", UUID, primary_key=True),
+    Column("retrieved_at", DateTime(timezone=True), primary_key=True),
+    _text("actor"),
+    _text("session"),
+    _text("domain"),
+    Column("complexity", REAL),
+    Column("cluster", Integer),
+    Column("query", Text, nullable=False),
+    Column("vector", HALFVEC),
+    Column("condition", JSONB, nullable=False),
+    Column("request", JSONB, nullable=False),
+    Column("profile_version", Integer, nullable=False),
+    Column("model_version", Integer, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("statistics_at", DateTime(timezone=True), nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("eligible", Integer, nullable=False),
+    Column("hits", Integer, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("notes", ARRAY(Text), nullable=False),
+    Column("timings_ms", JSONB, nullable=False),
+    Column("retrieval_time_ms", Double, nullable=False),
+    Column("top_score", Double),
+    Column("score_spread", Double),
+    Column("generation_triggered", Boolean, nullable=False),
+    Column("backtrack_count", Integer, nullable=False),
+    Column("pool_items", ARRAY(Text), nullable=False),
+    Column("pool_signals", JSONB, nullable=False),
+    Index(None, "collection_id", "retrieved_at"),
+    postgresql_partition_by="RANGE (retrieved_at)",
+)
+
+impressions = Table(
+    "impressions",
+    metadata,
+    _collection_id(),
+    Column("retrieval_id", UUID, primary_key=True),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("retrieved_at", DateTime(timezone=True), primary_key=True),
+    Column("rank", Integer, nullable=False),
+    Column("score", Double, nullable=False),
+    Column("signals", JSONB, nullable=False),
+    Column("slot", Text, nullable=False),
+    Column("propensity", Double, nullable=False),
+    Column("rank_propensity", Double, nullable=False),
+    Column("pulls", Double, nullable=False),
+    CheckConstraint("slot IN ('exploit', 'explore', 'swap')", name="impressions_slot_check"),
+    CheckConstraint("propensity > 0 AND propensity <= 1", name="impressions_propensity_check"),
+    CheckConstraint(
+        "rank_propensity > 0 AND rank_propensity <= propensity", name="impressions_rank_propensity_check"
+    ),
+    Index(None, "collection_id", "item_id", "retrieved_at"),
+    Index(None, "collection_id", "retrieved_at"),
+    postgresql_partition_by="RANGE (retrieved_at)",
+)
+
+# What was not recorded, and why.
+recording_losses = Table(
+    "recording_losses",
+    metadata,
+    _collection_id(),
+    Column("day", Date, primary_key=True),
+    Column("reason", Text, primary_key=True),
+    _count("retrievals"),
+)
+
+# A month does not part it: a key has to be unique for ever, so that no retry counts twice.
+feedback = Table(
+    "feedback",
+    metadata,
+    _collection_id(),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("feedback_key", UUID, primary_key=True),
+    Column("subject", UUID, nullable=False),
+    Column("retrieval_id", UUID),
+    _text("actor"),
+    _text("session"),
+    Column("kind", Text, nullable=False),
+    Column("reward", Double, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("contexts", ARRAY(Text), nullable=False),
+    _text("note"),
+    Column("occurred_at", DateTime(timezone=True), nullable=False),
+    _now("received_at"),
+    Column("superseded_at", DateTime(timezone=True)),
+    _text("discounted"),
+    CheckConstraint("reward >= 0 AND reward <= 1", name="feedback_reward_check"),
+    CheckConstraint("weight >= 0 AND weight <= 1", name="feedback_weight_check"),
+    Index(None, "collection_id", "item_id", "subject"),
+    Index(None, "collection_id", "retrieval_id", postgresql_where=text("retrieval_id IS NOT NULL")),
+    Index(None, "collection_id", "actor", "received_at", postgresql_where=text("actor <> ''")),
+    Index(None, "collection_id", "received_at"),
+)
+
+arms = Table(
+    "arms",
+    metadata,
+    _collection_id(),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("context", Text(collation="C"), primary_key=True),
+    Column("successes", Double, nullable=False),
+    Column("failures", Double, nullable=False),
+    _count("uses"),
+    _count("raw_successes"),
+    Column("last_used_at", DateTime(timezone=True)),
+    postgresql_with={"fillfactor": "70"},
+)
+
+# How the arms of a collection decay, and which model of them is in use.
+learning_states = Table(
+    "learning_states",
+    metadata,
+    _collection_id(),
+    Column("half_life_days", Double, nullable=False, server_default=text("30")),
+    Column("landmark", DateTime(timezone=True), nullable=False, server_default=text("'2026-01-01 00:00:00+00'")),
+    Column("daily_cap", Integer, nullable=False, server_default=text("1000")),
+    Column("model_version", Integer, nullable=False, server_default=text("0")),
+    CheckConstraint("half_life_days > 0", name="learning_states_half_life_days_check"),
+)
+
+quarantines = Table(
+    "quarantines",
+    metadata,
+    _collection_id(),
+    Column("actor", Text(collation="C"), primary_key=True),
+    _text("reason"),
+    _now("quarantined_at"),
+)
+
+learned_models = Table(
+    "learned_models",
+    metadata,
+    _collection_id(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("definition", JSONB, nullable=False),
+    Column("metrics", JSONB, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("statistics_at", DateTime(timezone=True), nullable=False),
+    Column("is_published", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+    _now("created_at"),
+)
+
+cluster_centroids = Table(
+    "cluster_centroids",
+    metadata,
+    _collection_id(),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("cluster", Integer, primary_key=True, autoincrement=False),
+    Column("centroid", HALFVEC, nullable=False),
+    Column("items", BigInteger, nullable=False),
+    _now("computed_at"),
+)
+
+item_clusters = Table(
+    "item_clusters",
+    metadata,
+    _collection_id(references=False),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("cluster", Integer, nullable=False),
+    ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
 )

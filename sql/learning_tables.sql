@@ -1,0 +1,177 @@
+-- Searches as they were answered, by month. The time is that of the identifier (UUID, version 7), to the millisecond.
+CREATE TABLE retrievals (
+    collection_id bigint NOT NULL,
+    retrieval_id uuid NOT NULL,
+    retrieved_at timestamptz NOT NULL,
+    actor text DEFAULT '' NOT NULL,  -- who asked; a pseudonym once it was made one
+    session text DEFAULT '' NOT NULL,
+    domain text DEFAULT '' NOT NULL,
+    complexity real,  -- 0 to 1
+    cluster integer,  -- the embedding cluster of the query
+    query text NOT NULL,
+    vector halfvec,  -- the vector that the caller gave; NULL: the words were embedded
+    condition jsonb NOT NULL,  -- the filter; {}: none
+    request jsonb NOT NULL,  -- limit, grouping, prefixes, and the profile where the call brought its own
+    profile_version integer NOT NULL,  -- 0: the call's own
+    model_version integer NOT NULL,  -- 0: nothing learned counted
+    policy text NOT NULL,  -- name/version of the exploration policy
+    statistics_at timestamptz NOT NULL,  -- the moment of the arms that were read
+    seed bigint NOT NULL,
+    eligible integer NOT NULL,  -- items among which exploration drew
+    hits integer NOT NULL,
+    path text NOT NULL,
+    notes text[] NOT NULL,
+    timings_ms jsonb NOT NULL,
+    retrieval_time_ms double precision NOT NULL,
+    top_score double precision,
+    score_spread double precision,  -- first score minus fifth (or last) one
+    generation_triggered boolean NOT NULL,
+    backtrack_count integer NOT NULL,
+    pool_items text[] NOT NULL,  -- candidates, best first
+    pool_signals jsonb NOT NULL,  -- arrays in the order of pool_items, by name
+    CONSTRAINT retrievals_pkey PRIMARY KEY (collection_id, retrieval_id, retrieved_at),
+    CONSTRAINT retrievals_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+) PARTITION BY RANGE (retrieved_at);
+-- What falls into no month that was made.
+CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
+ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrievals_default FORCE ROW LEVEL SECURITY;
+CREATE INDEX retrievals_collection_id_retrieved_at_idx ON retrievals (collection_id, retrieved_at);
+
+-- The hits that a search showed, each with why it stood there and how probable that was.
+CREATE TABLE impressions (
+    collection_id bigint NOT NULL,
+    retrieval_id uuid NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    retrieved_at timestamptz NOT NULL,
+    rank integer NOT NULL,
+    score double precision NOT NULL,
+    signals jsonb NOT NULL,  -- what made the score, by name: rank, raw, weight, value
+    slot text NOT NULL,
+    propensity double precision NOT NULL,  -- the probability that the item was in the slate
+    rank_propensity double precision NOT NULL,  -- the probability that it stood at this rank
+    pulls double precision NOT NULL,  -- decayed number of events known of the item when it was shown
+    CONSTRAINT impressions_pkey PRIMARY KEY (collection_id, retrieval_id, item_id, retrieved_at),
+    CONSTRAINT impressions_slot_check CHECK (slot IN ('exploit', 'explore', 'swap')),
+    CONSTRAINT impressions_propensity_check CHECK (propensity > 0 AND propensity <= 1),
+    CONSTRAINT impressions_rank_propensity_check CHECK (rank_propensity > 0 AND rank_propensity <= propensity),
+    CONSTRAINT impressions_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+) PARTITION BY RANGE (retrieved_at);
+-- What falls into no month that was made.
+CREATE TABLE impressions_default PARTITION OF impressions DEFAULT;
+ALTER TABLE impressions_default ENABLE ROW LEVEL SECURITY;
+ALTER TABLE impressions_default FORCE ROW LEVEL SECURITY;
+CREATE INDEX impressions_collection_id_item_id_retrieved_at_idx ON impressions (collection_id, item_id, retrieved_at);
+CREATE INDEX impressions_collection_id_retrieved_at_idx ON impressions (collection_id, retrieved_at);
+
+-- Searches that were not recorded, and why, by day.
+CREATE TABLE recording_losses (
+    collection_id bigint NOT NULL,
+    day date NOT NULL,
+    reason text NOT NULL,
+    retrievals bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT recording_losses_pkey PRIMARY KEY (collection_id, day, reason),
+    CONSTRAINT recording_losses_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- Rewards for items. No month parts them: a key has to be unique for ever, so that no retry counts twice.
+CREATE TABLE feedback (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    feedback_key uuid NOT NULL,
+    subject uuid NOT NULL,  -- what the verdict is about, and whose: a later one of the same subject supersedes it
+    retrieval_id uuid,
+    actor text DEFAULT '' NOT NULL,
+    session text DEFAULT '' NOT NULL,
+    kind text NOT NULL,
+    reward double precision NOT NULL,
+    weight double precision NOT NULL,  -- 0: kept, does not count; discounted says why
+    contexts text[] NOT NULL,  -- the context buckets that it counts in
+    note text DEFAULT '' NOT NULL,
+    occurred_at timestamptz NOT NULL,  -- event time: what decay goes by
+    received_at timestamptz DEFAULT now() NOT NULL,
+    superseded_at timestamptz,
+    discounted text DEFAULT '' NOT NULL,
+    CONSTRAINT feedback_pkey PRIMARY KEY (collection_id, item_id, feedback_key),
+    CONSTRAINT feedback_reward_check CHECK (reward >= 0 AND reward <= 1),
+    CONSTRAINT feedback_weight_check CHECK (weight >= 0 AND weight <= 1),
+    CONSTRAINT feedback_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+CREATE INDEX feedback_collection_id_actor_received_at_idx ON feedback (collection_id, actor, received_at) WHERE actor <> '';
+CREATE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject);
+CREATE INDEX feedback_collection_id_received_at_idx ON feedback (collection_id, received_at);
+CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
+
+-- Sufficient statistics of an item in a context bucket: decayed forward to a landmark, so that events add up in any order.
+CREATE TABLE arms (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    context text COLLATE "C" NOT NULL,
+    successes double precision NOT NULL,  -- sum of weight * reward * 2^((time - landmark) / half-life)
+    failures double precision NOT NULL,  -- the same of 1 - reward
+    uses bigint DEFAULT 0 NOT NULL,
+    raw_successes bigint DEFAULT 0 NOT NULL,  -- events with a reward of at least 0.5
+    last_used_at timestamptz,
+    CONSTRAINT arms_pkey PRIMARY KEY (collection_id, item_id, context),
+    CONSTRAINT arms_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+) WITH (fillfactor = 70);
+
+-- How the arms of a collection decay, how much one actor may say in a day, and which model is in use (0: none).
+CREATE TABLE learning_states (
+    collection_id bigint NOT NULL,
+    half_life_days double precision DEFAULT 30 NOT NULL,
+    landmark timestamptz DEFAULT '2026-01-01 00:00:00+00' NOT NULL,
+    daily_cap integer DEFAULT 1000 NOT NULL,
+    model_version integer DEFAULT 0 NOT NULL,
+    CONSTRAINT learning_states_pkey PRIMARY KEY (collection_id),
+    CONSTRAINT learning_states_half_life_days_check CHECK (half_life_days > 0),
+    CONSTRAINT learning_states_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- Actors whose feedback does not count.
+CREATE TABLE quarantines (
+    collection_id bigint NOT NULL,
+    actor text COLLATE "C" NOT NULL,
+    reason text DEFAULT '' NOT NULL,
+    quarantined_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT quarantines_pkey PRIMARY KEY (collection_id, actor),
+    CONSTRAINT quarantines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- Models of the learned reward: never changed, published or refused with a reason.
+CREATE TABLE learned_models (
+    collection_id bigint NOT NULL,
+    version integer NOT NULL,
+    kind text NOT NULL,
+    definition jsonb NOT NULL,
+    metrics jsonb NOT NULL,
+    events bigint NOT NULL,
+    statistics_at timestamptz NOT NULL,
+    is_published boolean NOT NULL,
+    reason text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT learned_models_pkey PRIMARY KEY (collection_id, version),
+    CONSTRAINT learned_models_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- The clusters of a collection's embedding space.
+CREATE TABLE cluster_centroids (
+    collection_id bigint NOT NULL,
+    space_id bigint NOT NULL,
+    cluster integer NOT NULL,
+    centroid halfvec NOT NULL,
+    items bigint NOT NULL,
+    computed_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT cluster_centroids_pkey PRIMARY KEY (collection_id, space_id, cluster),
+    CONSTRAINT cluster_centroids_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE,
+    CONSTRAINT cluster_centroids_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+);
+
+-- The cluster that each item lies in.
+CREATE TABLE item_clusters (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    cluster integer NOT NULL,
+    CONSTRAINT item_clusters_pkey PRIMARY KEY (collection_id, item_id),
+    CONSTRAINT item_clusters_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id) REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
