@@ -109,7 +109,8 @@ async def test_items_of_any_key_are_kept_apart_and_found_by_their_key(platform: 
 
 async def _tables(connection: psycopg.AsyncConnection[Any]) -> list[str]:
     cursor = await connection.execute(
-        "SELECT relname::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') ORDER BY 1",
+        "SELECT relname::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') "
+        "AND NOT relispartition ORDER BY 1",
         (SCHEMA,),
     )
     return [row[0] for row in await cursor.fetchall()]
@@ -135,6 +136,39 @@ async def _leave_traces_of_jobs(platform: Platform, collection_id: int, space_id
     await store_measurements(*where, space_id, [measured])
 
 
+TRACES = (
+    (
+        "INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, "
+        "profile_version, model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, "
+        "retrieval_time_ms, generation_triggered, backtrack_count, pool_items, pool_signals) VALUES (%(own)s, gen_random_uuid(), now(), "
+        "'q', '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 0, 'exact', '{}', '{}', 1, false, 0, '{}', '{}')"
+    ),
+    (
+        "INSERT INTO impressions (collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, "
+        "propensity, rank_propensity, pulls) VALUES (%(own)s, gen_random_uuid(), '1', now(), 1, 1, '{}', 'exploit', "
+        "1, 1, 0)"
+    ),
+    "INSERT INTO recording_losses (collection_id, day, reason) VALUES (%(own)s, now(), 'overflow')",
+    (
+        "INSERT INTO feedback (collection_id, item_id, feedback_key, subject, kind, reward, weight, contexts, "
+        "occurred_at) VALUES (%(own)s, '1', gen_random_uuid(), gen_random_uuid(), 'rating', 1, 1, '{\"\"}', now())"
+    ),
+    "INSERT INTO arms (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",
+    "INSERT INTO learning_states (collection_id) VALUES (%(own)s)",
+    "INSERT INTO quarantines (collection_id, actor) VALUES (%(own)s, 'spammer')",
+    (
+        "INSERT INTO learned_models (collection_id, version, kind, definition, metrics, events, statistics_at, "
+        "is_published, reason) VALUES (%(own)s, 1, 'shrinkage', '{}', '{}', 0, now(), true, 'better')"
+    ),
+    (
+        "INSERT INTO cluster_centroids (collection_id, space_id, cluster, centroid, items) "
+        "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"
+    ),
+    "INSERT INTO item_clusters (collection_id, item_id, cluster) VALUES (%(own)s, '1', 0)",
+)
+"""What searches, feedback and learning leave behind, in its smallest form."""
+
+
 async def test_every_table_shows_the_tenants_rows_only(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
@@ -145,6 +179,8 @@ async def test_every_table_shows_the_tenants_rows_only(
         assert stored.space is not None
         async with platform.database.transaction(platform.tenant_id) as acting:
             await keep_measured(acting, stored.collection_id, stored.space.space_id, AnnIndex(rows=2))
+            for statement in TRACES:
+                await acting.execute(statement, {"own": stored.collection_id})
         await _leave_traces_of_jobs(platform, stored.collection_id, stored.space.space_id)
     mine = two[0].tenant_id
     own = await _collection_ids(connection, mine)
@@ -199,7 +235,9 @@ WRITES = (
 )
 
 
-@pytest.mark.parametrize("statement", WRITES)
+@pytest.mark.parametrize(
+    "statement", WRITES + tuple(trace.replace("%(own)s", "%(theirs)s") for trace in TRACES[:1] + TRACES[2:8])
+)
 async def test_writing_into_another_tenants_collection_is_refused(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any], statement: str
 ) -> None:

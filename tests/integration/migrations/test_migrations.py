@@ -69,16 +69,17 @@ def test_constraints_indexes_and_storage_are_named_and_set_as_the_models_say(dat
         rows = connection.execute(
             """
             SELECT conname::text FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace
-                AND contype IN ('p', 'u', 'f') AND conrelid::regclass::text !~ 'embeddings_|alembic'
-            UNION SELECT relname FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind = 'i'
-                AND relname !~ 'embeddings_|alembic'
+                AND contype IN ('p', 'u', 'c', 'f') AND conrelid::regclass::text !~ 'embeddings_|alembic'
+                AND NOT (SELECT relispartition FROM pg_class WHERE oid = conrelid)
+            UNION SELECT relname FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('i', 'I')
+                AND relname !~ 'embeddings_|alembic' AND NOT relispartition
             """,
             {"schema": SCHEMA},
         ).fetchall()
         stored = dict(
             connection.execute(
                 "SELECT relname::text, reloptions FROM pg_class "
-                "WHERE relnamespace = %s::regnamespace AND relkind = 'r'",
+                "WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')",
                 (SCHEMA,),
             ).fetchall()
         )
