@@ -140,7 +140,8 @@ TRACES = (
     (
         "INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, "
         "profile_version, model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, "
-        "retrieval_time_ms, generation_triggered, backtrack_count, pool_items, pool_signals) VALUES (%(own)s, gen_random_uuid(), now(), "
+        "retrieval_time_ms, generation_triggered, backtrack_count, pool_items, pool_signals) "
+        "VALUES (%(own)s, gen_random_uuid(), now(), "
         "'q', '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 0, 'exact', '{}', '{}', 1, false, 0, '{}', '{}')"
     ),
     (
