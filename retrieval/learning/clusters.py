@@ -1,0 +1,53 @@
+"""Clusters of an embedding space: a coarse answer to what an item, or a question, is about."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.embedding import Vectors
+
+LEAST_ITEMS = 100
+"""A collection with fewer vectors is one subject."""
+
+MOST_CLUSTERS = 64
+_ROUNDS = 25
+
+
+def number_of_clusters(items: int) -> int:
+    """How many clusters so many items make: √(items / 2), 2 to 64."""
+    return max(2, min(MOST_CLUSTERS, round(math.sqrt(items / 2))))
+
+
+def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None = None) -> Vectors:
+    """The centroids, shape (number or fewer, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
+
+    Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA 2007). ``start``: centroids found before, from which
+    it goes on, so that a cluster keeps its number.
+    """
+    from scipy.cluster.vq import kmeans2
+
+    rows = np.asarray(vectors, dtype=np.float64)
+    begun: Any = number if start is None else np.asarray(start, dtype=np.float64)
+    with warnings.catch_warnings():
+        # A cluster that loses all its items stays where it was, and keeps its number.
+        warnings.filterwarnings("ignore", message="One of the clusters is empty")
+        found, _ = kmeans2(
+            rows, begun, iter=_ROUNDS, minit="++" if start is None else "matrix", rng=np.random.default_rng(seed)
+        )
+    return _unit(found)
+
+
+def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
+    """The number of each vector's nearest centroid, shape (n,), by inner product."""
+    return np.argmax(np.asarray(vectors, dtype=np.float32) @ np.asarray(of, dtype=np.float32).T, axis=1)
+
+
+def _unit(rows: NDArray[np.float64]) -> Vectors:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Vectors = (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+    return unit
