@@ -363,9 +363,7 @@ impressions = Table(
     Column("pulls", Double, nullable=False),
     CheckConstraint("slot IN ('exploit', 'explore', 'swap')", name="impressions_slot_check"),
     CheckConstraint("propensity > 0 AND propensity <= 1", name="impressions_propensity_check"),
-    CheckConstraint(
-        "rank_propensity > 0 AND rank_propensity <= propensity", name="impressions_rank_propensity_check"
-    ),
+    CheckConstraint("rank_propensity > 0 AND rank_propensity <= propensity", name="impressions_rank_propensity_check"),
     Index(None, "collection_id", "item_id", "retrieved_at"),
     Index(None, "collection_id", "retrieved_at"),
     postgresql_partition_by="RANGE (retrieved_at)",
