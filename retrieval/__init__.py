@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from retrieval.adapters.readers import read_items
     from retrieval.collection import Collection
+    from retrieval.domain.context import Context
     from retrieval.domain.embedding import EmbeddingSpace
     from retrieval.domain.errors import RetrievalError
     from retrieval.domain.hit import Explanation, Hit, SearchResult
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Collection",
+    "Context",
     "EmbeddingSpace",
     "Explanation",
     "Fusion",
@@ -44,6 +46,7 @@ __all__ = [
 _HOMES = {
     "adapters.readers": ("read_items",),
     "collection": ("Collection",),
+    "domain.context": ("Context",),
     "domain.embedding": ("EmbeddingSpace",),
     "domain.errors": ("RetrievalError",),
     "domain.hit": ("Explanation", "Hit", "SearchResult"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from retrieval.adapters.store.embeddings import count_pending
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.domain.attribute import checked_filterable, checked_name
+from retrieval.domain.context import Context
 from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
@@ -23,6 +25,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
+from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
@@ -71,9 +74,15 @@ class Collection:
         embedder: CachedEmbedder | None,
         *,
         clock: Clock = time.monotonic,
+        wall_clock: Clock = time.time,
+        chance: random.Random | None = None,
         sampler: Sampler | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._sampler = sampler
+        self._recorder = recorder
+        self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
+        self._wall_clock = wall_clock
         self._clock = clock
         self._database = database
         self._tenant_id = tenant_id
@@ -147,6 +156,7 @@ class Collection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        context: Context = Context(),
     ) -> SearchResult:
         """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
 
@@ -154,7 +164,8 @@ class Collection:
         ``syntax=False`` takes the query as it stands (see ``retrieval.domain.query``).
         ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
         1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
-        field, and of its values each has its best hit only. Raises
+        field, and of its values each has its best hit only; ``context`` is the situation that the search is recorded
+        with. Raises
         ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``.
         """
@@ -169,10 +180,10 @@ class Collection:
             syntax=syntax,
         )
         try:
-            return await self._searcher(stored).search(request)
+            return await self._searcher(stored).search(request, context)
         except UnknownFieldError:
             # The field may have come with items that another process added a moment ago.
-            return await self._searcher(await self.refresh()).search(request)
+            return await self._searcher(await self.refresh()).search(request, context)
 
     async def search_each(
         self,
@@ -185,6 +196,7 @@ class Collection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        context: Context = Context(),
     ) -> list[SearchResult]:
         """The best hits for each of many queries, as ``search`` gives them, for little more than the price of one.
 
@@ -203,9 +215,9 @@ class Collection:
             syntax=syntax,
         )
         try:
-            return await self._searcher(stored).search_each(requests)
+            return await self._searcher(stored).search_each(requests, context)
         except UnknownFieldError:
-            return await self._searcher(await self.refresh()).search_each(requests)
+            return await self._searcher(await self.refresh()).search_each(requests, context)
 
     def _searcher(self, stored: StoredCollection) -> Searcher:
         return Searcher(
@@ -214,7 +226,22 @@ class Collection:
             collection=stored,
             embedder=self._embedder,
             sampler=self._sampler,
+            recorder=self._recorder,
+            chance=self._chance,
             clock=self._clock,
+            wall_clock=self._wall_clock,
+        )
+
+    def unrecorded(self) -> Collection:
+        """The same collection, whose searches are not recorded: for trials and measurements, which nobody asked for."""
+        return Collection(
+            self._database,
+            self._tenant_id,
+            self._stored,
+            self._embedder,
+            clock=self._clock,
+            wall_clock=self._wall_clock,
+            chance=self._chance,
         )
 
     async def leg_rankings(

@@ -34,6 +34,7 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
 from retrieval.engine.defaults import default_profile
+from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.workplace import Workplace
@@ -56,12 +57,15 @@ class Platform:
         *,
         embedder: Embedder | None = None,
         clock: Clock = time.monotonic,
+        wall_clock: Clock = time.time,
         chance: random.Random | None = None,
     ) -> None:
         self.settings = settings
-        self._chance = chance or random.Random()  # noqa: S311 - it picks samples, and keeps no secret
+        self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
         self._sampler: Sampler | None = None
+        self._recorder: Recorder | None = None
         self._clock = clock
+        self._wall_clock = wall_clock
         self._given_embedder = embedder
         self._configured: Embedder | None = None
         self._stack = AsyncExitStack()
@@ -79,6 +83,8 @@ class Platform:
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
             stack.push_async_callback(self._sampler.aclose)
+            self._recorder = Recorder(self._database, self._tenant_id)
+            stack.push_async_callback(self._recorder.aclose)
             self._stack = stack.pop_all()
         return self
 
@@ -104,6 +110,24 @@ class Platform:
     def workplace(self) -> Workplace:
         """What jobs need: see ``retrieval.jobs``."""
         return Workplace(self.database, self.settings, self._embedder_of_tenant)
+
+    @property
+    def recording(self) -> RecordingState:
+        """How many searches were recorded since the platform was opened, how many wait for it, and were lost."""
+        return self._open_recorder.state
+
+    async def recorded(self) -> None:
+        """Return once every search that was answered so far is recorded, or counted as lost.
+
+        Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
+        """
+        await self._open_recorder.recorded()
+
+    @property
+    def _open_recorder(self) -> Recorder:
+        if self._recorder is None:
+            raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
+        return self._recorder
 
     async def collection(
         self,
@@ -158,7 +182,10 @@ class Platform:
             stored,
             self._embedder_of(stored.space),
             clock=self._clock,
+            wall_clock=self._wall_clock,
+            chance=self._chance,
             sampler=self._sampler,
+            recorder=self._recorder,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

@@ -27,6 +27,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.collection import Collection, CollectionInfo
+from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.domain.filters import Filter, Where
@@ -34,6 +35,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile
+from retrieval.engine.recorder import RecordingState
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
@@ -73,9 +75,10 @@ class SyncPlatform:
         *,
         embedder: Embedder | None = None,
         clock: Clock = time.monotonic,
+        wall_clock: Clock = time.time,
         chance: random.Random | None = None,
     ) -> None:
-        self._platform = Platform(settings, embedder=embedder, clock=clock, chance=chance)
+        self._platform = Platform(settings, embedder=embedder, clock=clock, wall_clock=wall_clock, chance=chance)
         self._door = _Door()
         self._stack = ExitStack()
 
@@ -106,6 +109,15 @@ class SyncPlatform:
         """See ``Platform.tenant_id``."""
         return self._platform.tenant_id
 
+    @property
+    def recording(self) -> RecordingState:
+        """See ``Platform.recording``."""
+        return self._platform.recording
+
+    def recorded(self) -> None:
+        """See ``Platform.recorded``."""
+        self._door.run(self._platform.recorded)
+
     def collection(
         self,
         name: str,
@@ -133,6 +145,7 @@ class SyncCollection:
 
     def __init__(self, collection: Collection, door: _Door) -> None:
         self._collection = collection
+        self._door = door
         self._run = door.run
 
     @property
@@ -174,6 +187,7 @@ class SyncCollection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        context: Context = Context(),
     ) -> SearchResult:
         """See ``Collection.search``."""
         return self._run(
@@ -186,6 +200,7 @@ class SyncCollection:
             profile=profile,
             group_by=group_by,
             syntax=syntax,
+            context=context,
         )
 
     def search_each(
@@ -199,6 +214,7 @@ class SyncCollection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        context: Context = Context(),
     ) -> list[SearchResult]:
         """See ``Collection.search_each``."""
         return self._run(
@@ -211,7 +227,12 @@ class SyncCollection:
             profile=profile,
             group_by=group_by,
             syntax=syntax,
+            context=context,
         )
+
+    def unrecorded(self) -> SyncCollection:
+        """See ``Collection.unrecorded``."""
+        return SyncCollection(self._collection.unrecorded(), self._door)
 
     def leg_rankings(
         self,

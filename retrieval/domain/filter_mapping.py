@@ -36,16 +36,16 @@ def as_mapping(condition: Filter) -> dict[str, Any]:
         case AllTags(tags):
             return {"tags": {"all": list(tags)}}
         case OneOf(field, values):
-            return {_name(field): {"in": [_plain(value) for value in values]}}
+            return {field_name(field): {"in": [_plain(value) for value in values]}}
         case Compare(field, operator, value):
-            return {_name(field): {operator: _plain(value)}}
+            return {field_name(field): {operator: _plain(value)}}
         case Exists(field):
-            return {_name(field): {"exists": True}}
+            return {field_name(field): {"exists": True}}
         case Contains():
             raise ValueError("a filter by words in the text has no mapping")
 
 
-def _name(field: Field) -> str:
+def field_name(field: Field) -> str:
     """The key that means this field; an attribute named like a field, or a word of the language, says what it is."""
     if field.is_attribute and (field.name in FIELDS | {"and", "or", "not"} or field.name.startswith("attributes.")):
         return f"attributes.{field.name}"

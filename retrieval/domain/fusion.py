@@ -97,9 +97,14 @@ def _values(fusion: Fusion, total_weight: float, depth: int) -> _Values:
 def _normalised(candidates: Sequence[Candidate], share: float, depth: int) -> list[float]:
     """Each score's place between the cut (0) and the leg's best (1), times the leg's share."""
     scores = [candidate.score for candidate in candidates]
-    best = max(scores, default=0.0)
-    lowest = min(scores, default=0.0)
-    cut = lowest if len(scores) >= depth else min(lowest, 0.0)
+    cut, best = bounds(scores, depth)
     if best <= cut:
         return [share] * len(scores)
     return [share * (score - cut) / (best - cut) for score in scores]
+
+
+def bounds(scores: Sequence[float], depth: int) -> tuple[float, float]:
+    """The scores of a leg, asked for ``depth`` candidates, that a weighted sum takes as 0 (the cut) and as 1."""
+    best = max(scores, default=0.0)
+    lowest = min(scores, default=0.0)
+    return (lowest if len(scores) >= depth else min(lowest, 0.0)), best

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, overload
+from uuid import UUID
+
+from retrieval.domain.slate import Slot
 
 
 class Contribution(NamedTuple):
@@ -58,6 +61,10 @@ class Hit:
     rank: int
     """From 1."""
     explanation: Explanation
+    slot: Slot = Slot.EXPLOIT
+    """Why it stands there: for its score, or to learn about it."""
+    propensity: float = 1.0
+    """The probability that it was shown at all, above 0 and at most 1."""
     title: str = ""
     body: str = ""
     kind: str = ""
@@ -73,6 +80,8 @@ class Hit:
             "item_id": self.item_id,
             "score": self.score,
             "rank": self.rank,
+            "slot": self.slot.value,
+            "propensity": self.propensity,
             "title": self.title,
             "body": self.body,
             "kind": self.kind,
@@ -112,6 +121,8 @@ class SearchResult(Sequence[Hit]):
     """What the caller should know: a leg that could not run and why."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
+    retrieval_id: UUID | None = None
+    """Under which the search is recorded, for feedback and replay; None: it is not."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -136,4 +147,5 @@ class SearchResult(Sequence[Hit]):
             "profile_version": self.profile_version,
             "notes": list(self.notes),
             "timings_ms": dict(self.timings_ms),
+            "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
         }

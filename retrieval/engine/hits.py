@@ -7,24 +7,34 @@ from typing import Any
 
 from retrieval.domain.fusion import Fused
 from retrieval.domain.hit import Explanation, Hit
+from retrieval.domain.slate import Placed
 
 Columns = Mapping[str, tuple[Any, ...]]
 """The columns of a hit by item id, in the order of ``retrieval.adapters.store.hit_columns.HIT_COLUMNS``."""
 
 
-def hits(ranked: Sequence[Fused], columns: Columns, fusion: str) -> tuple[Hit, ...]:
-    """The hits in order; an item that was removed since its leg found it is left out."""
+def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:
+    """The hits in order; an item that was removed since its leg found it is left out.
+
+    ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
+    """
     present = [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
-    return tuple(_hit(one, columns[one.item_id], rank, fusion) for rank, one in enumerate(present, 1))
+    placed = {one.item_id: one for one in slate}
+    return tuple(
+        _hit(one, columns[one.item_id], rank, fusion, placed.get(one.item_id) or Placed(one.item_id))
+        for rank, one in enumerate(present, 1)
+    )
 
 
-def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str) -> Hit:
+def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: Placed) -> Hit:
     title, body, kind, tags, attributes, status, source, occurred_at = columns
     return Hit(
         item_id=one.item_id,
         score=one.score,
         rank=rank,
         explanation=Explanation(fusion, one.contributions),
+        slot=placed.slot,
+        propensity=placed.propensity,
         title=title,
         body=body,
         kind=kind,

@@ -1,10 +1,11 @@
-"""One search, told in the order it happens: embed, plan, candidates, rank, items, explain."""
+"""One search, told in the order it happens: embed, plan, candidates, rank, items, explain, record."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -14,14 +15,20 @@ from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import read_hit_rows
 from retrieval.adapters.store.similarities import read_similarities
+from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified
+from retrieval.domain.embedding import Vector
 from retrieval.domain.fusion import Candidate, Fused
-from retrieval.domain.hit import Hit, SearchResult
+from retrieval.domain.hit import SearchResult
 from retrieval.domain.profile import MAX_DEPTH
+from retrieval.domain.recording import Recording
+from retrieval.domain.retrieval_id import uuid7
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import Plan, make_plan
 from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
+from retrieval.engine.record import Answered
+from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import SearchRequest, check_fields, check_filter
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock, Stopwatch
@@ -39,11 +46,25 @@ _DEEPEST = 50_000
 """The most candidates a leg is asked for when groups leave too few: of one with more items the page may be short."""
 
 
+NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     request: SearchRequest
     plan: Plan
     query: Query
+    seed: int
+    """What chance goes by in this search."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The hits to be, and what they were chosen from."""
+
+    shown: list[Fused]
+    found: Found
+    depth: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +77,23 @@ class Searcher:
     embedder: CachedEmbedder | None
     sampler: Sampler | None = None
     """Who keeps some of the searches; None: nobody."""
+    recorder: Recorder | None = None
+    """Who records the searches; None: nobody."""
+    chance: random.Random = field(default_factory=random.Random)
     clock: Clock = time.perf_counter
+    wall_clock: Clock = time.time
+    """Seconds since 1970: when a search was."""
 
-    async def search(self, request: SearchRequest) -> SearchResult:
+    async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
         """The best hits for a request, each explained.
 
         An embedder that fails costs the dense leg, not the search: the result's notes say so. With no other leg to
         answer, its error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
         """
-        return (await self.search_each([request]))[0]
+        return (await self.search_each([request], context))[0]
 
-    async def search_each(self, requests: Sequence[SearchRequest]) -> list[SearchResult]:
-        """The hits of several requests that differ in their words and vectors only.
+    async def search_each(self, requests: Sequence[SearchRequest], context: Context = Context()) -> list[SearchResult]:
+        """The hits of several requests that differ in their words and vectors only, all asked in one context.
 
         The texts are embedded in one call, the candidates come in one round trip, and so do the items.
         """
@@ -76,7 +102,7 @@ class Searcher:
         watch = Stopwatch(self.clock)
         vectors = await query_vectors(self.collection, self.embedder, requests)
         asked = [
-            _Asked(request, self._plan(request, vectors.why_none), Query(request.query, vector, request.prefixes))
+            self._asked(request, vector, vectors.why_none)
             for request, vector in zip(requests, vectors.vectors, strict=True)
         ]
         watch.lap("embed")
@@ -86,13 +112,14 @@ class Searcher:
             for one, found in zip(asked, each, strict=True):
                 self.sampler.offer(one.plan.request, one.query, found)
         rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
-        columns = await self._columns(asked, each, rankings)
+        columns = await self._columns(asked, each, [ranked.shown for ranked in rankings])
         watch.lap("items")
         timings = watch.total()
-        return [
-            self._result(one, found, hits(ranked, columns, fusion_name(found, one.plan.profile)), timings)
-            for one, found, ranked in zip(asked, each, rankings, strict=True)
+        answered = [
+            self._answered(one, ranked, columns, context, timings) for one, ranked in zip(asked, rankings, strict=True)
         ]
+        kept = await self._recorded(answered)
+        return [self._result(*one) for one in zip(answered, each, kept, strict=True)]
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion: what tuning starts from."""
@@ -100,6 +127,10 @@ class Searcher:
         plan = self._plan(request, vectors.why_none)
         query = Query(request.query, vectors.vectors[0], request.prefixes)
         return (await self._find(replace(plan.request, with_items=False), query)).rankings
+
+    def _asked(self, request: SearchRequest, vector: Vector | None, why_none: str | None) -> _Asked:
+        query = Query(request.query, vector, request.prefixes)
+        return _Asked(request, self._plan(request, why_none), query, self.chance.getrandbits(63))
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
@@ -120,7 +151,7 @@ class Searcher:
             answers |= zip(places, found, strict=True)
         return [answers[place] for place in range(len(asked))]
 
-    async def _ranked(self, one: _Asked, found: Found) -> list[Fused]:
+    async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         depth, diversity = one.plan.request.depth, one.plan.profile.diversity
         deepest = _DEEPEST if diversity.is_off else MAX_DEPTH
@@ -133,7 +164,7 @@ class Searcher:
             shown = await self._diverse(diversity, ranked, one.request.limit)
             is_exhausted = all(len(candidates) < depth for candidates in found.rankings.values())
             if len(shown) >= one.request.limit or is_exhausted or depth >= deepest:
-                return shown
+                return _Ranked(shown, found, depth)
             depth = min(depth * _DEEPER, deepest)
             found = await self._find(replace(one.plan.request, depth=depth), one.query)
 
@@ -169,16 +200,49 @@ class Searcher:
             columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing))
         return columns
 
-    def _result(
-        self, one: _Asked, found: Found, its_hits: tuple[Hit, ...], timings: Mapping[str, float]
-    ) -> SearchResult:
-        weighed, why = account(self.collection, found, is_filtered=one.request.condition is not None)
+    def _answered(
+        self, one: _Asked, ranked: _Ranked, columns: Columns, context: Context, timings: Mapping[str, float]
+    ) -> Answered:
+        return Answered(
+            retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
+            collection_id=self.collection.collection_id,
+            profile_version=self.collection.profile_version if one.request.profile is None else None,
+            request=one.request,
+            context=context,
+            plan=one.plan,
+            query=one.query,
+            found=ranked.found,
+            depth=ranked.depth,
+            hits=hits(ranked.shown, columns, fusion_name(ranked.found, one.plan.profile)),
+            timings_ms=timings,
+            seed=one.seed,
+        )
+
+    async def _recorded(self, answered: Sequence[Answered]) -> list[bool | None]:
+        """Of each search whether it is recorded, or will be behind its answer; None: nobody asked for that."""
+        wanted = [one for one in answered if self._is_wanted(one.plan.profile.recording)]
+        if self.recorder is None or not wanted:
+            return [None] * len(answered)
+        if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
+            kept = await self.recorder.store(wanted)
+        else:
+            kept = [self.recorder.offer(one) for one in wanted]
+        outcome = {one.retrieval_id: is_kept for one, is_kept in zip(wanted, kept, strict=True)}
+        return [outcome.get(one.retrieval_id) for one in answered]
+
+    def _is_wanted(self, recording: Recording) -> bool:
+        return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
+
+    def _result(self, one: Answered, first: Found, is_kept: bool | None) -> SearchResult:  # noqa: FBT001 - one of three
+        weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
+        is_missed = is_kept is False and one.plan.profile.recording.wait
         return SearchResult(
-            hits=its_hits,
-            path=found.path,
+            hits=tuple(one.hits),
+            path=first.path,
             why=why,
             weighed=weighed,
-            profile_version=self.collection.profile_version if one.request.profile is None else None,
-            notes=one.plan.notes,
-            timings_ms=timings,
+            profile_version=one.profile_version,
+            notes=(*one.plan.notes, *((NOT_RECORDED,) if is_missed else ())),
+            timings_ms=one.timings_ms,
+            retrieval_id=one.retrieval_id if is_kept else None,
         )

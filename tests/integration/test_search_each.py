@@ -62,7 +62,8 @@ async def docs(database_url: str) -> AsyncIterator[Docs]:
 
 
 def _as_seen(result: SearchResult) -> dict[str, Any]:
-    return {name: value for name, value in result.as_dict().items() if name != "timings_ms"}
+    own = {"timings_ms", "retrieval_id"}
+    return {name: value for name, value in result.as_dict().items() if name not in own}
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -129,6 +129,10 @@ class Database:
             await self._revive()
             return await self._read(tenant_id, statements, settings)
 
+    async def write(self, tenant_id: int | None, statement: Compiled) -> list[Row]:
+        """Run one statement that changes something as a tenant, in one round trip and one transaction of its own."""
+        return (await self._read(tenant_id, [statement], None))[0]
+
     async def _read(
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:

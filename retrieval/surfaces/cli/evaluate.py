@@ -76,7 +76,7 @@ def evaluate(
         asked = judged(asked, judgements)[:limit_queries]
 
     async def work(platform: Platform) -> CollectionReport:
-        found = await platform.collection(collection, create=False)
+        found = (await platform.collection(collection, create=False)).unrecorded()
         with progress(f"evaluate {collection}", "search") as update:
             return await evaluate_collection(
                 found,

@@ -1,0 +1,35 @@
+"""The identifier of a recorded search: a UUID of version 7, which begins with its time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from uuid import UUID
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VERSION = 7
+_VARIANT = 0b10
+
+
+class Bits(Protocol):
+    """What gives random bits: ``random.Random`` does."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """A whole number of ``k`` random bits."""
+        ...
+
+
+def uuid7(ms: int, rng: Bits) -> UUID:
+    """A UUID of version 7 (RFC 9562, 5.7): 48 bits of milliseconds since 1970, then 74 random ones."""
+    return UUID(
+        int=(ms & 0xFFFF_FFFF_FFFF) << 80
+        | _VERSION << 76
+        | rng.getrandbits(12) << 64
+        | _VARIANT << 62
+        | rng.getrandbits(62)
+    )
+
+
+def time_of(retrieval_id: UUID) -> datetime:
+    """The moment in the identifier, in UTC, to the millisecond: ``retrieved_at`` of the search."""
+    return _EPOCH + timedelta(milliseconds=retrieval_id.int >> 80)

@@ -1,0 +1,163 @@
+"""The record of a search: made of what answered it. Pure, and made behind the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from retrieval.adapters.store.candidate_request import Query
+from retrieval.adapters.store.candidates import Found
+from retrieval.domain.context import Context
+from retrieval.domain.fusion import Fused, bounds
+from retrieval.domain.hit import Hit
+from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.slate import Placed
+from retrieval.engine.plan import Plan
+from retrieval.engine.ranking import ranking
+from retrieval.engine.recorded_request import recorded_request
+from retrieval.engine.request import SearchRequest
+
+NO_POLICY = "off/1"
+"""The policy of a search that explores nothing."""
+
+_SPREAD = 5
+"""The spread of the scores is that of so many hits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What the learned and the exploring stage went by; as it stands, nothing was learned and nothing drawn."""
+
+    model_version: int = 0
+    policy: str = NO_POLICY
+    statistics_at: datetime | None = None
+    """The moment of the arms that were read; None: none were."""
+    cluster: int | None = None
+    eligible: int = 0
+    pulls: Mapping[str, float] = field(default_factory=dict)
+    """The decayed number of events by item id; one that is missing has none."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """The final score by item id, where it is not the relevance alone."""
+    learned: Mapping[str, float] = field(default_factory=dict)
+    """The learned reward by item id."""
+    learned_sd: Mapping[str, float] = field(default_factory=dict)
+    propensity: Mapping[str, float] = field(default_factory=dict)
+    """The probability to be shown, by item id, of the pool's items that it is known of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A search that was answered, with all that its record is made of."""
+
+    retrieval_id: UUID
+    collection_id: int
+    profile_version: int | None
+    """None: the call brought its own."""
+    request: SearchRequest
+    context: Context
+    plan: Plan
+    query: Query
+    found: Found
+    """The candidates that the ranking was made of."""
+    depth: int
+    """How many of them each leg was asked for."""
+    hits: Sequence[Hit]
+    slate: Sequence[Placed] = ()
+    """Why the hits stand where they stand; of one that it does not name, its score brought it there."""
+    timings_ms: Mapping[str, float]
+    seed: int
+    decided: Decided = Decided()
+
+
+def record(answered: Answered) -> RecordedSearch:
+    """Everything that is kept of a search."""
+    decided, context, found, hits = answered.decided, answered.context, answered.found, answered.hits
+    retrieved_at = time_of(answered.retrieval_id)
+    pool = _pool(answered)
+    condition, request = recorded_request(answered.request)
+    vector = answered.query.vector if answered.request.vector is not None else None
+    return RecordedSearch(
+        collection_id=answered.collection_id,
+        retrieval_id=answered.retrieval_id,
+        retrieved_at=retrieved_at,
+        actor=context.actor,
+        session=context.session,
+        domain=context.domain,
+        complexity=context.complexity,
+        cluster=decided.cluster,
+        query=answered.request.query,
+        vector=None if vector is None else vector.tolist(),
+        condition=condition,
+        request=request,
+        profile_version=answered.profile_version or 0,
+        model_version=decided.model_version,
+        policy=decided.policy,
+        statistics_at=decided.statistics_at or retrieved_at,
+        seed=answered.seed,
+        eligible=decided.eligible,
+        hits=len(hits),
+        path=found.path.value,
+        notes=answered.plan.notes,
+        timings_ms=answered.timings_ms,
+        retrieval_time_ms=answered.timings_ms["total"],
+        top_score=hits[0].score if hits else None,
+        score_spread=hits[0].score - hits[:_SPREAD][-1].score if hits else None,
+        generation_triggered=context.generated,
+        backtrack_count=context.backtracks,
+        pool_items=[one.item_id for one in pool],
+        pool_signals=pool_signals(pool, answered),
+        impressions=_impressions(answered),
+    )
+
+
+def _pool(answered: Answered) -> list[Fused]:
+    profile = answered.plan.profile
+    return ranking(answered.found, profile, answered.depth, profile.recording.pool)
+
+
+def pool_signals(pool: Sequence[Fused], answered: Answered) -> dict[str, Any]:
+    """The signals of the pool's items by name, each in the order of the pool; see ``RecordedSearch.pool_signals``."""
+    decided, rankings = answered.decided, answered.found.rankings
+    legs: dict[str, list[float | None]] = {leg: [None] * len(pool) for leg in rankings}
+    ranks: dict[str, list[int | None]] = {leg: [None] * len(pool) for leg in rankings}
+    for place, one in enumerate(pool):
+        for part in one.contributions:
+            legs[part.leg][place] = part.raw_score
+            ranks[part.leg][place] = part.rank
+    signals: dict[str, Any] = {
+        "legs": legs,
+        "ranks": ranks,
+        "bounds": {leg: bounds([one.score for one in found], answered.depth) for leg, found in rankings.items()},
+        "relevance": [one.score for one in pool],
+        "score": [decided.scores.get(one.item_id, one.score) for one in pool],
+    }
+    for name in ("learned", "learned_sd", "propensity"):
+        if values := getattr(decided, name):
+            signals[name] = [values.get(one.item_id) for one in pool]
+    return signals
+
+
+def _impressions(answered: Answered) -> list[Impression]:
+    placed = {one.item_id: one for one in answered.slate}
+    pulls = answered.decided.pulls
+    return [_impression(hit, placed.get(hit.item_id) or Placed(hit.item_id), pulls) for hit in answered.hits]
+
+
+def _impression(hit: Hit, placed: Placed, pulls: Mapping[str, float]) -> Impression:
+    return Impression(
+        item_id=hit.item_id,
+        rank=hit.rank,
+        score=hit.score,
+        signals={
+            part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
+            for part in hit.explanation.contributions
+        },
+        slot=placed.slot,
+        propensity=placed.propensity,
+        rank_propensity=placed.rank_propensity,
+        pulls=pulls.get(hit.item_id, 0.0),
+    )

@@ -1,0 +1,256 @@
+"""Searches are recorded behind their answers: many together, in one round trip, by one task of the platform.
+
+A search never waits for its record, unless its profile asks for that, and never fails with it. While the database is
+away, records wait for it; those for which there is no room, or that it refuses, are counted by reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import islice
+from uuid import UUID
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.recordings import Losses, encoded, store_recordings
+from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
+from retrieval.domain.retrieval_id import time_of
+from retrieval.engine.record import Answered, record
+
+_log = logging.getLogger(__name__)
+
+MOST_WAITING = 1000
+"""Records that wait to be stored; a search beside them is not recorded."""
+
+BATCH = 64
+"""Records that one statement stores at most."""
+
+LINGER_SECONDS = 0.05
+"""How long the first record of a batch waits for others."""
+
+WAIT_SECONDS = 5.0
+"""How long a search waits for its record, where its profile asks for that."""
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
+"""Between attempts while the database is away: twice as long each time."""
+
+OVERFLOW, UNREACHABLE, REFUSED, UNWRITABLE = "overflow", "unreachable", "refused", "unwritable"
+"""Why a search was not recorded: no room, the database away until the end, refused by it, not to be written down."""
+
+Store = Callable[[Database, int, Sequence[str], Losses], Awaitable[frozenset[UUID]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingState:
+    """How recording goes, since the platform was opened."""
+
+    recorded: int
+    """Searches that are in the database."""
+    waiting: int
+    """Searches that are still to be stored."""
+    lost: Mapping[str, int]
+    """Searches that were not recorded, by reason: ``overflow``, ``unreachable``, ``refused``, ``unwritable``."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    answered: Answered
+    number: int
+    """From 1, in the order of the searches."""
+    stored: asyncio.Future[bool] | None = None
+    """For a search that waits for its record."""
+    text: str | None = None
+    """The record, once it was made."""
+
+
+@dataclass(slots=True, eq=False)
+class Recorder:
+    """Keeps a platform's searches."""
+
+    database: Database
+    tenant_id: int
+    most_waiting: int = MOST_WAITING
+    store_together: Store = store_recordings
+    _queue: deque[_Waiting] = field(default_factory=deque)
+    _offered: int = 0
+    _recorded: int = 0
+    _lost: Counter[str] = field(default_factory=Counter)
+    _untold: Counter[tuple[int, date, str]] = field(default_factory=Counter)
+    """Losses that are not in the database yet."""
+    _task: asyncio.Task[None] | None = None
+    _hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
+    """Who waits until all up to a number is settled."""
+    _is_closing: bool = False
+
+    @property
+    def state(self) -> RecordingState:
+        """How recording goes."""
+        return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
+
+    def offer(self, answered: Answered) -> bool:
+        """Have the search recorded behind its answer; False: there is no room."""
+        return self._enqueue(answered, None)
+
+    async def store(self, each: Sequence[Answered]) -> list[bool]:
+        """Have the searches recorded now; gives of each whether it is in the database."""
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in each]
+        for answered, future in zip(each, futures, strict=True):
+            self._enqueue(answered, future)
+        self._hurry.set()
+        if futures:
+            await asyncio.wait(futures, timeout=WAIT_SECONDS)
+        for future in futures:
+            future.cancel()  # one that is done stays as it is
+        return [not future.cancelled() and future.result() for future in futures]
+
+    async def recorded(self) -> None:
+        """Return once every search offered so far is in the database, or counted as lost.
+
+        Raises ``DatabaseUnreachableError`` or ``PoolExhaustedError`` if the database cannot be had; they wait on.
+        """
+        if self._queue:
+            future = asyncio.get_running_loop().create_future()
+            self._flushes.append((self._offered, future))
+            self._begin()
+            self._hurry.set()
+            await future
+
+    async def aclose(self) -> None:
+        """Store what waits, or count it as lost; and tell the database what was lost."""
+        self._is_closing = True
+        self._hurry.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._untold and not self._lost[UNREACHABLE]:
+            try:
+                await self.store_together(self.database, self.tenant_id, (), self._untold)
+            except RetrievalError as error:
+                _log.warning("that %d searches were not recorded was not kept: %s", self._untold.total(), error)
+
+    def _enqueue(self, answered: Answered, stored: asyncio.Future[bool] | None) -> bool:
+        self._offered += 1
+        waiting = _Waiting(answered, self._offered, stored)
+        if len(self._queue) >= self.most_waiting or self._is_closing:
+            self._lose(waiting, OVERFLOW)
+            return False
+        self._queue.append(waiting)
+        self._begin()
+        if len(self._queue) >= BATCH:
+            self._hurry.set()
+        return True
+
+    def _begin(self) -> None:
+        if self._task is None or self._task.done():
+            self._hurry.clear()
+            self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        """Store until nothing waits."""
+        pause = 0.0
+        while self._queue:
+            await self._wait(pause or LINGER_SECONDS)
+            try:
+                await self._store_some()
+                pause = 0.0
+            except (DatabaseUnreachableError, PoolExhaustedError) as error:
+                pause = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+                self._put_off(error)
+            self._tell_flushes()
+
+    async def _wait(self, seconds: float) -> None:
+        if not self._is_closing:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._hurry.wait()
+            except TimeoutError:
+                pass
+        self._hurry.clear()
+
+    async def _store_some(self) -> None:
+        """Store the first that wait; they stay in the queue until they are stored."""
+        while batch := await self._batch():
+            try:
+                await self._store(batch)
+            except (DatabaseUnreachableError, PoolExhaustedError):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be recorded
+                await self._store_apart(batch, error)
+            if len(self._queue) < BATCH and not self._flushes and not self._is_closing:
+                return
+
+    async def _batch(self) -> list[_Waiting]:
+        """The first records of the queue, written down; what cannot be written down is lost."""
+        for one in list(islice(self._queue, BATCH)):
+            if one.stored is not None and one.stored.cancelled():
+                self._drop(one, UNREACHABLE)
+            elif one.text is None:
+                try:
+                    one.text = encoded(record(one.answered))
+                except Exception:  # noqa: BLE001 - as above
+                    _log.warning("a search could not be written down", exc_info=True)
+                    self._drop(one, UNWRITABLE)
+                await asyncio.sleep(0)  # searches go on between one record and the next
+        return [one for one in islice(self._queue, BATCH) if one.text is not None]
+
+    async def _store(self, batch: Sequence[_Waiting]) -> None:
+        losses = Counter(self._untold)
+        texts = [one.text for one in batch if one.text is not None]
+        stored = await self.store_together(self.database, self.tenant_id, texts, losses)
+        self._untold -= losses
+        for one in batch:
+            if one.answered.retrieval_id not in stored:  # its collection is gone
+                self._drop(one, REFUSED)
+                continue
+            self._queue.remove(one)
+            self._recorded += 1
+            if one.stored is not None and not one.stored.done():
+                one.stored.set_result(True)
+
+    async def _store_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
+        """One of them, or what was lost, was refused: it must not cost the others."""
+        if len(batch) > 1:
+            for one in batch:
+                try:
+                    await self._store([one])
+                except (DatabaseUnreachableError, PoolExhaustedError):
+                    raise
+                except Exception as own:  # noqa: BLE001 - as above
+                    await self._store_apart([one], own)
+        else:
+            _log.warning("a search was not recorded: %s", error)
+            self._drop(batch[0], REFUSED)
+
+    def _put_off(self, error: RetrievalError) -> None:
+        """The database is away: who waits for a record waits no longer, and at the end nobody does."""
+        for one in list(self._queue):
+            if self._is_closing or one.stored is not None:
+                self._drop(one, UNREACHABLE)
+        _log.info("%d searches wait to be recorded: %s", len(self._queue), error)
+        flushes, self._flushes = self._flushes, []
+        for _, future in flushes:
+            if not future.done():
+                future.set_exception(type(error)(str(error)))
+
+    def _tell_flushes(self) -> None:
+        settled = self._queue[0].number - 1 if self._queue else self._offered
+        for number, future in self._flushes:
+            if number <= settled and not future.done():
+                future.set_result(None)
+        self._flushes = [(number, future) for number, future in self._flushes if not future.done()]
+
+    def _drop(self, one: _Waiting, reason: str) -> None:
+        self._queue.remove(one)
+        self._lose(one, reason)
+
+    def _lose(self, one: _Waiting, reason: str) -> None:
+        answered = one.answered
+        self._lost[reason] += 1
+        self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
+        if one.stored is not None and not one.stored.done():
+            one.stored.set_result(False)
