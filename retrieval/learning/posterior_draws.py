@@ -27,7 +27,8 @@ def posterior_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: in
         arms = [one.arm for one, is_learned in zip(candidates, learned, strict=True) if not is_learned]
         successes = np.array([arm.raw_successes for arm in arms], dtype=float)
         uses = np.array([arm.uses for arm in arms], dtype=float)
-        draws[:, ~learned] = beta_draws(successes, uses - successes, rows, rng)
+        # Counters that have drifted are for their alarm to tell; a search must not fail of them.
+        draws[:, ~learned] = beta_draws(successes, np.maximum(uses - successes, 0.0), rows, rng)
     return draws
 
 

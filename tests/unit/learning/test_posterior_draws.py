@@ -46,3 +46,12 @@ def test_extreme_logits_stay_rates() -> None:
     draws = posterior_draws(candidates, Posterior.SHRUNK, 2, np.random.default_rng(3))
 
     assert draws.tolist() == [[0.0, 0.5, 1.0]] * 2
+
+
+def test_counters_that_have_drifted_break_no_search() -> None:
+    """More successes than uses: as if all had been successes."""
+    drifted = Ranked(item_id="a", arm=Arm(uses=1, raw_successes=3))
+
+    draws = posterior_draws([drifted], Posterior.BETA, ROWS, np.random.default_rng(4))
+
+    assert draws.mean() == pytest.approx(4 / 5, abs=0.01)

@@ -67,7 +67,8 @@ def joint(lottery: Lottery) -> Floats:
     rare = lottery.floor * lottery.slots / lottery.size
     uniform = np.full((lottery.size,) * 2, rare * (lottery.slots - 1) / (lottery.size - 1))
     np.fill_diagonal(uniform, rare)
-    return (1 - lottery.floor) * held.T @ held / len(held) + uniform
+    found: Floats = (1 - lottery.floor) * held.T @ held / len(held) + uniform
+    return found
 
 
 @pytest.mark.parametrize("slots", [1, 2])
