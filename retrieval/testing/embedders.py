@@ -1,79 +1,16 @@
-"""Conformance suites: what every implementation of a role must do, whoever wrote it.
-
-One function a role, for anybody's tests::
-
-    async def test_my_embedder_keeps_the_contract():
-        await check_embedder(lambda: MyEmbedder())
-
-A suite raises ``ConformanceError`` with the name of the first check that fails. A further role adds its
-checks under a ``Suite`` of its own and a ``check_<role>`` function.
-"""
+"""What every embedder does."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 import numpy as np
 
 from retrieval.domain.embedding import Embedder, TextRole, Vectors
-
-T = TypeVar("T")
-
-Check = Callable[[T], Awaitable[None]]
-
-
-class ConformanceError(AssertionError):
-    """An implementation breaks the contract of its role; ``role`` and ``check`` name where."""
-
-    def __init__(self, role: str, check: str, message: str) -> None:
-        super().__init__(f"{role} check {check!r} failed: {message}")
-        self.role = role
-        self.check = check
-
-
-@dataclass(frozen=True, slots=True)
-class Suite(Generic[T]):
-    """The checks of one role, by name, in the order in which they run."""
-
-    role: str
-    checks: dict[str, Check[T]] = field(default_factory=dict)
-
-    def add(self, check: Check[T]) -> Check[T]:
-        """Register a check under its function's name, as a decorator."""
-        name = getattr(check, "__name__", repr(check)).strip("_").replace("_", " ")
-        self.checks[name] = check
-        return check
-
-    async def run(self, subject: T) -> None:
-        """Run all checks on one subject. Raises ``ConformanceError`` at the first that fails."""
-        for name, check in self.checks.items():
-            try:
-                await check(subject)
-            except _BrokenError as broken:
-                raise ConformanceError(self.role, name, str(broken)) from None
-            except Exception as error:
-                raise ConformanceError(self.role, name, f"{type(error).__name__}: {error}") from error
-
-
-class _BrokenError(Exception):
-    """A check found the contract broken."""
-
-
-def _require(*, that: bool, otherwise: str) -> None:
-    if not that:
-        raise _BrokenError(otherwise)
-
-
-async def _made(make: Callable[[], T | Awaitable[T]]) -> T:
-    subject = make()
-    return await subject if inspect.isawaitable(subject) else subject
-
+from retrieval.testing.suite import Suite, made, require
 
 _EMBEDDER: Suite[Embedder] = Suite("embedder")
 
@@ -109,7 +46,7 @@ async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> 
     ``make`` returns a new embedder, or an awaitable of one; it is called once, and the embedder is closed.
     Some 200 texts are embedded. Raises ``ConformanceError``.
     """
-    embedder = await _made(make)
+    embedder = await made(make)
     try:
         await _EMBEDDER.run(embedder)
     except BaseException:
@@ -121,11 +58,11 @@ async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> 
 
 @_EMBEDDER.add
 async def _space_is_stable(embedder: Embedder) -> None:
-    _require(
+    require(
         that=embedder.space == embedder.space,
         otherwise="two readings of its space differ; return the same value",
     )
-    _require(
+    require(
         that=bool(embedder.space.provider and embedder.space.model),
         otherwise="its space names no provider or no model; vectors of different models would be compared",
     )
@@ -135,26 +72,26 @@ async def _space_is_stable(embedder: Embedder) -> None:
 async def _shape(embedder: Embedder) -> None:
     vectors = await _documents(embedder, *_TEXTS)
     expected = (len(_TEXTS), embedder.space.dimensions)
-    _require(that=vectors.shape == expected, otherwise=f"expected shape {expected}, got {vectors.shape}")
+    require(that=vectors.shape == expected, otherwise=f"expected shape {expected}, got {vectors.shape}")
 
 
 @_EMBEDDER.add
 async def _dtype(embedder: Embedder) -> None:
     vectors = await _documents(embedder, *_TEXTS)
-    _require(that=vectors.dtype == np.float32, otherwise=f"expected float32, got {vectors.dtype}")
+    require(that=vectors.dtype == np.float32, otherwise=f"expected float32, got {vectors.dtype}")
 
 
 @_EMBEDDER.add
 async def _unit_length(embedder: Embedder) -> None:
     lengths = np.linalg.norm(await _documents(embedder, *_TEXTS), axis=1)
-    _require(that=_close(lengths, np.ones_like(lengths)), otherwise=f"vectors have the lengths {lengths.tolist()}")
+    require(that=_close(lengths, np.ones_like(lengths)), otherwise=f"vectors have the lengths {lengths.tolist()}")
 
 
 @_EMBEDDER.add
 async def _deterministic(embedder: Embedder) -> None:
     first = await _documents(embedder, *_TEXTS)
     second = await _documents(embedder, *_TEXTS)
-    _require(that=_close(first, second), otherwise="the same texts have other vectors the second time")
+    require(that=_close(first, second), otherwise="the same texts have other vectors the second time")
 
 
 @_EMBEDDER.add
@@ -162,7 +99,7 @@ async def _empty_input(embedder: Embedder) -> None:
     for role in TextRole:
         vectors = await embedder.embed([], role)
         expected = (0, embedder.space.dimensions)
-        _require(
+        require(
             that=vectors.shape == expected and vectors.dtype == np.float32,
             otherwise=f"no texts gave {vectors.dtype} of shape {vectors.shape}, not float32 of {expected}",
         )
@@ -172,21 +109,21 @@ async def _empty_input(embedder: Embedder) -> None:
 async def _any_sequence(embedder: Embedder) -> None:
     as_list = await embedder.embed(list(_TEXTS), TextRole.DOCUMENT)
     as_tuple = await embedder.embed(tuple(_TEXTS), TextRole.DOCUMENT)
-    _require(that=_close(as_list, as_tuple), otherwise="a tuple of texts gives other vectors than a list")
+    require(that=_close(as_list, as_tuple), otherwise="a tuple of texts gives other vectors than a list")
 
 
 @_EMBEDDER.add
 async def _different_texts_differ(embedder: Embedder) -> None:
     vectors = await _documents(embedder, *_TEXTS)
     similar = vectors @ vectors.T - np.eye(len(_TEXTS), dtype=np.float32)
-    _require(that=bool(similar.max() < 1 - _TOLERANCE), otherwise="two different texts have the same vector")
+    require(that=bool(similar.max() < 1 - _TOLERANCE), otherwise="two different texts have the same vector")
 
 
 @_EMBEDDER.add
 async def _order_kept(embedder: Embedder) -> None:
     forward = await _documents(embedder, *_TEXTS)
     backward = await _documents(embedder, *reversed(_TEXTS))
-    _require(that=_close(forward, backward[::-1]), otherwise="vectors are not in the order of the texts")
+    require(that=_close(forward, backward[::-1]), otherwise="vectors are not in the order of the texts")
 
 
 @_EMBEDDER.add
@@ -194,7 +131,7 @@ async def _batch_independent(embedder: Embedder) -> None:
     together = await _documents(embedder, *_TEXTS)
     for place, text in enumerate(_TEXTS):
         alone = await _documents(embedder, text)
-        _require(
+        require(
             that=_close(alone[0], together[place]),
             otherwise=f"{text[:30]!r} has another vector alone than beside other texts",
         )
@@ -203,8 +140,8 @@ async def _batch_independent(embedder: Embedder) -> None:
 @_EMBEDDER.add
 async def _duplicates_are_equal(embedder: Embedder) -> None:
     vectors = await _documents(embedder, _TEXTS[0], _TEXTS[1], _TEXTS[0])
-    _require(that=len(vectors) == 3, otherwise=f"three texts, two of them equal, gave {len(vectors)} vectors")
-    _require(that=_close(vectors[0], vectors[2]), otherwise="the same text twice in a call has two vectors")
+    require(that=len(vectors) == 3, otherwise=f"three texts, two of them equal, gave {len(vectors)} vectors")
+    require(that=_close(vectors[0], vectors[2]), otherwise="the same text twice in a call has two vectors")
 
 
 @_EMBEDDER.add
@@ -215,29 +152,29 @@ async def _prefixes_applied(embedder: Embedder) -> None:
     text = _TEXTS[0]
     as_document = await _documents(embedder, text)
     as_query = await embedder.embed([text], TextRole.QUERY)
-    _require(
+    require(
         that=not _close(as_document, as_query),
         otherwise="a query has the vector of a document despite prefixes",
     )
     # Where one prefix begins with the other, the longer one can be written out in the text itself.
     if query.startswith(document):
         written = await _documents(embedder, query.removeprefix(document) + text)
-        _require(that=_close(written, as_query), otherwise="the query prefix is not what is put before a query")
+        require(that=_close(written, as_query), otherwise="the query prefix is not what is put before a query")
     if document.startswith(query):
         written = await embedder.embed([document.removeprefix(query) + text], TextRole.QUERY)
-        _require(that=_close(written, as_document), otherwise="the document prefix is not put before a document")
+        require(that=_close(written, as_document), otherwise="the document prefix is not put before a document")
 
 
 @_EMBEDDER.add
 async def _long_text(embedder: Embedder) -> None:
     vectors = await _documents(embedder, "a long text about databases and indexes " * 2000)
-    _require(that=_usable(vectors), otherwise="a text of 80,000 characters has no usable vector")
+    require(that=_usable(vectors), otherwise="a text of 80,000 characters has no usable vector")
 
 
 @_EMBEDDER.add
 async def _odd_texts(embedder: Embedder) -> None:
     for text, vector in zip(_ODD_TEXTS, await _documents(embedder, *_ODD_TEXTS), strict=True):
-        _require(that=_usable(vector[None, :]), otherwise=f"the text {text!r} has no usable vector")
+        require(that=_usable(vector[None, :]), otherwise=f"the text {text!r} has no usable vector")
 
 
 @_EMBEDDER.add
@@ -245,7 +182,7 @@ async def _concurrent_calls(embedder: Embedder) -> None:
     expected = await _documents(embedder, *_TEXTS)
     calls = [_documents(embedder, *_TEXTS[place % len(_TEXTS) :]) for place in range(10)]
     for place, vectors in enumerate(await asyncio.gather(*calls)):
-        _require(
+        require(
             that=_close(vectors, expected[place % len(_TEXTS) :]),
             otherwise="calls at the same time mix up vectors",
         )
@@ -263,13 +200,13 @@ async def _event_loop_stays_free(embedder: Embedder) -> None:
         heart.cancel()
     seconds = time.monotonic() - began
     beats.append(time.monotonic())
-    _require(
+    require(
         that=len(beats) > 2,
         otherwise="no other task ran during embed; compute in a thread",
     )
     longest = float(max(np.diff(beats)))
     # Relative to the call, so that a slow or busy machine changes nothing.
-    _require(
+    require(
         that=seconds < _LONG_SECONDS or longest < seconds / 2,
         otherwise=f"embed kept other tasks from running for {longest:.1f} of its {seconds:.1f} seconds",
     )

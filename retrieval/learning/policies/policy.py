@@ -1,0 +1,98 @@
+"""The role of an exploration policy: two verbs, and probabilities that are known before anything is drawn."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from retrieval.domain.arm import Arm
+from retrieval.domain.slate import Slot
+from retrieval.learning.arm_update import updated
+from retrieval.learning.propensity import Floats
+from retrieval.learning.ranked import Ranked
+
+
+class Plan(Protocol):
+    """What a policy is about to do: everything but the chance is settled, so the probabilities are exact."""
+
+    @property
+    def propensities(self) -> Floats:
+        """Shape (candidates,): the probability of each to be in the slate; they add up to the number of places."""
+
+    @property
+    def chances(self) -> Floats:
+        """Shape (candidates, places): the probability of each to stand at each place; each column adds up to 1."""
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The places r for which r and r + 1 both hold, in any case, an item that its score brought there."""
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """Hold the drawing."""
+
+
+class Drawn(NamedTuple):
+    """Who stands where."""
+
+    picked: tuple[int, ...]
+    """Places in the list of candidates, from the first place of the slate to the last; none twice."""
+    slots: tuple[Slot, ...]
+    """Why, for each of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pull:
+    """A slate with the probabilities of the policy that drew it."""
+
+    drawn: Drawn
+    propensities: Floats
+    """Shape (candidates,): the probability of each candidate, shown or not, to be in the slate."""
+    rank_propensities: Floats
+    """Shape (places,): the probability of each item shown to stand where it stands."""
+
+
+class Policy(Protocol):
+    """How exploration picks items. Implementations inherit from this class and define ``name`` and ``plan``.
+
+    A policy has no state and no randomness of its own: the generator is passed in, and the same seed gives the same
+    slate. What it learns is in the arms.
+    """
+
+    version: int = 1
+    """Raised whenever the same numbers and the same seed would give another slate or other probabilities."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What a profile calls it."""
+
+    @abstractmethod
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Plan:
+        """What to do with these candidates, the best first and none twice, for a slate of up to ``limit`` of them.
+
+        Whatever the probabilities depend on is drawn here, and nothing else is.
+        """
+
+    def pull(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Pull:
+        """A slate of ``limit`` candidates, or of all where there are fewer, with exact propensities."""
+        plan = self.plan(candidates, limit, rng)
+        propensities, chances = plan.propensities, plan.chances
+        drawn = plan.draw(rng)
+        stood = chances[list(drawn.picked), range(len(drawn.picked))]
+        return Pull(drawn, propensities, np.minimum(stood, propensities[list(drawn.picked)]))
+
+    def update(
+        self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
+    ) -> Arm:
+        """The arm with one more event; see ``retrieval.learning.arm_update.updated``."""
+        return updated(arm, reward, weight=weight, decay=decay, at=at)
+
+    @property
+    def recorded_as(self) -> str:
+        """Name and version, as they stand beside each recorded retrieval: ``thompson_slots/1``."""
+        return f"{self.name}/{self.version}"

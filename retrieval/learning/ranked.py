@@ -1,0 +1,39 @@
+"""A candidate as exploration sees it: its place by score, and what is known of its reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from retrieval.domain.arm import NO_ARM, Arm
+from retrieval.domain.exploration import Exploration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate among others, which stand in the order of their scores, the best first."""
+
+    item_id: str
+    score: float = 0.0
+    """On the scale from 0 to 1 where the uncertainty bonus is used; it is added to the score."""
+    eligible: bool = False
+    """Whether Thompson slots may pick it; see ``is_eligible``."""
+    arm: Arm = NO_ARM
+    """Its raw counts are what the Beta posterior is made of."""
+    logit_mean: float | None = None
+    """Of the learned reward's distribution on the logit scale; None: nothing is learned, the Beta posterior is used."""
+    logit_sd: float | None = None
+    """Its standard deviation there, at least 0."""
+    reward_sd: float = 0.0
+    """The standard deviation of the learned reward itself, 0 to 0.5: what the uncertainty bonus rewards."""
+
+
+def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploration: Exploration) -> bool:
+    """Whether an item was hardly used, or is young: what Thompson slots are for.
+
+    Uses are raw counts over all contexts: what was learned long ago was learned. An item without a time of storage is
+    not young.
+    """
+    if arm.uses < exploration.fewer_uses_than:
+        return True
+    return created_at is not None and now - created_at < timedelta(days=exploration.younger_than_days)

@@ -1,0 +1,18 @@
+"""Conformance suites: what every implementation of a role must do, whoever wrote it.
+
+One function a role, for anybody's tests::
+
+    async def test_my_embedder_keeps_the_contract():
+        await check_embedder(lambda: MyEmbedder())
+
+A suite raises ``ConformanceError`` with the name of the first check that fails. A further role adds its
+checks in a file of its own, under a ``Suite``, and a ``check_<role>`` function.
+"""
+
+from __future__ import annotations
+
+from retrieval.testing.embedders import check_embedder
+from retrieval.testing.policies import check_policy
+from retrieval.testing.suite import ConformanceError
+
+__all__ = ["ConformanceError", "check_embedder", "check_policy"]

@@ -1,0 +1,131 @@
+"""What every exploration policy does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+
+from retrieval.domain.arm import Arm
+from retrieval.learning.policies.policy import Policy
+from retrieval.learning.ranked import Ranked
+from retrieval.testing.suite import Suite, made, require
+
+_POLICY: Suite[Policy] = Suite("policy")
+
+_SHAPES = ((0, 5), (1, 1), (1, 5), (4, 0), (4, 1), (4, 4), (9, 2), (9, 5), (40, 10))
+"""Numbers of candidates and of places."""
+
+_DRAWINGS = 4000
+
+
+async def check_policy(make: Callable[[], Policy | Awaitable[Policy]]) -> None:
+    """Check everything that ``retrieval.learning.policies.policy.Policy`` promises.
+
+    ``make`` returns a policy, or an awaitable of one; it is called once. Some 4,000 slates are drawn, with fixed seeds.
+    Raises ``ConformanceError``.
+    """
+    await _POLICY.run(await made(make))
+
+
+@_POLICY.add
+async def _says_what_it_is(policy: Policy) -> None:
+    name, _, version = policy.recorded_as.rpartition("/")
+    require(that=name == policy.name != "", otherwise=f"it is recorded as {policy.recorded_as!r}, not by its name")
+    require(that=version.isdigit() and int(version) >= 1, otherwise=f"its version is {version!r}, not 1 or more")
+
+
+@_POLICY.add
+async def _every_place_is_taken_once(policy: Policy) -> None:
+    for candidates, limit in _SHAPES:
+        picked, slots = policy.pull(_candidates(candidates), limit, np.random.default_rng(1)).drawn
+        places = min(candidates, limit)
+        require(
+            that=len(picked) == len(slots) == places == len(set(picked)) and set(picked) <= set(range(candidates)),
+            otherwise=f"for {places} places of {candidates} candidates it picked {picked}",
+        )
+
+
+@_POLICY.add
+async def _probabilities_add_up(policy: Policy) -> None:
+    for candidates, limit in _SHAPES:
+        plan = policy.plan(_candidates(candidates), limit, np.random.default_rng(2))
+        propensities, chances, places = plan.propensities, plan.chances, min(candidates, limit)
+        require(
+            that=propensities.shape == (candidates,) and chances.shape == (candidates, places),
+            otherwise=f"{candidates} candidates, {places} places: shapes {propensities.shape} and {chances.shape}",
+        )
+        require(
+            that=bool(((chances >= 0) & (chances <= 1)).all() and (propensities <= 1).all()),
+            otherwise="a probability lies outside 0 to 1",
+        )
+        require(
+            that=np.allclose(chances.sum(axis=0), 1, atol=1e-9) and np.allclose(chances.sum(axis=1), propensities),
+            otherwise="the chances of a place do not add up to 1, or those of a candidate not to its propensity",
+        )
+
+
+@_POLICY.add
+async def _what_is_shown_was_possible(policy: Policy) -> None:
+    for seed, (candidates, limit) in enumerate(_SHAPES * 10):
+        pull = policy.pull(_candidates(candidates), limit, np.random.default_rng(seed))
+        shown = pull.propensities[list(pull.drawn.picked)]
+        require(
+            that=bool(((pull.rank_propensities > 0) & (pull.rank_propensities <= shown)).all()),
+            otherwise=f"it showed with {shown} at places with {pull.rank_propensities}",
+        )
+
+
+@_POLICY.add
+async def _probabilities_are_known_before(policy: Policy) -> None:
+    for candidates, limit in _SHAPES:
+        plan = policy.plan(_candidates(candidates), limit, np.random.default_rng(3))
+        pull = policy.pull(_candidates(candidates), limit, np.random.default_rng(3))
+        again = policy.pull(_candidates(candidates), limit, np.random.default_rng(3))
+        require(that=pull.drawn == again.drawn, otherwise="the same seed gives another slate the second time")
+        require(
+            that=np.array_equal(plan.propensities, pull.propensities),
+            otherwise="planned with the same seed, a slate has other propensities than drawn",
+        )
+
+
+@_POLICY.add
+async def _draws_as_often_as_it_says(policy: Policy) -> None:
+    rng = np.random.default_rng(4)
+    plan = policy.plan(_candidates(9), 5, rng)
+    counts = np.zeros_like(plan.chances)
+    for _ in range(_DRAWINGS):
+        counts[list(plan.draw(rng).picked), range(5)] += 1
+    # Five standard deviations, for some forty numbers: one in 40,000 correct policies would fail by chance.
+    allowed = 5 * np.sqrt(_DRAWINGS * plan.chances * (1 - plan.chances)) + 1e-6 * _DRAWINGS
+    off = np.abs(counts - _DRAWINGS * plan.chances) - allowed
+    candidate, place = np.unravel_index(off.argmax(), off.shape)
+    require(
+        that=bool((off <= 0).all()),
+        otherwise=f"candidate {candidate} stood at place {place} in {counts[candidate, place]:.0f} of {_DRAWINGS} "
+        f"slates; its chance is {plan.chances[candidate, place]:.4f}",
+    )
+
+
+@_POLICY.add
+async def _counts_each_event_once(policy: Policy) -> None:
+    arm = Arm(successes=2.0, failures=1.0, uses=4, raw_successes=3)
+    after = policy.update(arm, 0.75, weight=2.0, decay=0.5)
+    expected = Arm(successes=2.5, failures=1.0, uses=5, raw_successes=4)
+    require(that=after == expected, otherwise=f"after one more event {arm} is {after}, not {expected}")
+
+
+def _candidates(count: int) -> list[Ranked]:
+    """Of every kind: used and new, with a learned reward and without."""
+    return [
+        Ranked(
+            item_id=f"item {place}",
+            score=1 - place / (count + 1),
+            eligible=place % 3 != 1,
+            arm=Arm(uses=place % 5, raw_successes=place % 5 // 2),
+            logit_mean=0.3 * (place % 4) - 0.5 if place % 2 else None,
+            logit_sd=0.5,
+            reward_sd=0.1 * (place % 6),
+        )
+        for place in range(count)
+    ]

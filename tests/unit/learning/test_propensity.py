@@ -1,0 +1,143 @@
+"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.learning.posterior_draws import beta_draws, logit_normal_draws
+from retrieval.learning.propensity import Floats, Lottery, finite_rows
+from tests.support.chi_square import covariance_of_one, p_value
+from tests.support.quadrature import beta_in_logits, normal, on_top
+
+SUCCESSES = np.array([0.0, 1.0, 4.0, 0.0, 2.0, 0.0, 3.0, 1.0])
+FAILURES = np.array([0.0, 1.0, 0.0, 3.0, 2.0, 1.0, 1.0, 0.0])
+MEANS = np.array([-0.5, 0.0, 0.2, 0.4, -1.0, 0.1, 0.9, 0.3])
+DEVIATIONS = np.array([1.0, 0.8, 0.3, 0.9, 1.5, 0.1, 0.4, 0.7])
+
+
+def test_by_hand() -> None:
+    """Of four rows, a has two, b one, c one; a tenth of the time it is any of the four candidates."""
+    draws = np.array([[0.9, 0.1, 0.2, 0.0], [0.8, 0.1, 0.2, 0.3], [0.1, 0.9, 0.2, 0.3], [0.1, 0.2, 0.9, 0.3]])
+
+    found = finite_rows(draws, 1, 0.1).propensities
+
+    assert found == pytest.approx([0.9 * 0.5 + 0.025, 0.9 * 0.25 + 0.025, 0.9 * 0.25 + 0.025, 0.025])
+
+
+def test_two_slots_by_hand() -> None:
+    """The two highest of each row."""
+    draws = np.array([[0.9, 0.8, 0.2], [0.1, 0.8, 0.9]])
+
+    assert finite_rows(draws, 2, 0.3).propensities == pytest.approx([0.55, 0.9, 0.55])
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_many_rows_of_beta_posteriors_come_to_the_integral(slots: int) -> None:
+    """The shares lie within five standard errors of the probability to be on top of a fresh draw."""
+    rows = 100_000
+    laws = [beta_in_logits(won, lost) for won, lost in zip(SUCCESSES, FAILURES, strict=True)]
+    expected = on_top(laws, slots)
+
+    found = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
+
+    assert expected.sum() == pytest.approx(slots, abs=1e-3)
+    assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_many_rows_of_logit_normal_posteriors_come_to_the_integral(slots: int) -> None:
+    """The same for what the learned reward believes."""
+    rows = 100_000
+    expected = on_top([normal(mean, deviation) for mean, deviation in zip(MEANS, DEVIATIONS, strict=True)], slots)
+
+    found = finite_rows(logit_normal_draws(MEANS, DEVIATIONS, rows, np.random.default_rng(2)), slots, 0.0).propensities
+
+    assert expected.sum() == pytest.approx(slots, abs=1e-3)
+    assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
+
+
+def joint(lottery: Lottery) -> Floats:
+    """The probability of each two to be drawn together, from the rows themselves."""
+    held = np.zeros((len(lottery.tops), lottery.size))
+    np.put_along_axis(held, lottery.tops, 1.0, axis=1)
+    rare = lottery.floor * lottery.slots / lottery.size
+    uniform = np.full((lottery.size,) * 2, rare * (lottery.slots - 1) / (lottery.size - 1))
+    np.fill_diagonal(uniform, rare)
+    found: Floats = (1 - lottery.floor) * held.T @ held / len(held) + uniform
+    return found
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_one_set_of_rows_is_drawn_from_as_often_as_it_says(slots: int) -> None:
+    """20,000 drawings from the same rows, against the probabilities of those rows."""
+    rng = np.random.default_rng(3 + slots)
+    lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 64, rng), slots, 0.2)
+    drawings = 20_000
+
+    drawn = np.concatenate([lottery.draw(rng) for _ in range(drawings)])
+    counts = np.bincount(drawn, minlength=lottery.size).astype(float)
+
+    assert np.diag(joint(lottery)) == pytest.approx(lottery.propensities)
+    assert p_value(counts, drawings * lottery.propensities, drawings * covariance_of_one(joint(lottery))) > 0.001
+
+
+def test_a_hundred_thousand_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
+    """Each set of rows with its own probabilities: what is drawn agrees with their sum."""
+    rng = np.random.default_rng(6)
+    counts, expected, covariance = np.zeros(8), np.zeros(8), np.zeros((8, 8))
+    for _ in range(2000):
+        lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 32, rng), 2, 0.1)
+        for _ in range(50):
+            counts[lottery.draw(rng)] += 1
+        expected += 50 * lottery.propensities
+        covariance += 50 * covariance_of_one(joint(lottery))
+
+    assert counts.sum() == 200_000
+    assert p_value(counts, expected, covariance) > 0.001
+
+
+def test_wrong_propensities_are_found_out() -> None:
+    """The same test rejects what a softmax of the posterior means would have logged."""
+    rng = np.random.default_rng(7)
+    lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 1024, rng), 1, 0.1)
+    means = (SUCCESSES + 1) / (SUCCESSES + FAILURES + 2)
+    logged = np.exp(means) / np.exp(means).sum()
+    drawn = np.concatenate([lottery.draw(rng) for _ in range(2000)])
+    counts = np.bincount(drawn, minlength=8).astype(float)
+
+    assert p_value(counts, 2000 * logged, 2000 * covariance_of_one(np.diag(logged))) < 1e-6
+
+
+@given(
+    size=st.integers(1, 12),
+    rows=st.integers(1, 9),
+    floor=st.floats(0, 1),
+    slots=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_propensities_add_up_to_the_slots_and_the_floor_holds(
+    size: int, rows: int, floor: float, slots: int, seed: int
+) -> None:
+    """Whatever the draws are, ties included; nobody is below the floor's share, nobody above 1."""
+    slots = min(slots, size)
+    rng = np.random.default_rng(seed)
+    lottery = finite_rows(rng.integers(0, 3, (rows, size)).astype(float), slots, floor)
+    found = lottery.propensities
+
+    assert found.sum() == pytest.approx(slots, abs=1e-9)
+    assert found.min() >= floor * slots / size - 1e-12
+    assert found.max() <= 1
+    drawn = lottery.draw(rng)
+    assert len(set(drawn.tolist())) == slots
+    assert (found[drawn] > 0).all()
+
+
+@pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])
+def test_a_lottery_needs_rows_and_slots_that_can_be_filled(rows: int, slots: int) -> None:
+    """The message says how many can be asked for."""
+    with pytest.raises(InvalidRequestError, match="ask for 1 to 4"):
+        finite_rows(np.zeros((rows, 4)), slots, 0.1)

@@ -1,0 +1,270 @@
+"""The slate as a whole: who is in it, why, and with what probability."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.arm import Arm
+from retrieval.domain.exploration import Exploration, PolicyName, Posterior
+from retrieval.domain.slate import Placed, Slot
+from retrieval.learning.ranked import Ranked
+from retrieval.learning.slate import compose, slate_probabilities
+from tests.support.chi_square import p_value
+
+THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=Posterior.BETA, most_eligible=6)
+
+
+def candidates(count: int, eligible: str = "all", *, sd: float = 0.0) -> list[Ranked]:
+    """``a``, ``b``, ``c`` … by falling score; ``eligible`` names who is."""
+    return [
+        Ranked(
+            item_id=chr(97 + place),
+            score=1 - place / 100,
+            eligible=eligible == "all" or chr(97 + place) in eligible,
+            arm=Arm(uses=place % 4, raw_successes=place % 4 // 2),
+            reward_sd=sd * (place % 3),
+        )
+        for place in range(count)
+    ]
+
+
+def drawn(count: int, limit: int, exploration: Exploration, seed: int = 0, eligible: str = "all") -> list[Placed]:
+    """A slate."""
+    return compose(candidates(count, eligible), limit, exploration, np.random.default_rng(seed))
+
+
+def names(slate: list[Placed]) -> str:
+    """Who is in it, in order."""
+    return "".join(one.item_id for one in slate)
+
+
+EVERY = [
+    Exploration(policy=policy, slots=slots, floor=floor, swaps=swaps, most_eligible=most)
+    for policy in PolicyName
+    for slots, floor, swaps, most in [(1, 0.1, 0.0, 30), (2, 0.0, 0.5, 3), (2, 1.0, 1.0, 1), (1, 0.5, 0.02, 2)]
+]
+
+
+@given(
+    exploration=st.sampled_from(EVERY),
+    count=st.integers(0, 9),
+    limit=st.integers(0, 11),
+    eligible=st.sets(st.sampled_from("abcdefghi")).map("".join),
+    seed=st.integers(0, 2**32),
+)
+def test_every_slate_keeps_the_rules(
+    exploration: Exploration, count: int, limit: int, eligible: str, seed: int
+) -> None:
+    """Full, nobody twice, positive probabilities that add up, and those of the same seed for everybody else."""
+    exploration = Exploration(**exploration.as_dict() | {"posterior": Posterior.BETA})
+    found = candidates(count, eligible, sd=0.2)
+    slate = compose(found, limit, exploration, np.random.default_rng(seed))
+    probabilities = slate_probabilities(found, limit, exploration, np.random.default_rng(seed))
+
+    assert len(slate) == len({one.item_id for one in slate}) == min(count, limit)
+    assert list(probabilities) == [one.item_id for one in found]
+    assert sum(probabilities.values()) == pytest.approx(min(count, limit), abs=1e-9)
+    assert [one.propensity for one in slate] == [probabilities[one.item_id] for one in slate]
+    assert all(0 < one.rank_propensity <= one.propensity <= 1 for one in slate)
+    assert slate == compose(found, limit, exploration, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("exploration", EVERY)
+def test_who_fits_is_shown_for_certain(exploration: Exploration) -> None:
+    """With no more candidates than places, nothing is drawn but swaps."""
+    for count in range(5):
+        slate = drawn(count, 4, exploration)
+        assert sorted(names(slate)) == [one.item_id for one in candidates(count)]
+        assert all(one.propensity == 1 and one.slot in (Slot.EXPLOIT, Slot.SWAP) for one in slate)
+
+
+@pytest.mark.parametrize("exploration", EVERY)
+def test_the_only_place_is_that_of_the_best(exploration: Exploration) -> None:
+    """A slate of one explores nothing."""
+    assert drawn(9, 1, exploration) == [Placed("a")]
+
+
+def test_off_shows_what_the_scores_say() -> None:
+    """Each with probability 1."""
+    assert drawn(5, 3, Exploration()) == [Placed("a"), Placed("b"), Placed("c")]
+
+
+def test_a_candidate_that_comes_twice_counts_where_it_comes_first() -> None:
+    """And takes one place."""
+    twice = [*candidates(3), *candidates(5)]
+
+    assert names(compose(twice, 4, Exploration(), np.random.default_rng())) == "abcd"
+    assert list(slate_probabilities(twice, 4, THOMPSON, np.random.default_rng())) == list("abcde")
+
+
+class TestThompsonSlots:
+    """One or two places at the end."""
+
+    def test_the_other_places_are_those_of_the_score(self) -> None:
+        """Settled and marked as such; the slots are marked too."""
+        for seed in range(20):
+            slate = drawn(12, 5, THOMPSON, seed)
+            assert names(slate[:3]) == "abc"
+            assert [one.slot for one in slate] == [Slot.EXPLOIT] * 3 + [Slot.EXPLORE] * 2
+            assert [one.propensity for one in slate[:3]] == [1.0] * 3
+
+    def test_only_the_best_eligible_may_have_a_slot(self) -> None:
+        """Of six at most; who loses a place to a slot is among them when it is eligible."""
+        seen = {one.item_id for seed in range(300) for one in drawn(12, 5, THOMPSON, seed, "bdfghijkl")[3:]}
+
+        assert seen == set("dfghij")
+
+    def test_a_place_in_the_slots_is_as_probable_as_any_other(self) -> None:
+        """The rank propensity is the propensity shared out between the slots."""
+        for one in drawn(12, 5, THOMPSON)[3:]:
+            assert one.rank_propensity == pytest.approx(one.propensity / 2)
+
+    def test_who_is_displaced_though_eligible_may_come_back(self) -> None:
+        """``e`` would have had the last place by score: it competes, and its propensity says how well."""
+        one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
+        slates = [drawn(9, 5, one_slot, seed, "eg") for seed in range(60)]
+        lasts = {one.item_id: one for slate in slates for one in slate[4:]}
+
+        assert set(lasts) == set("eg")
+        assert all(one.slot is Slot.EXPLORE and one.propensity < 1 for one in lasts.values())
+
+    def test_who_is_displaced_and_not_eligible_is_gone(self) -> None:
+        """Its probability is 0, and it is in no slate."""
+        chances = slate_probabilities(candidates(9, "gh"), 5, THOMPSON, np.random.default_rng(0))
+
+        assert chances == dict.fromkeys("abcgh", 1.0) | dict.fromkeys("defi", 0.0)
+        assert sorted(names(drawn(9, 5, THOMPSON, 0, "gh"))) == list("abcgh")
+
+    def test_there_are_no_more_slots_than_newcomers(self) -> None:
+        """One eligible candidate behind the slate takes one place; the other slot stays with the score."""
+        for seed in range(20):
+            assert names(drawn(9, 5, THOMPSON, seed, "dg")) == "abcdg"
+
+    @pytest.mark.parametrize("eligible", ["", "abc", "de", "abcde"])
+    def test_nobody_to_learn_about_costs_nothing(self, eligible: str) -> None:
+        """Where all eligible candidates are shown anyway, the slate is that of the score."""
+        assert drawn(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
+
+    def test_two_slots_of_two_places_leave_the_first_to_the_score(self) -> None:
+        """So there is one."""
+        slate = drawn(9, 2, THOMPSON)
+
+        assert [one.slot for one in slate] == [Slot.EXPLOIT, Slot.EXPLORE]
+        assert names(slate[:1]) == "a"
+
+    def test_the_floor_alone_is_uniform(self) -> None:
+        """Floor 1: each of the six eligible has a third of the chance for two slots."""
+        chances = slate_probabilities(
+            candidates(12), 5, Exploration(**THOMPSON.as_dict() | {"floor": 1.0}), np.random.default_rng()
+        )
+
+        assert [chances[name] for name in "defghi"] == pytest.approx([1 / 3] * 6)
+
+    def test_two_seeds_explore_differently(self) -> None:
+        """Replicas that start with other seeds do not show the same newcomers."""
+        assert len({names(drawn(12, 5, THOMPSON, seed)) for seed in range(20)}) > 5
+
+
+class TestUncertaintyBonus:
+    """Optimism, and a floor in the last place."""
+
+    BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.2, most_eligible=4)
+
+    def slate(self, seed: int = 0, exploration: Exploration = BONUS, limit: int = 3) -> list[Placed]:
+        """Of a to i; c, f and i have a standard deviation of .4, b, e and h one of .2."""
+        return compose(candidates(9, sd=0.2), limit, exploration, np.random.default_rng(seed))
+
+    def test_the_order_is_that_of_score_and_uncertainty(self) -> None:
+        """c, f, i, then b, e, h: what the score alone would not have shown is marked."""
+        without_floor = Exploration(**self.BONUS.as_dict() | {"floor": 0.0})
+
+        assert self.slate(0, without_floor, 4) == [
+            Placed("c"),
+            Placed("f", Slot.EXPLORE),
+            Placed("i", Slot.EXPLORE),
+            Placed("b"),
+        ]
+
+    def test_the_last_place_has_a_floor(self) -> None:
+        """i has .8 + .2 / 4; b, e and h .05 each; all others nothing."""
+        chances = slate_probabilities(candidates(9, sd=0.2), 3, self.BONUS, np.random.default_rng())
+
+        assert chances == pytest.approx(
+            dict.fromkeys("cf", 1.0) | {"i": 0.85} | dict.fromkeys("beh", 0.05) | dict.fromkeys("adg", 0.0)
+        )
+        served = Counter(self.slate(seed)[2].item_id for seed in range(600))
+        assert set(served) == set("ibeh")
+        assert served["i"] > 450
+
+    def test_who_comes_by_the_floor_is_marked(self) -> None:
+        """``b``, whose score would have brought it there, too: it was drawn."""
+        lasts = {one.item_id: one.slot for seed in range(300) for one in self.slate(seed)[2:]}
+
+        assert lasts == dict.fromkeys("ibeh", Slot.EXPLORE)
+
+    def test_no_uncertainty_is_no_change(self) -> None:
+        """Equal sums keep their order, and the last place is the score's unless the floor takes it."""
+        certain = [Ranked(item_id=name) for name in "abcdef"]
+        slates = [compose(certain, 3, self.BONUS, np.random.default_rng(seed)) for seed in range(50)]
+
+        assert all(names(slate[:2]) == "ab" for slate in slates)
+        assert {slate[2].slot for slate in slates if slate[2].item_id == "c"} == {Slot.EXPLOIT}
+
+
+class TestSwaps:
+    """Neighbours change places."""
+
+    def test_one_pair_of_neighbours_at_most(self) -> None:
+        """All three pairs come; both are marked, the others are not."""
+        slates = [drawn(9, 4, Exploration(swaps=0.5), seed) for seed in range(200)]
+
+        assert {names(slate) for slate in slates} == {"abcd", "bacd", "acbd", "abdc"}
+        for slate in slates:
+            moved = [one.item_id for one, name in zip(slate, "abcd", strict=True) if one.item_id != name]
+            assert [one.item_id for one in slate if one.slot is Slot.SWAP] == moved
+
+    def test_the_chance_of_a_place_is_exact(self) -> None:
+        """.3 for three pairs: .1 each; the inner places are in two of them."""
+        stays = drawn(9, 4, Exploration(swaps=0.3), 0)
+        swapped = next(
+            slate for seed in itertools.count() if names(slate := drawn(9, 4, Exploration(swaps=0.3), seed)) == "acbd"
+        )
+
+        assert names(stays) == "abcd"
+        assert [one.rank_propensity for one in stays] == pytest.approx([0.9, 0.8, 0.8, 0.9])
+        assert [one.rank_propensity for one in swapped] == pytest.approx([0.9, 0.1, 0.1, 0.9])
+        assert {one.propensity for one in stays + swapped} == {1.0}
+
+    def test_slots_take_no_part(self) -> None:
+        """With two slots of five, the pairs are a-b and b-c."""
+        slates = [drawn(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
+
+        assert {names(slate[:3]) for slate in slates} == {"bac", "acb"}
+        assert {one.slot for slate in slates for one in slate[3:]} == {Slot.EXPLORE}
+        assert {one.rank_propensity for slate in slates for one in slate[:3]} == {0.5}
+
+    def test_a_single_settled_place_has_no_neighbour(self) -> None:
+        """Nothing to swap, nothing marked."""
+        assert drawn(9, 1, Exploration(swaps=1.0)) == [Placed("a")]
+
+
+def test_served_slates_agree_with_their_propensities() -> None:
+    """700 whole slates, each with a seed of its own, by a chi-square test over those whom the slot may show."""
+    exploration = Exploration(**THOMPSON.as_dict() | {"slots": 1, "swaps": 0.02})
+    found = candidates(9)
+    pool = "efghi"
+    counts, expected, covariance = np.zeros(5), np.zeros(5), np.zeros((5, 5))
+    for seed in range(700):
+        chances = slate_probabilities(found, 5, exploration, np.random.default_rng(seed))
+        each = np.array([chances[name] for name in pool])
+        counts[pool.index(compose(found, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1
+        expected += each
+        covariance += np.diag(each) - np.outer(each, each)
+
+    assert p_value(counts, expected, covariance) > 0.001

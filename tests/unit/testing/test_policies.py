@@ -1,0 +1,138 @@
+"""The conformance suite of policies catches what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from retrieval.domain.arm import Arm
+from retrieval.learning.policies.off import Off
+from retrieval.learning.policies.places import Places
+from retrieval.learning.policies.policy import Drawn, Policy
+from retrieval.learning.policies.thompson_slots import ThompsonSlots
+from retrieval.learning.propensity import Floats
+from retrieval.learning.ranked import Ranked
+from retrieval.testing import ConformanceError, check_policy
+
+
+async def test_a_good_policy_passes_however_it_is_made() -> None:
+    """Made directly or awaited."""
+
+    async def later() -> Off:
+        return Off()
+
+    await check_policy(Off)
+    await check_policy(later)
+
+
+class Nameless(Off):
+    """Recorded as nothing."""
+
+    name = ""
+
+
+class Short(Off):
+    """Leaves a place empty."""
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+        """Plan with the fault."""
+        return super().plan(candidates, limit - 1, rng)
+
+
+class Forgetful(ThompsonSlots):
+    """Draws the posterior anew for what it says and for what it does."""
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+        """Plan with the fault: only the kind of generator is taken from the one passed in."""
+        return super().plan(candidates, limit, np.random.Generator(type(rng.bit_generator)()))
+
+
+class Oversure(Places):
+    """Promises 1 for everybody."""
+
+    @property
+    def propensities(self) -> Floats:
+        """The fault."""
+        return np.ones(self.size)
+
+
+class Promising(Off):
+    """Its propensities do not add up."""
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+        """Plan with the fault."""
+        plan = super().plan(candidates, limit, rng)
+        return Oversure(plan.size, plan.settled)
+
+
+class Biased(Places):
+    """Draws the first of its lottery whenever it can choose."""
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """The fault."""
+        if self.lottery is not None and rng.random() < 0.1:
+            return Drawn((*self.settled, self.pool[0]), super().draw(rng).slots)
+        return super().draw(rng)
+
+
+class Lopsided(ThompsonSlots):
+    """Draws other than it says."""
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+        """Plan with the fault."""
+        plan = super().plan(candidates, limit, rng)
+        return Biased(plan.size, plan.settled, plan.pool, plan.lottery, plan.explored)
+
+
+class Denying(Places):
+    """Its chances are those of another order of the first two places."""
+
+    @property
+    def chances(self) -> Floats:
+        """The fault."""
+        found = super().chances
+        found[:, :2] = found[:, 1::-1]
+        return found
+
+
+class Surprising(Off):
+    """Shows items where it gives them no chance."""
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+        """Plan with the fault."""
+        plan = super().plan(candidates, limit, rng)
+        return Denying(plan.size, plan.settled) if len(plan.settled) > 1 else plan
+
+
+class Greedy(Off):
+    """Counts every event as a success."""
+
+    def update(
+        self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
+    ) -> Arm:
+        """Update with the fault."""
+        return super().update(arm, reward**0, weight=weight, decay=decay, at=at)
+
+
+@pytest.mark.parametrize(
+    ("policy", "check"),
+    [
+        (Nameless(), "says what it is"),
+        (Short(), "every place is taken once"),
+        (Promising(), "probabilities add up"),
+        (Surprising(), "what is shown was possible"),
+        (Forgetful(rows=64), "probabilities are known before"),
+        (Lopsided(rows=64), "draws as often as it says"),
+        (Greedy(), "counts each event once"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_fault_is_found_by_its_check(policy: Policy, check: str) -> None:
+    """The error names it."""
+    with pytest.raises(ConformanceError) as caught:
+        await check_policy(lambda: policy)
+
+    assert (caught.value.role, caught.value.check) == ("policy", check)
