@@ -1,0 +1,100 @@
+"""The arms of many items as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.arm import NO_ARM, ItemArms
+from retrieval.domain.context import ANYWHERE
+from retrieval.domain.errors import InvalidRequestError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketArms:
+    """Every used arm in the buckets of one kind, such as ``domain``; all arrays (arms,)."""
+
+    kind: str
+    names: tuple[str, ...]
+    """The buckets, (buckets,)."""
+    item: Ints
+    """The row of the item in the ``ArmTable``."""
+    bucket: Ints
+    """The index in ``names``."""
+    successes: Floats
+    failures: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmTable:
+    """Every item with its arms; arrays (items,) unless said otherwise."""
+
+    successes: Floats
+    failures: Floats
+    cluster: Ints
+    """The index in ``clusters``; -1: not known."""
+    clusters: tuple[int, ...]
+    kinds: tuple[BucketArms, ...]
+    """By name."""
+
+
+def kind_of(bucket: str) -> str:
+    """``domain`` of ``domain=physics``."""
+    return bucket.partition("=")[0]
+
+
+def arm_table(items: Sequence[ItemArms]) -> ArmTable:
+    """All items with all their arms. Raises ``InvalidRequestError`` for negative or infinite sums."""
+    clusters = sorted({item.cluster for item in items if item.cluster is not None})
+    number = {cluster: index for index, cluster in enumerate(clusters)}
+    anywhere = _checked([item.anywhere[:2] for item in items])
+    return ArmTable(
+        successes=anywhere[:, 0],
+        failures=anywhere[:, 1],
+        cluster=np.array([-1 if item.cluster is None else number[item.cluster] for item in items], dtype=np.int64),
+        clusters=tuple(clusters),
+        kinds=_kinds(items),
+    )
+
+
+def in_buckets(items: Sequence[ItemArms], buckets: Sequence[str]) -> tuple[Floats, Floats]:
+    """Successes and failures of each item in each bucket, both (items, buckets)."""
+    found = _checked([item.arms.get(bucket, NO_ARM)[:2] for item in items for bucket in buckets])
+    shaped = found.reshape(len(items), len(buckets), 2)
+    return shaped[:, :, 0], shaped[:, :, 1]
+
+
+def _checked(pairs: Sequence[tuple[float, ...]]) -> Floats:
+    found = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise InvalidRequestError("an arm has negative or infinite successes or failures; recompute the statistics")
+    return found
+
+
+def _kinds(items: Sequence[ItemArms]) -> tuple[BucketArms, ...]:
+    rows: dict[str, list[tuple[int, str, float, float]]] = {}
+    for row, item in enumerate(items):
+        for bucket, arm in item.arms.items():
+            if bucket != ANYWHERE and arm.pulls > 0:
+                rows.setdefault(kind_of(bucket), []).append((row, bucket, arm.successes, arm.failures))
+    return tuple(_kind(kind, rows[kind]) for kind in sorted(rows))
+
+
+def _kind(kind: str, rows: Sequence[tuple[int, str, float, float]]) -> BucketArms:
+    names = sorted({bucket for _, bucket, _, _ in rows})
+    number = {bucket: index for index, bucket in enumerate(names)}
+    sums = _checked([row[2:] for row in rows])
+    return BucketArms(
+        kind=kind,
+        names=tuple(names),
+        item=np.array([row[0] for row in rows], dtype=np.int64),
+        bucket=np.array([number[row[1]] for row in rows], dtype=np.int64),
+        successes=sums[:, 0],
+        failures=sums[:, 1],
+    )

@@ -1,0 +1,29 @@
+"""The logit scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from retrieval.learning.arm_table import Floats
+
+EDGE = 1e-6
+"""Probabilities are kept this far from 0 and 1 before their logit is taken."""
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """1 / (1 + e^-x), without overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * logits))
+
+
+def logit(rates: Floats) -> Floats:
+    """ln(p / (1 - p)) of numbers from 0 to 1, kept within ±13.8."""
+    kept = np.clip(rates, EDGE, 1 - EDGE)
+    return np.log(kept) - np.log1p(-kept)
+
+
+def moderation(variance: Floats) -> Floats:
+    """What a logit of this variance is multiplied by, so that its sigmoid is the mean of the sigmoids.
+
+    MacKay, The Evidence Framework Applied to Classification Networks (Neural Computation 4, 1992), equation 10.
+    """
+    return np.asarray(1.0 / np.sqrt(1.0 + np.pi / 8.0 * variance), dtype=np.float64)
