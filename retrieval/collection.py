@@ -25,6 +25,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
+from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.sampling import Sampler
@@ -78,7 +79,9 @@ class Collection:
         chance: random.Random | None = None,
         sampler: Sampler | None = None,
         recorder: Recorder | None = None,
+        decider: Decider | None = None,
     ) -> None:
+        self._decider = decider
         self._sampler = sampler
         self._recorder = recorder
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
@@ -227,13 +230,17 @@ class Collection:
             embedder=self._embedder,
             sampler=self._sampler,
             recorder=self._recorder,
+            decider=self._decider,
             chance=self._chance,
             clock=self._clock,
             wall_clock=self._wall_clock,
         )
 
     def unrecorded(self) -> Collection:
-        """The same collection, whose searches are not recorded: for trials and measurements, which nobody asked for."""
+        """The same collection, whose searches are not recorded: for trials and measurements, which nobody asked for.
+
+        They explore nothing either: nothing could be learned from it.
+        """
         return Collection(
             self._database,
             self._tenant_id,
@@ -241,6 +248,7 @@ class Collection:
             self._embedder,
             clock=self._clock,
             wall_clock=self._wall_clock,
+            decider=self._decider,
             chance=self._chance,
         )
 

@@ -33,7 +33,9 @@ from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
+from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
+from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock
@@ -64,6 +66,7 @@ class Platform:
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
         self._sampler: Sampler | None = None
         self._recorder: Recorder | None = None
+        self._decider: Decider | None = None
         self._clock = clock
         self._wall_clock = wall_clock
         self._given_embedder = embedder
@@ -85,6 +88,11 @@ class Platform:
             stack.push_async_callback(self._sampler.aclose)
             self._recorder = Recorder(self._database, self._tenant_id)
             stack.push_async_callback(self._recorder.aclose)
+            self._decider = Decider(
+                database=self._database,
+                tenant_id=self._tenant_id,
+                models=Models(self._database, self._tenant_id),
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -186,6 +194,7 @@ class Platform:
             chance=self._chance,
             sampler=self._sampler,
             recorder=self._recorder,
+            decider=self._decider,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

@@ -79,6 +79,7 @@ class RecordedSearch:
     """Candidates in the order of relevance, best first."""
     pool_signals: Mapping[str, Any]
     """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg did not bring the item),
-    ``ranks`` (the same of its ranks), ``relevance``, ``score``, and where something was learned or drawn ``learned``,
-    ``learned_sd``, ``propensity``. ``bounds``: by leg, the scores that a weighted sum takes as 0 and as 1."""
+    ``ranks`` (the same of its ranks), ``relevance``, ``scaled`` (that from 0 to 1), ``score``, and where something was
+    learned or drawn ``learned``, ``learned_sd``, ``propensity``. ``bounds``: by leg, the scores that a weighted sum
+    takes as 0 and as 1."""
     impressions: Sequence[Impression]

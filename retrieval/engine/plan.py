@@ -21,16 +21,18 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def make_plan(collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None) -> Plan:
+def make_plan(
+    collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None, *, is_final: bool = True
+) -> Plan:
     """Choose the legs that can run and the way of the dense one.
 
-    ``why_no_vector``: None when there is a query vector. Raises ``InvalidRequestError`` when no leg of the profile can
-    run.
+    ``why_no_vector``: None when there is a query vector. ``is_final``: whether relevance alone makes the order. Raises
+    ``InvalidRequestError`` when no leg of the profile can run.
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, has_words=bool(request.query), why_no_vector=why_no_vector)
     # What one leg brings are the hits already, unless some of them will be passed over.
-    are_hits = len(legs) == 1 and request.group_by is None and profile.diversity.is_off
+    are_hits = is_final and len(legs) == 1 and request.group_by is None and profile.diversity.is_off
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     is_filtered = request.condition is not None
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,7 @@ from retrieval.domain.slate import Placed
 from retrieval.engine.plan import Plan
 from retrieval.engine.ranking import ranking
 from retrieval.engine.recorded_request import recorded_request
+from retrieval.engine.relevance import relevances
 from retrieval.engine.request import SearchRequest
 
 NO_POLICY = "off/1"
@@ -47,6 +48,10 @@ class Decided:
     learned_sd: Mapping[str, float] = field(default_factory=dict)
     propensity: Mapping[str, float] = field(default_factory=dict)
     """The probability to be shown, by item id, of the pool's items that it is known of."""
+
+    def explored(self, policy: str, propensity: Mapping[str, float]) -> Decided:
+        """The same with a slate drawn by a policy."""
+        return replace(self, policy=policy, propensity=propensity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +138,7 @@ def pool_signals(pool: Sequence[Fused], answered: Answered) -> dict[str, Any]:
         "ranks": ranks,
         "bounds": {leg: bounds([one.score for one in found], answered.depth) for leg, found in rankings.items()},
         "relevance": [one.score for one in pool],
+        "scaled": relevances(pool, answered.found, answered.plan.profile, answered.depth),
         "score": [decided.scores.get(one.item_id, one.score) for one in pool],
     }
     for name in ("learned", "learned_sd", "propensity"):

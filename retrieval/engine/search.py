@@ -1,4 +1,4 @@
-"""One search, told in the order it happens: embed, plan, candidates, rank, items, explain, record."""
+"""One search, told in the order it happens: embed, plan, candidates, rank, learn, explore, items, explain, record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -18,16 +19,19 @@ from retrieval.adapters.store.similarities import read_similarities
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified
 from retrieval.domain.embedding import Vector
+from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.hit import SearchResult
-from retrieval.domain.profile import MAX_DEPTH
+from retrieval.domain.profile import MAX_DEPTH, Profile
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
+from retrieval.domain.slate import Placed
+from retrieval.engine.decide import POOL, Decider, Decision, Undecided, may_decide, moment, slate
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import Plan, make_plan
 from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
-from retrieval.engine.record import Answered
+from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import SearchRequest, check_fields, check_filter
 from retrieval.engine.sampling import Sampler
@@ -56,6 +60,13 @@ class _Asked:
     query: Query
     seed: int
     """What chance goes by in this search."""
+    is_recorded: bool
+    """Whether its record is wanted."""
+
+    @property
+    def profile(self) -> Profile:
+        """What it goes by; what is not recorded explores nothing, as nothing could be learned from it."""
+        return self.plan.profile if self.is_recorded else replace(self.plan.profile, exploration=Exploration())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +74,25 @@ class _Ranked:
     """The hits to be, and what they were chosen from."""
 
     shown: list[Fused]
+    pool: list[Fused]
+    """The best candidates by relevance, among them those shown."""
     found: Found
     depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Final:
+    """The hits to be, after all that changes their order."""
+
+    ranked: _Ranked
+    slate: Sequence[Placed]
+    decided: Decided
+    scored: Mapping[str, Fused]
+    """The candidates by item id, each with the parts of its score."""
+
+    @property
+    def shown(self) -> list[Fused]:
+        return [self.scored[one.item_id] for one in self.slate]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +107,8 @@ class Searcher:
     """Who keeps some of the searches; None: nobody."""
     recorder: Recorder | None = None
     """Who records the searches; None: nobody."""
+    decider: Decider | None = None
+    """Who knows what was learned; None: relevance alone makes the order."""
     chance: random.Random = field(default_factory=random.Random)
     clock: Clock = time.perf_counter
     wall_clock: Clock = time.time
@@ -112,13 +142,15 @@ class Searcher:
             for one, found in zip(asked, each, strict=True):
                 self.sampler.offer(one.plan.request, one.query, found)
         rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
-        columns = await self._columns(asked, each, [ranked.shown for ranked in rankings])
+        finals = await self._finals(asked, rankings, context)
+        watch.lap("learn")
+        columns = await self._columns(asked, each, [final.shown for final in finals])
         watch.lap("items")
         timings = watch.total()
         answered = [
-            self._answered(one, ranked, columns, context, timings) for one, ranked in zip(asked, rankings, strict=True)
+            self._answered(one, final, columns, context, timings) for one, final in zip(asked, finals, strict=True)
         ]
-        kept = await self._recorded(answered)
+        kept = await self._recorded(answered, [one.is_recorded for one in asked])
         return [self._result(*one) for one in zip(answered, each, kept, strict=True)]
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
@@ -130,13 +162,16 @@ class Searcher:
 
     def _asked(self, request: SearchRequest, vector: Vector | None, why_none: str | None) -> _Asked:
         query = Query(request.query, vector, request.prefixes)
-        return _Asked(request, self._plan(request, why_none), query, self.chance.getrandbits(63))
+        plan = self._plan(request, why_none)
+        is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
+        return _Asked(request, plan, query, self.chance.getrandbits(63), is_recorded)
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
         check_filter(request.condition, self.collection.filterable)
-        return make_plan(self.collection, request, why_none if request.vector is None else None)
+        is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
+        return make_plan(self.collection, request, why_none if request.vector is None else None, is_final=is_final)
 
     async def _find(self, request: CandidateRequest, query: Query) -> Found:
         return await find_candidates(self.database, self.tenant_id, request, query)
@@ -156,7 +191,7 @@ class Searcher:
         depth, diversity = one.plan.request.depth, one.plan.profile.diversity
         deepest = _DEEPEST if diversity.is_off else MAX_DEPTH
         # What will not be passed over need not be ranked further than it is shown.
-        wanted = one.request.limit if diversity.is_off and one.request.group_by is None else None
+        wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
         while True:
             ranked = ranking(found, one.plan.profile, depth, wanted)
             if one.request.group_by is not None:
@@ -164,9 +199,44 @@ class Searcher:
             shown = await self._diverse(diversity, ranked, one.request.limit)
             is_exhausted = all(len(candidates) < depth for candidates in found.rankings.values())
             if len(shown) >= one.request.limit or is_exhausted or depth >= deepest:
-                return _Ranked(shown, found, depth)
+                return _Ranked(shown, ranked[: self._pool_size(one)], found, depth)
             depth = min(depth * _DEEPER, deepest)
             found = await self._find(replace(one.plan.request, depth=depth), one.query)
+
+    def _pool_size(self, one: _Asked) -> int:
+        """How many candidates are looked at closely."""
+        if self.decider is None or not may_decide(self.collection, one.plan.profile):
+            return one.request.limit
+        return max(one.request.limit, POOL)
+
+    async def _finals(self, asked: Sequence[_Asked], rankings: Sequence[_Ranked], context: Context) -> list[_Final]:
+        """The hits to be, after what was learned and what is explored."""
+        if self.decider is None:
+            return [_as_ranked(ranked) for ranked in rankings]
+        undecided = [
+            Undecided(
+                profile=one.profile,
+                context=context,
+                vector=one.query.vector,
+                ranked=ranked.pool,
+                found=ranked.found,
+                depth=ranked.depth,
+            )
+            for one, ranked in zip(asked, rankings, strict=True)
+        ]
+        decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()))
+        return [await self._final(*one) for one in zip(asked, rankings, decisions, strict=True)]
+
+    async def _final(self, one: _Asked, ranked: _Ranked, decision: Decision) -> _Final:
+        if not decision.candidates:
+            return replace(_as_ranked(ranked), decided=decision.decided)
+        profile, limit = one.profile, one.request.limit
+        first = await self._diverse(profile.diversity, list(decision.ranked), limit)
+        names = {candidate.item_id for candidate in first}
+        # A diverse page may be short on purpose: what was passed over is not explored either.
+        rest = [] if not profile.diversity.is_off else [one for one in decision.ranked if one.item_id not in names]
+        placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
+        return _Final(ranked, placed, decided, {candidate.item_id: candidate for candidate in decision.ranked})
 
     async def _diverse(self, wanted: Diversity, ranked: list[Fused], limit: int) -> list[Fused]:
         """The best that are not alike; of a larger pool where near-duplicates leave too few."""
@@ -201,8 +271,11 @@ class Searcher:
         return columns
 
     def _answered(
-        self, one: _Asked, ranked: _Ranked, columns: Columns, context: Context, timings: Mapping[str, float]
+        self, one: _Asked, final: _Final, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> Answered:
+        fusion = fusion_name(final.ranked.found, one.plan.profile)
+        if final.decided.model_version:
+            fusion = f"{fusion}, learned {one.plan.profile.learned.combination}"
         return Answered(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection.collection_id,
@@ -211,16 +284,18 @@ class Searcher:
             context=context,
             plan=one.plan,
             query=one.query,
-            found=ranked.found,
-            depth=ranked.depth,
-            hits=hits(ranked.shown, columns, fusion_name(ranked.found, one.plan.profile)),
+            found=final.ranked.found,
+            depth=final.ranked.depth,
+            hits=hits(final.shown, columns, fusion, final.slate),
+            slate=final.slate,
             timings_ms=timings,
             seed=one.seed,
+            decided=final.decided,
         )
 
-    async def _recorded(self, answered: Sequence[Answered]) -> list[bool | None]:
+    async def _recorded(self, answered: Sequence[Answered], is_wanted: Sequence[bool]) -> list[bool | None]:
         """Of each search whether it is recorded, or will be behind its answer; None: nobody asked for that."""
-        wanted = [one for one in answered if self._is_wanted(one.plan.profile.recording)]
+        wanted = list(compress(answered, is_wanted))
         if self.recorder is None or not wanted:
             return [None] * len(answered)
         if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
@@ -246,3 +321,9 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
+
+
+def _as_ranked(ranked: _Ranked) -> _Final:
+    """The hits as relevance has them."""
+    placed = [Placed(one.item_id) for one in ranked.shown]
+    return _Final(ranked, placed, Decided(), {one.item_id: one for one in ranked.shown})

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.jobs.clusters import are_clusters_needed, find_clusters
 from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
+from retrieval.jobs.learn import is_there_to_learn, learn
 from retrieval.jobs.prune import prune
 from retrieval.jobs.recall import is_recall_in_question, measure_recall
 from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
@@ -40,6 +42,10 @@ _ALL = (
         run=weigh, is_needed=are_weights_off),
     Job(name="statistics", what="count terms anew", noun="term",
         run=recount, is_needed=always),
+    Job(name="clusters", what="find what items are about, where there is feedback to learn by it", noun="item",
+        run=find_clusters, is_needed=are_clusters_needed),
+    Job(name="learn", what="fit a model of rewards, and use it if it is better", noun="verdict",
+        run=learn, is_needed=is_there_to_learn),
     Job(name="prune", what="remove what has been kept long enough", noun="row",
         run=prune, is_needed=always),
 )  # fmt: skip

@@ -44,7 +44,8 @@ def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None
 
 def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
     """The number of each vector's nearest centroid, shape (n,), by inner product."""
-    return np.argmax(np.asarray(vectors, dtype=np.float32) @ np.asarray(of, dtype=np.float32).T, axis=1)
+    similarities = np.asarray(vectors, dtype=np.float32) @ np.asarray(of, dtype=np.float32).T
+    return np.asarray(similarities.argmax(axis=1), dtype=np.int64)
 
 
 def _unit(rows: NDArray[np.float64]) -> Vectors:

@@ -180,5 +180,3 @@ def _listed(estimates: Mapping[int, Estimate]) -> list[list[float]]:
 
 def _numbered(rows: Sequence[Sequence[float]]) -> dict[int, Estimate]:
     return {int(row[0]): Estimate(row[1], row[2]) for row in rows}
-
-

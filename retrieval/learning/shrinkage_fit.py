@@ -171,8 +171,7 @@ def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) 
         {name: Estimate(float(bucket[b]), float(bucket_variance[b])) for b, name in enumerate(kind.names)},
         {
             name: {
-                number: Estimate(float(own[b, k]), float(own_variance[b, k]))
-                for k, number in enumerate(table.clusters)
+                number: Estimate(float(own[b, k]), float(own_variance[b, k])) for k, number in enumerate(table.clusters)
             }
             for b, name in enumerate(kind.names)
         },
@@ -272,5 +271,3 @@ def _by_both(effects: Floats, bucket: Ints, cluster: Ints) -> Floats:
 
 def _sum_variance(covariance: Floats, first: int, second: int) -> float:
     return float(covariance[first, first] + covariance[second, second] + 2.0 * covariance[first, second])
-
-

@@ -161,6 +161,7 @@ TRACES = (
         "INSERT INTO learned_models (collection_id, version, kind, definition, metrics, events, statistics_at, "
         "is_published, reason) VALUES (%(own)s, 1, 'shrinkage', '{}', '{}', 0, now(), true, 'better')"
     ),
+    "INSERT INTO rewarded_queries VALUES (%(own)s, '1', 1, '[1]', 1)",
     (
         "INSERT INTO cluster_centroids (collection_id, space_id, cluster, centroid, items) "
         "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"

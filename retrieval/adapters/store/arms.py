@@ -8,6 +8,7 @@ from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.arm import Arm, ItemArms
 
 # An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
@@ -39,6 +40,26 @@ _READ = Compiled("""
 """)
 
 
+def arms_statement(collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime) -> Compiled:
+    """The statement whose rows ``arms_from`` understands, for callers that send others with it."""
+    return _READ.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), now=now)
+
+
+def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:
+    """The items with their arms, by item id."""
+    arms: dict[str, dict[str, Arm]] = {}
+    facts: dict[str, tuple[Any, ...]] = {}
+    for item_id, created_at, cluster, bucket, *numbers in rows:
+        facts[item_id] = (created_at, cluster)
+        of_item = arms.setdefault(item_id, {})
+        if bucket is not None:
+            of_item[bucket] = Arm(*numbers)
+    return {
+        item_id: ItemArms(item_id=item_id, arms=arms[item_id], created_at=created_at, cluster=cluster)
+        for item_id, (created_at, cluster) in facts.items()
+    }
+
+
 async def read_arms(
     database: Database,
     tenant_id: int,
@@ -56,14 +77,5 @@ async def read_arms(
     wanted = list(dict.fromkeys(item_ids))
     if not wanted:
         return {}
-    statement = _READ.bind(collection_id=collection_id, item_ids=wanted, buckets=list(buckets), now=now)
-    arms: dict[str, dict[str, Arm]] = {item_id: {} for item_id in wanted}
-    facts: dict[str, tuple[Any, ...]] = {}
-    for item_id, created_at, cluster, bucket, *numbers in await database.read(tenant_id, statement):
-        facts[item_id] = (created_at, cluster)
-        if bucket is not None:
-            arms[item_id][bucket] = Arm(*numbers)
-    return {
-        item_id: ItemArms(item_id=item_id, arms=arms[item_id], created_at=created_at, cluster=cluster)
-        for item_id, (created_at, cluster) in facts.items()
-    }
+    statement = arms_statement(collection_id, item_ids=wanted, buckets=buckets, now=now)
+    return arms_from(await database.read(tenant_id, statement))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -37,6 +38,10 @@ class StoredCollection:
     """The JSON types seen, by attribute."""
     filterable: Filterable = ()
     """The attributes that have an index of their own."""
+    model_version: int = 0
+    """The published model of the learned reward; 0: none is."""
+    clustered_at: datetime | None = None
+    """When the clusters of its active space were found last; None: it has none."""
 
 
 _COLUMNS = """
@@ -52,7 +57,10 @@ _COLUMNS = """
     coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
               WHERE a.collection_id = c.collection_id), '{}'),
     coalesce((SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes a
-              WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}')
+              WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}'),
+    coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
+    (SELECT max(k.computed_at) FROM cluster_centroids k
+     WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id)
 """
 
 _FROM = """
@@ -160,7 +168,8 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
 
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
-    collection_id, name, config, definition, version, documents, space_id, *space, index, attributes, filterable = row
+    collection_id, name, config, definition, version, documents, space_id, *rest = row
+    *space, index, attributes, filterable, model_version, clustered_at = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -174,4 +183,6 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         ann_index=_ann_index(index),
         attributes={key: tuple(types) for key, types in attributes.items()},
         filterable=tuple(sorted((key, AttributeType(kind)) for key, kind in filterable.items())),
+        model_version=model_version,
+        clustered_at=clustered_at,
     )

@@ -476,3 +476,17 @@ item_clusters = Table(
     Column("cluster", Integer, nullable=False),
     ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
 )
+
+# The direction of the queries that an item was rewarded for, as a model learned it.
+rewarded_queries = Table(
+    "rewarded_queries",
+    metadata,
+    _collection_id(references=False),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("vector", HALFVEC, nullable=False),
+    Column("rewards", Double, nullable=False),
+    ForeignKeyConstraint(
+        ["collection_id", "version"], ["learned_models.collection_id", "learned_models.version"], ondelete="CASCADE"
+    ),
+)

@@ -1,0 +1,154 @@
+"""Models of the learned reward, as they are stored: each once, and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pgvector import HalfVector
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.domain.embedding import Vector
+
+KEPT = 10
+"""Versions whose rewarded queries are kept; of older ones the definition alone stays."""
+
+_DEFINITION = Compiled("""
+    SELECT definition FROM learned_models WHERE collection_id = %(collection_id)s AND version = %(version)s
+""")
+_LATEST = Compiled("""
+    SELECT version, kind, metrics, events, statistics_at, is_published, reason, created_at
+    FROM learned_models WHERE collection_id = %(collection_id)s
+    ORDER BY version DESC
+    LIMIT %(most)s
+""")
+# The state's row is held, so that two publishers number one after the other.
+_HOLD = """
+    INSERT INTO learning_states AS known (collection_id) VALUES (%(collection_id)s)
+    ON CONFLICT (collection_id) DO UPDATE SET model_version = known.model_version
+"""
+_ADD = """
+    INSERT INTO learned_models
+        (collection_id, version, kind, definition, metrics, events, statistics_at, is_published, reason)
+    SELECT %(collection_id)s, coalesce(max(m.version), 0) + 1, %(kind)s, %(definition)s, %(metrics)s, %(events)s,
+           %(statistics_at)s, %(is_published)s, %(reason)s
+    FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
+    RETURNING version
+"""
+_QUERIES = """
+    INSERT INTO rewarded_queries (collection_id, item_id, version, vector, rewards)
+    SELECT %(collection_id)s, entry.item_id, %(version)s, entry.vector, entry.rewards
+    FROM unnest(%(item_ids)s::text[], %(vectors)s::halfvec[], %(rewards)s::double precision[])
+        AS entry (item_id, vector, rewards)
+    ORDER BY entry.item_id
+"""
+_USE = "UPDATE learning_states SET model_version = %(version)s WHERE collection_id = %(collection_id)s"
+_FORGET = """
+    DELETE FROM rewarded_queries
+    WHERE collection_id = %(collection_id)s AND version <= %(version)s - %(kept)s
+"""
+_AFFINITIES = Compiled("""
+    SELECT w.item_id, (
+        SELECT -(q.vector <#> %(vector)s) FROM rewarded_queries AS q
+        WHERE q.collection_id = %(collection_id)s AND q.item_id = w.item_id AND q.version = %(version)s
+        LIMIT 1
+    ) FROM unnest(%(item_ids)s::text[]) AS w (item_id)
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredModel:
+    """What is known of a version without its definition."""
+
+    version: int
+    kind: str
+    metrics: Mapping[str, Any]
+    events: int
+    """Events that it was fitted on."""
+    statistics_at: datetime
+    """The moment as of which they were read."""
+    is_published: bool
+    reason: str
+    """Why it was published, or was not."""
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RewardedQueries:
+    """The queries that an item was rewarded for."""
+
+    item_id: str
+    vector: Vector
+    """Their mean, weighted by reward, at unit length; shape (dimensions,)."""
+    rewards: float
+
+
+async def read_definition(
+    database: Database, tenant_id: int, collection_id: int, version: int
+) -> Mapping[str, Any] | None:
+    """The definition of a version; None: there is no such version."""
+    rows = await database.read(tenant_id, _DEFINITION.bind(collection_id=collection_id, version=version))
+    return rows[0][0] if rows else None
+
+
+async def latest_models(database: Database, tenant_id: int, collection_id: int, *, most: int = 20) -> list[StoredModel]:
+    """The latest versions, the newest first."""
+    rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, most=most))
+    return [StoredModel(**dict(zip(StoredModel.__slots__, row, strict=True))) for row in rows]
+
+
+async def add_model(
+    connection: Connection,
+    collection_id: int,
+    *,
+    kind: str,
+    definition: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    events: int,
+    statistics_at: datetime,
+    is_published: bool,
+    reason: str,
+    queries: Sequence[RewardedQueries],
+) -> int:
+    """Store a model as the next version, in use from now on if it is published; gives the version."""
+    values: dict[str, Any] = {
+        "collection_id": collection_id,
+        "kind": kind,
+        "definition": Jsonb(dict(definition)),
+        "metrics": Jsonb(dict(metrics)),
+        "events": events,
+        "statistics_at": statistics_at,
+        "is_published": is_published,
+        "reason": reason,
+    }
+    await connection.execute(_HOLD, values)
+    row = await (await connection.execute(_ADD, values)).fetchone()
+    version = int(row[0]) if row else 0
+    at = {"collection_id": collection_id, "version": version}
+    if is_published:
+        columns = {
+            "item_ids": [one.item_id for one in queries],
+            "vectors": [HalfVector(one.vector) for one in queries],
+            "rewards": [one.rewards for one in queries],
+        }
+        await connection.execute(_QUERIES, at | columns)
+        await connection.execute(_USE, at)
+        await connection.execute(_FORGET, at | {"kept": KEPT})
+    return version
+
+
+async def use_model(connection: Connection, collection_id: int, version: int) -> None:
+    """Search with that version from now on; 0: with none."""
+    await connection.execute(_HOLD, {"collection_id": collection_id})
+    await connection.execute(_USE, {"collection_id": collection_id, "version": version})
+
+
+def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:
+    """How near the query lies to those that each item was rewarded for: rows of item id and cosine, or NULL."""
+    return _AFFINITIES.bind(
+        collection_id=collection_id, version=version, item_ids=list(item_ids), vector=HalfVector(vector)
+    )

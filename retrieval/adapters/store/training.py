@@ -1,0 +1,136 @@
+"""What there is to learn from: verdicts that count, and the searches that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.domain.embedding import Vector
+from retrieval.domain.retrieval_id import time_of
+
+MOST_VERDICTS = 200_000
+"""The latest so many are learned from."""
+
+_PAGE = 500
+
+_NEW = Compiled("""
+    SELECT count(*) FROM (
+        SELECT FROM feedback AS f
+        WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
+            AND f.received_at > coalesce(
+                (SELECT max(m.statistics_at) FROM learned_models AS m WHERE m.collection_id = %(collection_id)s),
+                '-infinity')
+        LIMIT %(most)s
+    ) AS counted
+""")
+_VERDICTS = Compiled("""
+    SELECT f.item_id, f.retrieval_id, f.contexts, f.reward, f.weight, f.occurred_at
+    FROM feedback AS f
+    WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
+        AND f.received_at <= %(until)s
+    ORDER BY f.received_at DESC
+    LIMIT %(most)s
+""")
+_SEARCHES = Compiled("""
+    SELECT r.retrieval_id, r.query, r.vector, r.pool_items, r.pool_signals, ARRAY(
+        SELECT i.item_id FROM impressions AS i
+        WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
+            AND i.retrieved_at = r.retrieved_at
+        ORDER BY i.rank
+    )
+    FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS wanted (retrieval_id, retrieved_at)
+    JOIN retrievals AS r ON r.collection_id = %(collection_id)s
+        AND r.retrieval_id = wanted.retrieval_id AND r.retrieved_at = wanted.retrieved_at
+""")
+_CLUSTERS = Compiled("""
+    SELECT k.item_id, k.cluster FROM item_clusters AS k
+    WHERE k.collection_id = %(collection_id)s AND k.item_id = ANY(%(item_ids)s)
+""")
+_DECAY = Compiled("""
+    SELECT coalesce(max(s.half_life_days), 30) FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    """A verdict that counts."""
+
+    item_id: str
+    retrieval_id: UUID | None
+    contexts: tuple[str, ...]
+    reward: float
+    weight: float
+    occurred_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedSearch:
+    """A recorded search of which something was rated."""
+
+    retrieval_id: UUID
+    query: str
+    vector: Vector | None
+    """The one that the caller gave, shape (dimensions,); None: the words were embedded."""
+    pool_items: Sequence[str]
+    pool_signals: Mapping[str, Any]
+    """See ``RecordedSearch``."""
+    shown: Sequence[str]
+    """Item ids by rank."""
+
+
+async def count_new_verdicts(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
+    """How many verdicts came since a model was fitted last; at most so many are counted."""
+    return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, most=most)))[0][0])
+
+
+async def read_half_life_days(database: Database, tenant_id: int, collection_id: int) -> float:
+    """In how many days an event counts half."""
+    return float((await database.read(tenant_id, _DECAY.bind(collection_id=collection_id)))[0][0])
+
+
+async def read_verdicts(
+    database: Database, tenant_id: int, collection_id: int, *, until: datetime, most: int = MOST_VERDICTS
+) -> list[Rated]:
+    """The latest verdicts that count and were there by then, the newest first."""
+    rows = await database.read(tenant_id, _VERDICTS.bind(collection_id=collection_id, until=until, most=most))
+    return [
+        Rated(item_id=item, retrieval_id=search, contexts=tuple(contexts), reward=reward, weight=weight, occurred_at=at)
+        for item, search, contexts, reward, weight, at in rows
+    ]
+
+
+async def read_rated_searches(
+    database: Database, tenant_id: int, collection_id: int, retrieval_ids: Sequence[UUID]
+) -> list[RatedSearch]:
+    """Those of the searches that are still kept."""
+    found = []
+    for start in range(0, len(retrieval_ids), _PAGE):
+        page = retrieval_ids[start : start + _PAGE]
+        statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(one) for one in page])
+        for search, query, vector, pool, signals, shown in await database.read(tenant_id, statement):
+            given = None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32)
+            found.append(
+                RatedSearch(
+                    retrieval_id=search,
+                    query=query,
+                    vector=given,
+                    pool_items=pool,
+                    pool_signals=signals,
+                    shown=shown,
+                )
+            )
+    return found
+
+
+async def read_item_clusters(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
+) -> dict[str, int]:
+    """The clusters of those items that have one, by item id."""
+    return dict(await database.read(tenant_id, _CLUSTERS.bind(collection_id=collection_id, item_ids=list(item_ids))))

@@ -1,0 +1,213 @@
+"""After the ranking by relevance: what was learned changes the order, and exploration some of the places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from retrieval.adapters.store.arms import arms_from, arms_statement
+from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.models import affinities_statement
+from retrieval.domain.arm import ItemArms
+from retrieval.domain.context import Context
+from retrieval.domain.embedding import Vector
+from retrieval.domain.fusion import Fused
+from retrieval.domain.profile import Profile
+from retrieval.domain.slate import Placed
+from retrieval.engine.models import Models
+from retrieval.engine.record import Decided
+from retrieval.engine.relevance import leg_features, relevances
+from retrieval.engine.scoring import Pool, combined, in_order, predictions
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.policies.choice import policy_for
+from retrieval.learning.prediction import Prediction
+from retrieval.learning.ranked import Ranked, is_eligible
+
+POOL = 100
+"""Candidates, at least, among which what was learned chooses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A search as far as relevance has brought it."""
+
+    profile: Profile
+    context: Context
+    vector: Vector | None
+    ranked: Sequence[Fused]
+    """The candidates, the most relevant first."""
+    found: Found
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The candidates in their final order, with what is known of each; sequences in one order."""
+
+    ranked: Sequence[Fused]
+    candidates: Sequence[Ranked]
+    """The same, as exploration sees them; empty where nothing was read about them."""
+    decided: Decided
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    cluster: int | None
+    model: LearnedModel | None
+    buckets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """What was learned about one tenant's collections."""
+
+    database: Database
+    tenant_id: int
+    models: Models
+
+    async def decide(self, collection: StoredCollection, each: Sequence[Undecided], now: datetime) -> list[Decision]:
+        """The final order of each search's candidates; their arms come in one round trip for all of them."""
+        known = [await self._known(collection, one) for one in each]
+        statements: list[Compiled] = []
+        for one, facts in zip(each, known, strict=True):
+            statements += self._statements(collection, one, facts, now)
+        answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
+        decisions = []
+        for one, facts in zip(each, known, strict=True):
+            if not self._statements(collection, one, facts, now):
+                decisions.append(Decision(ranked=one.ranked, candidates=(), decided=Decided(cluster=facts.cluster)))
+                continue
+            arms = arms_from(next(answers))
+            cosines: dict[str, float | None] = dict(next(answers)) if _asks_for_affinity(one, facts) else {}
+            decisions.append(_decision(one, facts, arms, cosines, now))
+        return decisions
+
+    async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
+        cluster = await self.models.cluster(collection, one.vector)
+        model = None
+        if not one.profile.learned.is_off:
+            model = await self.models.model(collection.collection_id, collection.model_version)
+        if model is not None and one.profile.learned.combination not in model.passed:
+            model = None
+        return _Known(cluster, model, one.context.buckets(cluster))
+
+    def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:
+        if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
+            return []
+        item_ids = [candidate.item_id for candidate in one.ranked]
+        statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
+        if facts.model is not None and one.vector is not None:
+            statements.append(
+                affinities_statement(
+                    collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=one.vector
+                )
+            )
+        return statements
+
+
+def may_decide(collection: StoredCollection, profile: Profile) -> bool:
+    """Whether more than the hits of a search have to be looked at."""
+    return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
+
+
+def slate(
+    decision: Decision, order: Sequence[Fused], profile: Profile, limit: int, seed: int
+) -> tuple[list[Placed], Decided]:
+    """The places of a search whose candidates, in that order, are final; the same seed gives the same ones.
+
+    ``order`` holds some or all of the decision's candidates.
+    """
+    if profile.exploration.is_off or not decision.candidates:
+        return [Placed(one.item_id) for one in order[:limit]], decision.decided
+    by_id = {one.item_id: one for one in decision.candidates}
+    candidates = [by_id[one.item_id] for one in order]
+    policy = policy_for(profile.exploration)
+    pull = policy.pull(candidates, limit, np.random.default_rng(seed))
+    placed = [
+        Placed(candidates[one].item_id, slot, float(pull.propensities[one]), float(stood))
+        for one, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
+    ]
+    propensity = {one.item_id: float(chance) for one, chance in zip(candidates, pull.propensities, strict=True)}
+    return placed, decision.decided.explored(policy.recorded_as, propensity)
+
+
+def _asks_for_affinity(one: Undecided, facts: _Known) -> bool:
+    return facts.model is not None and one.vector is not None
+
+
+def _decision(
+    one: Undecided,
+    facts: _Known,
+    arms: Mapping[str, ItemArms],
+    cosines: Mapping[str, float | None],
+    now: datetime,
+) -> Decision:
+    pool = Pool(
+        ranked=one.ranked,
+        relevance=relevances(one.ranked, one.found, one.profile, one.depth),
+        legs=leg_features(one.ranked, one.found, one.depth),
+        arms=[arms[candidate.item_id] for candidate in one.ranked],
+        cosines=[cosines.get(candidate.item_id) for candidate in one.ranked],
+        buckets=facts.buckets,
+    )
+    if facts.model is None:
+        return _unlearned(one, facts, pool, now)
+    learned = one.profile.learned
+    predicted = predictions(pool, facts.model, learned.combination)
+    rescored, scores = combined(pool, facts.model, learned, predicted)
+    order = in_order(rescored)
+    candidates = [
+        _candidate(pool, place, float(scores[place]), predicted[place], profile=one.profile, now=now) for place in order
+    ]
+    item_ids = [candidate.item_id for candidate in rescored]
+    decided = Decided(
+        model_version=facts.model.version,
+        statistics_at=now,
+        cluster=facts.cluster,
+        eligible=sum(candidate.eligible for candidate in candidates),
+        pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
+        scores={candidate.item_id: candidate.score for candidate in rescored},
+        learned=dict(zip(item_ids, (prediction.mean for prediction in predicted), strict=True)),
+        learned_sd=dict(zip(item_ids, (prediction.sd for prediction in predicted), strict=True)),
+    )
+    return Decision(ranked=[rescored[place] for place in order], candidates=candidates, decided=decided)
+
+
+def _unlearned(one: Undecided, facts: _Known, pool: Pool, now: datetime) -> Decision:
+    candidates = [
+        _candidate(pool, place, pool.relevance[place], None, profile=one.profile, now=now)
+        for place in range(len(pool.ranked))
+    ]
+    decided = Decided(
+        statistics_at=now,
+        cluster=facts.cluster,
+        eligible=sum(candidate.eligible for candidate in candidates),
+        pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
+    )
+    return Decision(ranked=one.ranked, candidates=candidates, decided=decided)
+
+
+def _candidate(
+    pool: Pool, place: int, score: float, predicted: Prediction | None, *, profile: Profile, now: datetime
+) -> Ranked:
+    item = pool.arms[place]
+    return Ranked(
+        item_id=pool.ranked[place].item_id,
+        score=score,
+        eligible=is_eligible(item.anywhere, item.created_at, now, profile.exploration),
+        arm=item.anywhere,
+        logit_mean=predicted.logit_mean if predicted else None,
+        logit_sd=predicted.logit_sd if predicted else None,
+        reward_sd=predicted.sd if predicted else 0.0,
+    )
+
+
+def moment(seconds: float) -> datetime:
+    """The time so many seconds after 1970."""
+    return datetime.fromtimestamp(seconds, UTC)

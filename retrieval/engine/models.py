@@ -1,0 +1,64 @@
+"""Published models and clusters, as searches use them: read once a version."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from retrieval.adapters.store.clusters import read_centroids
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.models import read_definition
+from retrieval.domain.embedding import Vector, Vectors
+from retrieval.learning.clusters import nearest
+from retrieval.learning.learned_model import LearnedModel
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+MOST_KEPT = 64
+"""Collections whose models and centroids a process keeps."""
+
+
+@dataclass(slots=True)
+class Models:
+    """The models and centroids of a tenant's collections."""
+
+    database: Database
+    tenant_id: int
+    _models: OrderedDict[tuple[int, int], LearnedModel | None] = field(default_factory=OrderedDict)
+    _centroids: OrderedDict[tuple[int, datetime], Vectors | None] = field(default_factory=OrderedDict)
+
+    async def model(self, collection_id: int, version: int) -> LearnedModel | None:
+        """That version; None for version 0, or one that is gone."""
+        if not version:
+            return None
+        key = (collection_id, version)
+        if key not in self._models:
+            stored = await read_definition(self.database, self.tenant_id, collection_id, version)
+            _keep(self._models, key, None if stored is None else LearnedModel.from_dict(version, stored))
+        return self._models[key]
+
+    async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:
+        """The cluster that a query lies in; None: it has no vector, or there are no clusters."""
+        if vector is None or collection.clustered_at is None or collection.space is None:
+            return None
+        key = (collection.collection_id, collection.clustered_at)
+        if key not in self._centroids:
+            _keep(
+                self._centroids,
+                key,
+                await read_centroids(
+                    self.database, self.tenant_id, collection.collection_id, collection.space.space_id
+                ),
+            )
+        centroids = self._centroids[key]
+        return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
+
+
+def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    kept[key] = value
+    while len(kept) > MOST_KEPT:
+        kept.popitem(last=False)

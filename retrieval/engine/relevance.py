@@ -1,0 +1,41 @@
+"""Relevance on a scale from 0 to 1, whatever the legs and their fusion: what a learned reward can be added to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from retrieval.adapters.store.candidates import Found
+from retrieval.domain.fusion import Fused, bounds
+from retrieval.domain.profile import FusionKind, Profile
+
+
+def relevances(ranked: Sequence[Fused], found: Found, profile: Profile, depth: int) -> list[float]:
+    """How well each candidate fits the query by itself, 0 to 1, in the order given and of the same order.
+
+    A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
+    place of its score between the leg's cut and its best. ``depth`` is how many candidates each leg was asked for.
+    """
+    if len(found.rankings) == 1:
+        ((_, candidates),) = found.rankings.items()
+        return _between([one.score for one in ranked], bounds([one.score for one in candidates], depth))
+    if profile.fusion.kind is FusionKind.RRF:
+        best = sum(profile.legs.get(leg, 0.0) for leg in found.rankings) / (profile.fusion.k + 1)
+        return [min(1.0, one.score / best) for one in ranked]
+    return [min(1.0, max(0.0, one.score)) for one in ranked]
+
+
+def leg_features(ranked: Sequence[Fused], found: Found, depth: int) -> dict[str, list[float]]:
+    """Each candidate's score in each leg, 0 (not brought, or at the cut) to 1 (the leg's best), by leg."""
+    features: dict[str, list[float]] = {}
+    for leg, candidates in found.rankings.items():
+        raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}
+        cut, best = bounds(list(raw.values()), depth)
+        features[leg] = _between([raw.get(one.item_id, cut) for one in ranked], (cut, best))
+    return features
+
+
+def _between(scores: Sequence[float], ends: tuple[float, float]) -> list[float]:
+    cut, best = ends
+    if best <= cut:
+        return [1.0 if score >= best else 0.0 for score in scores]
+    return [min(1.0, max(0.0, (score - cut) / (best - cut))) for score in scores]

@@ -1,0 +1,120 @@
+"""Relevance and learned reward become one score, in parts that add up. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrieval.domain.arm import ItemArms
+from retrieval.domain.fusion import Fused
+from retrieval.domain.hit import Contribution
+from retrieval.domain.learned import Combination, Learned
+from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.prediction import Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Candidates with what their score is made of; sequences in one order, the most relevant first."""
+
+    ranked: Sequence[Fused]
+    relevance: Sequence[float]
+    """0 to 1."""
+    legs: Mapping[str, Sequence[float]]
+    """0 to 1, by leg."""
+    arms: Sequence[ItemArms]
+    cosines: Sequence[float | None]
+    """Of the query and those that the item was rewarded for; None: it never was."""
+    buckets: tuple[str, ...]
+    """The context buckets of the search."""
+
+
+def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
+    """What each candidate is expected to earn, as the combination needs it."""
+    if combination is Combination.SUM:
+        return model.reward.predict(pool.buckets, pool.arms, pool.relevance)
+    return model.by_item.predict(pool.buckets, pool.arms, None)
+
+
+def combined(
+    pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]
+) -> tuple[list[Fused], Floats]:
+    """The candidates with their scores, in the order of the pool, and each score from 0 to 1, shape (candidates,)."""
+    if learned.combination is Combination.SUM:
+        rescored = _summed(pool, learned.share, predicted)
+        return rescored, np.array([one.score for one in rescored])
+    signals = blend_signals(
+        relevance=pool.relevance, legs=pool.legs, logits=[one.logit_mean for one in predicted], cosines=pool.cosines
+    )
+    rescored = _blended(pool, model.blend, signals)
+    return rescored, model.blend.probability(signals, np.ones(len(rescored)))
+
+
+def blend_signals(
+    *,
+    relevance: Sequence[float],
+    legs: Mapping[str, Sequence[float]],
+    logits: Sequence[float],
+    cosines: Sequence[float | None],
+) -> dict[str, Floats]:
+    """The signals of the blend by name, each of shape (candidates,)."""
+    named = {RELEVANCE: np.array(relevance, dtype=np.float64), LEARNED: np.array(logits, dtype=np.float64)}
+    named[AFFINITY] = affinity_signal(cosines)
+    # One leg alone says what relevance says.
+    return named | ({leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()} if len(legs) > 1 else {})
+
+
+def in_order(rescored: Sequence[Fused]) -> list[int]:
+    """The places of the candidates, the best first; equal scores are ordered by item id."""
+    return sorted(range(len(rescored)), key=lambda place: (-rescored[place].score, rescored[place].item_id))
+
+
+def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> list[Fused]:
+    means = [one.mean for one in predicted]
+    ranks = _ranks(means)
+    rescored = []
+    for place, one in enumerate(pool.ranked):
+        relevant = (1 - share) * pool.relevance[place]
+        parts = (
+            *_scaled(one, relevant),
+            Contribution(LEARNED, ranks[place], means[place], share, share * means[place]),
+        )
+        rescored.append(Fused(one.item_id, sum(part.value for part in parts), parts))
+    return rescored
+
+
+def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
+    """The legs' parts, so that they add up to the total."""
+    if one.score > 0:
+        return tuple(part._replace(value=part.value / one.score * total) for part in one.contributions)
+    return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
+
+
+def _blended(pool: Pool, blend: Blend, signals: Mapping[str, Floats]) -> list[Fused]:
+    parts = blend.parts(signals)
+    ranks = {name: _ranks(values.tolist()) for name, values in signals.items()}
+    rescored = []
+    for place, one in enumerate(pool.ranked):
+        made = tuple(
+            Contribution(
+                name,
+                ranks[name][place],
+                float(signals[name][place]),
+                blend.weights.get(name, 0.0),
+                float(parts[name][place]),
+            )
+            for name in signals
+        )
+        rescored.append(Fused(one.item_id, sum(part.value for part in made), made))
+    return rescored
+
+
+def _ranks(values: Sequence[float]) -> list[int]:
+    """The rank of each, from 1; equal ones stand in the order of the pool."""
+    ranks = [0] * len(values)
+    for rank, place in enumerate(sorted(range(len(values)), key=lambda one: -values[one]), 1):
+        ranks[place] = rank
+    return ranks

@@ -1,0 +1,109 @@
+"""Learn from a collection's feedback: fit a model, try it on what it was not fitted on, publish it if it is better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import anyio
+import numpy as np
+
+from retrieval.adapters.store.models import RewardedQueries, add_model, read_definition
+from retrieval.adapters.store.training import count_new_verdicts
+from retrieval.domain.learned import Combination
+from retrieval.jobs.learning_examples import read_examples
+from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
+from retrieval.learning.examples import Direction, unit
+from retrieval.learning.fitting import Fitted, fit
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.trial import Outcome, trial
+
+LEAST_VERDICTS = 50
+"""So many new verdicts make a new model worth fitting."""
+
+
+UNUSED = "the profile does not use what is learned"
+
+
+class _Tried(NamedTuple):
+    """What a trial was about, and how it went."""
+
+    outcomes: Mapping[Combination, Outcome]
+    incumbent: LearnedModel | None
+    verdicts: int
+    until: datetime
+
+
+async def is_there_to_learn(workplace: Workplace, target: Target) -> bool:
+    """Whether enough verdicts came since a model was fitted last."""
+    count = await count_new_verdicts(
+        workplace.database, target.tenant_id, target.collection.collection_id, most=LEAST_VERDICTS
+    )
+    return count >= LEAST_VERDICTS
+
+
+async def learn(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+    """Fit a model on the feedback there is, and publish it if a trial shows it to be better than what is in use."""
+    until = datetime.now(UTC)
+    examples = await read_examples(workplace, target, until=until)
+    advance(len(examples.rated))
+    if not examples.rated:
+        return {"verdicts": 0, "published": False, "reason": "there is no feedback yet"}
+    incumbent = await _incumbent(workplace, target)
+    learned = target.collection.profile.learned
+    outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, incumbent, share=learned.share))
+    workplace.end_of_step()
+    fitted = await anyio.to_thread.run_sync(fit, examples)
+    passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
+    made = LearnedModel(version=0, reward=fitted.reward, by_item=fitted.by_item, blend=fitted.blend, passed=passed)
+    tried = _Tried(outcomes, incumbent, len(examples.rated), until)
+    version, is_published = await _stored(workplace, target, made, fitted, tried)
+    outcome = outcomes.get(learned.combination)
+    return {
+        "verdicts": tried.verdicts,
+        "version": version,
+        "published": is_published,
+        "passed": sorted(passed),
+        "reason": outcome.reason if outcome else UNUSED,
+    }
+
+
+async def _incumbent(workplace: Workplace, target: Target) -> LearnedModel | None:
+    version = target.collection.model_version
+    stored = version and await read_definition(
+        workplace.database, target.tenant_id, target.collection.collection_id, version
+    )
+    return LearnedModel.from_dict(version, stored) if stored else None
+
+
+async def _stored(
+    workplace: Workplace, target: Target, made: LearnedModel, fitted: Fitted, tried: _Tried
+) -> tuple[int, bool]:
+    """The model's version, and whether it is in use now."""
+    wanted = target.collection.profile.learned.combination
+    # What the profile searches with must have passed: another one's success is no reason to change it.
+    is_published = wanted in made.passed or (bool(made.passed) and tried.incumbent is None)
+    outcome = tried.outcomes.get(wanted)
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        version = await add_model(
+            connection,
+            target.collection.collection_id,
+            kind=fitted.reward.kind,
+            definition=made.as_dict(),
+            metrics={combination.value: one.as_dict() for combination, one in tried.outcomes.items()},
+            events=tried.verdicts,
+            statistics_at=tried.until,
+            is_published=is_published,
+            reason=outcome.reason if outcome else UNUSED,
+            queries=_queries(fitted.directions),
+        )
+    return version, is_published
+
+
+def _queries(directions: Mapping[str, Direction]) -> list[RewardedQueries]:
+    return [
+        RewardedQueries(item, unit(one.total), one.rewards)
+        for item, one in sorted(directions.items())
+        if np.linalg.norm(one.total) > 1e-6
+    ]

@@ -1,0 +1,95 @@
+"""A model is fitted on examples: the learned reward by item, with relevance, and the blend of both. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrieval.domain.arm import Arm, ItemArms
+from retrieval.domain.context import ANYWHERE
+from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
+from retrieval.learning.event import arms_of
+from retrieval.learning.examples import Direction, Example, Examples, columns, directions, without_own
+from retrieval.learning.learned_reward import LearnedReward, learn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What was learned from some examples."""
+
+    reward: LearnedReward
+    by_item: LearnedReward
+    blend: Blend
+    arms: Mapping[str, ItemArms]
+    """By item, of the examples alone; and every item of a known cluster."""
+    directions: Mapping[str, Direction]
+
+
+def fit(examples: Examples) -> Fitted:
+    """Learn from the examples."""
+    events = [one.event for one in examples.rated]
+    arms = arms_of(events, examples.clusters)
+    known = directions(examples.rated)
+    by_item = learn([], arms)
+    shown = [one for one in examples.rated if one.event.relevance is not None]
+    return Fitted(
+        reward=learn(events, arms),
+        by_item=by_item,
+        blend=fit_blend(_signals(shown, known, by_item, examples.clusters), *columns(shown)) if shown else Blend(),
+        arms={
+            **{item: ItemArms(item_id=item, cluster=cluster) for item, cluster in examples.clusters.items()},
+            **{one.item_id: one for one in arms},
+        },
+        directions=known,
+    )
+
+
+def _signals(
+    shown: Sequence[Example], known: Mapping[str, Direction], by_item: LearnedReward, clusters: Mapping[str, int]
+) -> dict[str, Floats]:
+    """The blend's signals of rated items, each without what its own question taught: else it would know the answer."""
+    legs = sorted({leg for one in shown for leg in one.event.signals})
+    signals = {
+        RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown]),
+        LEARNED: _logits_without_own(shown, by_item, clusters),
+        AFFINITY: affinity_signal(without_own(shown, known)),
+    }
+    return signals | {leg: np.array([one.event.signals.get(leg, 0.0) for one in shown]) for leg in legs}
+
+
+def _logits_without_own(shown: Sequence[Example], by_item: LearnedReward, clusters: Mapping[str, int]) -> Floats:
+    all_sums, own_sums = _sums(shown, by_question=False), _sums(shown, by_question=True)
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, one in enumerate(shown):
+        groups[tuple(sorted(one.event.contexts))].append(place)
+    logits = np.zeros(len(shown))
+    for buckets, places in groups.items():
+        items = []
+        for place in places:
+            one = shown[place]
+            item_id = one.event.item_id
+            left = {
+                bucket: _minus(all_sums["", item_id, bucket], own_sums[one.question, item_id, bucket])
+                for bucket in (ANYWHERE, *buckets)
+            }
+            items.append(ItemArms(item_id=item_id, arms=left, cluster=clusters.get(item_id)))
+        logits[places] = [one.logit_mean for one in by_item.predict((ANYWHERE, *buckets), items, None)]
+    return logits
+
+
+def _sums(shown: Sequence[Example], *, by_question: bool) -> dict[tuple[str, str, str], tuple[float, float]]:
+    sums: dict[tuple[str, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for one in shown:
+        event = one.event
+        for bucket in (ANYWHERE, *event.contexts):
+            key = (one.question if by_question else "", event.item_id, bucket)
+            successes, failures = sums[key]
+            sums[key] = successes + event.weight * event.reward, failures + event.weight * (1 - event.reward)
+    return sums
+
+
+def _minus(total: tuple[float, float], own: tuple[float, float]) -> Arm:
+    return Arm(max(0.0, total[0] - own[0]), max(0.0, total[1] - own[1]))

@@ -1,0 +1,45 @@
+"""What a published model holds: the learned reward, its blend with relevance, and which of the two ways may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from retrieval.domain.learned import Combination
+from retrieval.learning.blend import Blend
+from retrieval.learning.learned_reward import LearnedReward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedModel:
+    """A version of what was learned from a collection's feedback; never changed."""
+
+    version: int
+    reward: LearnedReward
+    """What the sum adds to relevance; it knows of relevance, where that predicts better."""
+    by_item: LearnedReward
+    """What the blend weighs beside relevance: the item and its like alone."""
+    blend: Blend
+    passed: frozenset[Combination]
+    """The combinations that were better than what they replace, on searches that they were not fitted on."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "reward": self.reward.as_dict(),
+            "by_item": self.by_item.as_dict(),
+            "blend": self.blend.as_dict(),
+            "passed": sorted(self.passed),
+        }
+
+    @classmethod
+    def from_dict(cls, version: int, stored: Mapping[str, Any]) -> Self:
+        """What ``as_dict`` gave, as that version."""
+        return cls(
+            version=version,
+            reward=LearnedReward.from_dict(stored["reward"]),
+            by_item=LearnedReward.from_dict(stored["by_item"]),
+            blend=Blend.from_dict(stored["blend"]),
+            passed=frozenset(map(Combination, stored["passed"])),
+        )

@@ -1,0 +1,202 @@
+"""Before a model is used: would it have done better than what is in use, on searches it was not fitted on? Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from retrieval.domain.arm import ItemArms
+from retrieval.domain.learned import Combination
+from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
+from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine
+from retrieval.learning.fitting import Fitted, fit
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.learned_reward import LearnedReward
+
+FOLDS = 5
+LEAST_SLATES = 30
+"""Rated searches with something rewarded; fewer say too little."""
+
+ONE_SIDED_95 = 1.645
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one combination did in the trial."""
+
+    passed: bool
+    reason: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"passed": self.passed, "reason": self.reason, **self.metrics}
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to rank a slate, and to say what each of its items will earn."""
+
+    scores: Callable[[Slate], Floats]
+    probabilities: Callable[[Slate], Floats]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Differences between candidate and incumbent, one a search that was not fitted on."""
+
+    losses: list[float] = field(default_factory=list)
+    """Log-loss of the incumbent less that of the candidate, a search."""
+    gains: list[float] = field(default_factory=list)
+    """Discounted reward of the candidate's order less that of the incumbent's."""
+
+
+def trial(
+    examples: Examples, incumbent: LearnedModel | None, *, share: float, seed: int = 1
+) -> dict[Combination, Outcome]:
+    """Fit on four fifths of the questions, try on the rest, five times; gives how each combination did.
+
+    The off-policy estimate is that of ranking what was shown anew: each reward counts 1 / log2(1 + new rank), and as
+    much more as its old rank made it less likely to be seen (inverse propensities of the position, Joachims et al.,
+    WSDM 2017). A combination passes when the 95 % lower bounds of both differences are above 0.
+    ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
+    """
+    tallies = {Combination.SUM: _Tally(), Combination.LOGIT_STACK: _Tally()}
+    for questions in _folds(examples, seed):
+        known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
+        fitted, alone = fit(known), relevance_alone(known)
+        ways = _ways(fitted, share)
+        for combination, tally in tallies.items():
+            before = _before(incumbent, combination, fitted, alone, share)
+            _compare(tally, ways[combination], before, unseen.slates, _examination(fitted.blend))
+    return {combination: _outcome(tally) for combination, tally in tallies.items()}
+
+
+def relevance_alone(examples: Examples) -> Blend:
+    """What relevance by itself says about rewards."""
+    shown = [one for one in examples.rated if one.event.relevance is not None]
+    if not shown:
+        return Blend(weights={RELEVANCE: 1.0})
+    return fit_blend({RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown])}, *columns(shown))
+
+
+def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
+    questions = sorted({slate.question for slate in examples.slates})
+    np.random.default_rng(seed).shuffle(questions)
+    return [frozenset(questions[start::FOLDS]) for start in range(min(FOLDS, len(questions)))]
+
+
+def _ways(fitted: Fitted, share: float) -> dict[Combination, _Way]:
+    return {
+        Combination.SUM: _sum_way(fitted.reward, fitted.arms, share),
+        Combination.LOGIT_STACK: _blend_way(fitted.blend, fitted.by_item, fitted.arms, fitted.directions),
+    }
+
+
+def _before(
+    incumbent: LearnedModel | None, combination: Combination, fitted: Fitted, alone: Blend, share: float
+) -> _Way:
+    """The incumbent with the arms and directions of the same examples: it learns by them too, between two models."""
+    if incumbent is None or combination not in incumbent.passed:
+        return _Way(lambda slate: np.array(slate.relevance), lambda slate: _chances(alone, slate))
+    if combination is Combination.SUM:
+        return _sum_way(incumbent.reward, fitted.arms, share)
+    return _blend_way(incumbent.blend, incumbent.by_item, fitted.arms, fitted.directions)
+
+
+def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Way:
+    def means(slate: Slate) -> Floats:
+        return np.array([one.mean for one in reward.predict(slate.buckets, _items(slate, arms), slate.relevance)])
+
+    return _Way(lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate), means)
+
+
+def _blend_way(
+    blend: Blend, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
+) -> _Way:
+    def signals(slate: Slate) -> dict[str, Floats]:
+        predicted = by_item.predict(slate.buckets, _items(slate, arms), None)
+        totals = [known[item].total if item in known else None for item in slate.item_ids]
+        return {
+            RELEVANCE: np.array(slate.relevance),
+            LEARNED: np.array([one.logit_mean for one in predicted]),
+            AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
+        } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
+
+    return _Way(
+        lambda slate: blend.score(signals(slate)),
+        lambda slate: blend.probability(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
+    )
+
+
+def _chances(alone: Blend, slate: Slate) -> Floats:
+    return alone.probability({RELEVANCE: np.array(slate.relevance)}, np.arange(1, len(slate.item_ids) + 1.0))
+
+
+def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
+    return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
+
+
+def _examination(blend: Blend) -> float:
+    """How fast attention sinks with the rank: 1 / rank to this power, 0 to 1."""
+    return min(1.0, max(0.0, -blend.position))
+
+
+def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slate], examination: float) -> None:
+    for slate in slates:
+        rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
+        rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
+        if not rated:
+            continue
+        own, other = candidate.probabilities(slate)[rated], before.probabilities(slate)[rated]
+        tally.losses.append(float(np.mean(_log_loss(other, rewards) - _log_loss(own, rewards))))
+        if rewards.any():
+            seen = (1.0 + np.array(rated)) ** examination
+            gains = rewards * seen
+            tally.gains.append(
+                float(gains @ (_discounts(candidate.scores(slate))[rated] - _discounts(before.scores(slate))[rated]))
+            )
+
+
+def _discounts(scores: Floats) -> Floats:
+    """1 / log2(1 + rank) of each, by its score; equal scores keep their order."""
+    ranks = np.empty(len(scores))
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    found: Floats = 1 / np.log2(1 + ranks)
+    return found
+
+
+def _log_loss(probabilities: Floats, rewards: Floats) -> Floats:
+    kept = np.clip(probabilities, 1e-4, 1 - 1e-4)
+    found: Floats = -(rewards * np.log(kept) + (1 - rewards) * np.log(1 - kept))
+    return found
+
+
+def _outcome(tally: _Tally) -> Outcome:
+    if len(tally.gains) < LEAST_SLATES:
+        reason = f"{len(tally.gains)} searches with a reward are too few to tell; {LEAST_SLATES} are needed"
+        return Outcome(passed=False, reason=reason)
+    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses), _bounded(tally.gains)
+    metrics = {
+        "searches": float(len(tally.gains)),
+        "log_loss_less": loss,
+        "log_loss_less_at_least": loss_bound,
+        "value_more": gain,
+        "value_more_at_least": gain_bound,
+    }
+    if loss_bound <= 0:
+        return Outcome(passed=False, reason="held-out log-loss is not surely better than before", metrics=metrics)
+    if gain_bound <= 0:
+        return Outcome(passed=False, reason="the off-policy value is not surely better than before", metrics=metrics)
+    return Outcome(passed=True, reason="better than before on held-out log-loss and off-policy value", metrics=metrics)
+
+
+def _bounded(differences: Sequence[float]) -> tuple[float, float]:
+    """The mean, and its 95 % lower bound."""
+    mean = float(np.mean(differences))
+    error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
+    return mean, mean - ONE_SIDED_95 * error
