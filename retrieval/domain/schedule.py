@@ -13,6 +13,7 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "recall": "17 * * * *",
     "weights": "37 * * * *",
     "statistics": "7 3 * * *",
+    "months": "47 3 * * *",
     "prune": "27 3 * * *",
 }
 """Cron expressions by job, in UTC. What is done often costs one look where there is nothing to do."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
+from retrieval.jobs.months import are_months_due, keep_months
 from retrieval.jobs.prune import prune
 from retrieval.jobs.recall import is_recall_in_question, measure_recall
 from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
@@ -40,6 +41,8 @@ _ALL = (
         run=weigh, is_needed=are_weights_off),
     Job(name="statistics", what="count terms anew", noun="term",
         run=recount, is_needed=always),
+    Job(name="months", what="make the months of recorded searches, drop old ones", noun="table",
+        run=keep_months, is_needed=are_months_due),
     Job(name="prune", what="remove what has been kept long enough", noun="row",
         run=prune, is_needed=always),
 )  # fmt: skip
