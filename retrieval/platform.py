@@ -27,11 +27,12 @@ from retrieval.adapters.store.collections import (
 )
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embedded import default_home, start_embedded
+from retrieval.adapters.store.months import ensure_months
 from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
-from retrieval.domain.errors import InvalidRequestError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
@@ -84,6 +85,7 @@ class Platform:
             stack.push_async_callback(self._database.close)
             stack.push_async_callback(self._close_embedders)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
+            await self._ensure_months()
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
             stack.push_async_callback(self._sampler.aclose)
             self._recorder = Recorder(self._database, self._tenant_id)
@@ -255,6 +257,13 @@ class Platform:
         if own is None or tenant_id == self._tenant_id:
             return own
         return CachedEmbedder(self._embedders[space.space], self.database, tenant_id, space)
+
+    async def _ensure_months(self) -> None:
+        """Let the searches to come fall into months; where there is no worker nobody else would make them."""
+        try:
+            await ensure_months(self.database)
+        except DatabaseError as error:
+            _log.warning("the months of recorded searches were not made: %s; retrieval jobs run months", error)
 
     async def _close_embedders(self) -> None:
         for embedder in self._embedders.values():

@@ -78,6 +78,8 @@ class Settings(BaseSettings):
     """How long a sampled query is kept."""
     retention_runs_days: int = Field(default=30, ge=1)
     """How long the records of jobs and of measured recall are kept."""
+    retention_retrievals_days: int = Field(default=365, ge=1)
+    """How long recorded searches are kept, at least: they go by whole months, those of every tenant together."""
 
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""

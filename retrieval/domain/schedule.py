@@ -15,6 +15,7 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "statistics": "7 3 * * *",
     "clusters": "47 * * * *",
     "learn": "57 * * * *",
+    "months": "47 3 * * *",
     "prune": "27 3 * * *",
 }
 """Cron expressions by job, in UTC. What is done often costs one look where there is nothing to do."""

@@ -231,7 +231,10 @@ class Recorder:
         for one in list(self._queue):
             if self._is_closing or one.stored is not None:
                 self._drop(one, UNREACHABLE)
-        _log.info("%d searches wait to be recorded: %s", len(self._queue), error)
+        if self._is_closing:
+            _log.warning("%d searches were not recorded: %s", self._lost[UNREACHABLE], error)
+        else:
+            _log.info("%d searches wait to be recorded: %s", len(self._queue), error)
         flushes, self._flushes = self._flushes, []
         for _, future in flushes:
             if not future.done():

@@ -25,6 +25,7 @@ def _kept(settings: Settings) -> tuple[_Kept, ...]:
         _Kept("query_samples", "sampled_at", settings.retention_samples_days),
         _Kept("recall_measurements", "measured_at", settings.retention_runs_days),
         _Kept("job_runs", "started_at", settings.retention_runs_days),
+        _Kept("recording_losses", "day", settings.retention_retrievals_days),
     )
 
 

@@ -10,6 +10,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.jobs.clusters import are_clusters_needed, find_clusters
 from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
 from retrieval.jobs.learn import is_there_to_learn, learn
+from retrieval.jobs.months import are_months_due, keep_months
 from retrieval.jobs.prune import prune
 from retrieval.jobs.recall import is_recall_in_question, measure_recall
 from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
@@ -46,6 +47,8 @@ _ALL = (
         run=find_clusters, is_needed=are_clusters_needed),
     Job(name="learn", what="fit a model of rewards, and use it if it is better", noun="verdict",
         run=learn, is_needed=is_there_to_learn),
+    Job(name="months", what="make the months of recorded searches, drop old ones", noun="table",
+        run=keep_months, is_needed=are_months_due),
     Job(name="prune", what="remove what has been kept long enough", noun="row",
         run=prune, is_needed=always),
 )  # fmt: skip

@@ -379,6 +379,33 @@ async def test_every_table_has_forced_row_level_security(
     assert await cursor.fetchall() == [("SELECT",)]
 
 
+async def test_months_are_reached_through_their_tables_alone(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The application role can neither read nor write a month itself, where no tenant would be asked for."""
+    cursor = await connection.execute(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relispartition AND relkind = 'r'",
+        (SCHEMA,),
+    )
+    months = [row[0] for row in await cursor.fetchall()]
+    assert len(months) >= 8
+    await act_as(connection, two[0].tenant_id)
+    for month in months:
+        for statement in ("SELECT FROM {}", "DELETE FROM {}", "DROP TABLE {}"):
+            with pytest.raises(pg.InsufficientPrivilege):
+                async with connection.transaction():
+                    await connection.execute(sql.SQL(statement).format(sql.Identifier(month)))
+
+
+async def test_only_the_definer_drops_months(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """They are every tenant's, so no tenant may say how long they are kept."""
+    await act_as(connection, two[0].tenant_id)
+    with pytest.raises(pg.InsufficientPrivilege):
+        await connection.execute("SELECT drop_months('retrievals', 1)")
+
+
 async def test_the_public_may_do_nothing(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
     """PUBLIC has no privilege on the schema, a table, a sequence or a function."""
     await platform.collection("docs")
@@ -413,6 +440,8 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
     )
     found = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
     assert set(found) == {
+        "drop_months",
+        "ensure_months",
         "ensure_tenant",
         "every_collection",
         "items_containing",

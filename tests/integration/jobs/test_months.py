@@ -1,0 +1,145 @@
+"""The months of recorded searches: made ahead, filled with what came too early, dropped when they are old."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.months import are_months_in_question, drop_months, ensure_months
+from retrieval.domain.errors import MissingPrivilegeError
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from tests.integration.migrations.test_logins import login
+from tests.integration.test_isolation import TRACES
+from tests.support.database import SCHEMA, opened
+from tests.support.jobs import target_of
+
+NewDatabase = Callable[..., str]
+
+
+@pytest.fixture
+def url(new_database: NewDatabase) -> str:
+    """A database of this test's own: the months are the installation's."""
+    return new_database()
+
+
+@pytest.fixture
+async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform on it."""
+    async with connect(url, settings=settings) as opened_platform:
+        yield opened_platform
+
+
+def run(url: str, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """What a superuser's statement gives, within the schema."""
+    with opened(url) as connection:
+        connection.execute("SELECT set_config('search_path', %s, false)", (f"{SCHEMA}, public",))
+        cursor = connection.execute(sql.SQL(statement), values)  # type: ignore[arg-type]
+        return cursor.fetchall() if cursor.description else []
+
+
+def months(url: str, family: str = "retrievals") -> list[datetime]:
+    """The first moments of the months that there are."""
+    return [row[0] for row in run(url, "SELECT month FROM months_of(%s::regclass) ORDER BY 1", family)]
+
+
+def months_from_now(number: int) -> datetime:
+    """The first moment of this month in UTC, or of one before or after it."""
+    now = datetime.now(UTC)
+    count = now.year * 12 + now.month - 1 + number
+    return datetime(count // 12, count % 12 + 1, 1, tzinfo=UTC)
+
+
+async def leave_a_trace(platform: Platform, at: datetime) -> None:
+    """A recorded search of that moment, with an impression."""
+    collection = await (await platform.collection("docs")).refresh()
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for statement in TRACES[:2]:
+            await connection.execute(
+                statement.replace("gen_random_uuid(), now()", "gen_random_uuid(), %(at)s").replace(
+                    "'1', now()", "'1', %(at)s"
+                ),
+                {"own": collection.collection_id, "at": at},
+            )
+
+
+async def test_opening_a_platform_makes_this_month_and_the_next_two(platform: Platform, url: str) -> None:
+    """So it works without a worker; opening it again makes none."""
+    wanted = [months_from_now(number) for number in range(3)]
+    assert months(url) == months(url, "impressions") == wanted
+    assert await ensure_months(platform.database) == 0
+
+
+async def test_what_fell_into_no_month_is_moved_into_one(platform: Platform, url: str) -> None:
+    """A month is made for it, and it is found as before."""
+    await leave_a_trace(platform, months_from_now(-2) + timedelta(days=3))
+    await leave_a_trace(platform, months_from_now(7))
+    assert run(url, "SELECT count(*) FROM retrievals_default") == [(2,)]
+    assert await ensure_months(platform.database) == 4
+    assert run(url, "SELECT count(*) FROM retrievals_default") == [(0,)]
+    assert run(url, "SELECT count(*), (SELECT count(*) FROM impressions) FROM retrievals") == [(2, 2)]
+    assert months(url) == [months_from_now(number) for number in (-2, 0, 1, 2, 7)]
+
+
+@pytest.mark.usefixtures("platform")
+async def test_a_month_has_all_that_its_table_has(url: str) -> None:
+    """Indexes, checks and the tie to its collection; forced row-level security, and no grants but its owner's."""
+    part = f"impressions_{months_from_now(1):%Y_%m}"
+    of_table = "SELECT count(*) FROM pg_index WHERE indrelid = %s::regclass"
+    assert run(url, of_table, part) == run(url, of_table, "impressions")
+    constraints = (
+        "SELECT DISTINCT contype::text, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s::regclass "
+        "AND contype IN ('c', 'f') ORDER BY 1, 2"
+    )
+    assert run(url, constraints, part) == run(url, constraints, "impressions")
+    facts = "SELECT relrowsecurity, relforcerowsecurity, relowner::regrole::text FROM pg_class WHERE relname = %s"
+    assert run(url, facts, part) == [(True, True, f"{SCHEMA}_definer")]
+    grants = "SELECT DISTINCT grantee::text FROM information_schema.role_table_grants WHERE table_name = %s"
+    assert run(url, grants, part) == [(f"{SCHEMA}_definer",)]
+
+
+async def test_removing_a_collection_removes_what_was_recorded_of_it(platform: Platform, url: str) -> None:
+    """In its month and outside."""
+    await leave_a_trace(platform, datetime.now(UTC))
+    await leave_a_trace(platform, months_from_now(9))
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("DELETE FROM collections")
+    assert run(url, "SELECT count(*) FROM retrievals UNION ALL SELECT count(*) FROM impressions") == [(0,), (0,)]
+
+
+async def test_the_job_drops_months_that_are_wholly_old_enough(platform: Platform, url: str) -> None:
+    """A month that holds one moment that is not stays as it is."""
+    for number in (-14, -13, -1):
+        await leave_a_trace(platform, months_from_now(number))
+    await ensure_months(platform.database)
+    collection = await platform.collection("docs")
+    assert await are_months_in_question(platform.database, 365)
+    report = await run_job(platform.workplace, job_named("months"), await target_of(platform, collection))
+    assert report.details == {"made": 0, "dropped": 4}
+    assert months(url) == [months_from_now(number) for number in (-1, 0, 1, 2)]
+    assert run(url, "SELECT count(*) FROM impressions") == [(1,)]
+    assert not await are_months_in_question(platform.database, 365)
+
+
+async def test_a_login_of_the_application_alone_is_refused_to_drop_months(url: str, settings: Settings) -> None:
+    """It makes them, for its searches, but other tenants' records are not its to remove."""
+    with login(url) as (name, own):
+        run(url, f"GRANT {SCHEMA}_app TO {name}")
+        async with connect(own, settings=settings) as platform:
+            with pytest.raises(MissingPrivilegeError):
+                await drop_months(platform.database, 1)
+    assert len(months(url)) == 3
+
+
+def test_a_retention_below_a_day_is_refused(url: str) -> None:
+    """By the database, whatever the settings say."""
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="at least a day"):
+        run(url, "SELECT drop_months('retrievals', 0)")
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="not parted by months"):
+        run(url, "SELECT ensure_months('items')")

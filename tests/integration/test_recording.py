@@ -1,0 +1,224 @@
+"""Searches are recorded: everything of them, behind the answer, and never at its cost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from retrieval import Collection, Context, Platform, Profile, SearchResult, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store import recordings
+from retrieval.adapters.store.recordings import find_recorded, recording_losses
+from retrieval.adapters.store.tables import impressions, retrievals
+from retrieval.domain.filters import Contains, Or
+from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recording import Recording
+from retrieval.domain.retrieval_id import time_of
+from retrieval.engine import recorder
+from tests.support.database import SCHEMA
+from tests.support.recording import answered
+
+STARTED = datetime.now(UTC)
+
+# Who fills them stands above this floor or is still to come; the test below fails when one of them is.
+OF_LEARNING = {"model_version", "policy", "eligible", "cluster"}
+OF_LEARNING_SHOWN = {"slot", "propensity", "rank_propensity", "pulls"}
+
+
+async def _filled(platform: Platform) -> Collection:
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": f"i{n}", "text": f"word{n % 7} common", "group": n % 3} for n in range(30)])
+    return collection
+
+
+async def _smoke(collection: Collection) -> list[SearchResult]:
+    """Searches that differ in everything that a search can differ in."""
+    own = Profile(legs={"lexical": 1.0}, recording=Recording(pool=3))
+    contexts = [Context(), Context(domain="d", complexity=0.7, actor="ann", session="s", backtracks=1, generated=True)]
+    return [
+        await collection.search("common word1", context=contexts[0]),
+        await collection.search('"word2 common" -word5', where={"group": [0, 1]}, limit=3, context=contexts[1]),
+        await collection.search(vector=np.ones(256), legs=["dense", "lexical"], limit=2),
+        await collection.search("word3", profile=own, group_by="group"),
+        await collection.search("nothing has such words", legs=["lexical"]),
+    ]
+
+
+async def _found(platform: Platform, result: SearchResult) -> RecordedSearch:
+    assert result.retrieval_id is not None
+    found = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
+    assert found is not None
+    return found
+
+
+def _values(records: list[Any], name: str) -> set[str]:
+    return {repr(getattr(one, name)) for one in records}
+
+
+async def test_every_column_is_filled_and_tells_searches_apart(platform: Platform) -> None:
+    """No column is the same for all of a few searches that differ: it would say nothing."""
+    collection = await _filled(platform)
+    results = await _smoke(collection)
+    await platform.recorded()
+    found = [await _found(platform, one) for one in results]
+    columns = {column.name for column in retrievals.columns} - {"collection_id"}
+    assert {name for name in columns if len(_values(found, name)) == 1} == OF_LEARNING
+    shown = [hit for one in found for hit in one.impressions]
+    columns = {column.name for column in impressions.columns} - {"collection_id", "retrieval_id", "retrieved_at"}
+    assert {name for name in columns if len(_values(shown, name)) == 1} == OF_LEARNING_SHOWN
+
+
+async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
+    """Hits, scores, contributions, path, notes and times are those of the answer."""
+    collection = await _filled(platform)
+    result = await collection.search("common word1", vector=np.ones(256), limit=7)
+    await platform.recorded()
+    found = await _found(platform, result)
+    assert [(one.item_id, one.rank, one.score) for one in found.impressions] == [
+        (hit.item_id, hit.rank, hit.score) for hit in result
+    ]
+    assert found.impressions[0].signals == {
+        part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
+        for part in result[0].explanation.contributions
+    }
+    assert found.pool_items[:7] == [hit.item_id for hit in result]
+    assert (found.hits, found.path, tuple(found.notes)) == (7, result.path, result.notes)
+    assert found.timings_ms == result.timings_ms
+    assert found.retrieval_time_ms == result.timings_ms["total"]
+    assert found.profile_version == result.profile_version
+    assert found.vector == pytest.approx([1 / 16] * 256, rel=1e-3)
+    assert found.retrieved_at == time_of(found.retrieval_id)
+    assert STARTED - timedelta(seconds=1) <= found.retrieved_at <= datetime.now(UTC) + timedelta(seconds=1)
+
+
+async def test_many_searches_of_one_call_are_recorded_each(platform: Platform) -> None:
+    """In one context, under an identifier each."""
+    collection = await _filled(platform)
+    results = await collection.search_each(["word1", "word2", "word3"], context=Context(session="s"))
+    await platform.recorded()
+    found = [await _found(platform, one) for one in results]
+    assert [one.query for one in found] == ["word1", "word2", "word3"]
+    assert {one.session for one in found} == {"s"}
+    assert platform.recording.recorded == len({one.retrieval_id for one in found}) == 3
+
+
+async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Platform) -> None:
+    """None at 0; about half at a half. What is not recorded has no identifier."""
+    collection = await _filled(platform)
+    none = Profile(recording=Recording(rate=0))
+    assert (await collection.search("common", profile=none)).retrieval_id is None
+    half = replace(none, recording=Recording(rate=0.5))
+    results = await collection.search_each(["common"] * 100, profile=half)
+    assert 20 <= sum(one.retrieval_id is not None for one in results) <= 80
+    assert (await collection.unrecorded().search("common")).retrieval_id is None
+
+
+async def test_closing_the_platform_records_what_waits(database_url: str, settings: Settings) -> None:
+    """A program that ends after its search has recorded it."""
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
+        result = await (await _filled(platform)).search("common")
+        assert platform.recording.waiting == 1
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
+        assert (await _found(platform, result)).query == "common"
+
+
+async def test_a_search_that_waits_is_on_record_when_it_answers(platform: Platform) -> None:
+    """Nothing has to be flushed first."""
+    collection = await _filled(platform)
+    await collection.set_profile(replace(collection.profile, recording=Recording(wait=True)))
+    result = await collection.search("common")
+    assert platform.recording.waiting == 0
+    assert (await _found(platform, result)).query == "common"
+
+
+async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -> None:
+    """An answer of the database that got lost does no harm, nor does it count losses twice."""
+    stored = await (await _filled(platform)).refresh()
+    text = recordings.encoded(recorder.record(answered(collection_id=stored.collection_id)))
+    losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
+    for _ in range(2):
+        await recordings.store_recordings(platform.database, platform.tenant_id, [text], losses)
+    assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"overflow": 2}
+
+
+@asynccontextmanager
+async def _without_the_table(url: str) -> AsyncIterator[None]:
+    """Meanwhile nothing can be recorded."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute(f"REVOKE INSERT ON {SCHEMA}.retrievals FROM {SCHEMA}_app")
+        try:
+            yield
+        finally:
+            await connection.execute(f"GRANT INSERT ON {SCHEMA}.retrievals TO {SCHEMA}_app")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_search_whose_record_is_refused_answers_as_always(
+    database_url: str, platform: Platform, *, waits: bool
+) -> None:
+    """It is counted, and the next record tells the database; a search that waits says that it has none."""
+    collection = await _filled(platform)
+    await collection.set_profile(replace(collection.profile, recording=Recording(wait=waits)))
+    async with _without_the_table(database_url):
+        result = await collection.search("common", limit=5)
+        await platform.recorded()
+    assert len(result) == 5
+    assert (result.retrieval_id is None, bool(result.notes)) == (waits, waits)
+    assert platform.recording.lost == {"refused": 1}
+    await collection.search("common")
+    await platform.recorded()
+    stored = await collection.refresh()
+    assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"refused": 1}
+
+
+async def test_records_outlive_connections_that_are_cut_off(platform: Platform, database_url: str) -> None:
+    """The server closes every connection while records wait: they are stored on new ones, each once."""
+    collection = await _filled(platform)
+    results = [await collection.search("common") for _ in range(3)]
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        await other.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ''"
+        )
+    await platform.recorded()
+    assert [(await _found(platform, one)).query for one in results] == ["common"] * 3
+    assert platform.recording.lost == {}
+
+
+async def test_searches_of_a_collection_that_was_removed_are_counted_as_lost(platform: Platform) -> None:
+    """They cost the others nothing."""
+    collection = await _filled(platform)
+    other = await platform.collection("other")
+    await other.add([{"_id": "1", "text": "common"}])
+    await other.search("common")
+    kept = await collection.search("common")
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("DELETE FROM collections WHERE name = 'other'")
+    await platform.recorded()
+    assert (await _found(platform, kept)).query == "common"
+    assert platform.recording.lost == {"refused": 1}
+
+
+async def test_a_filter_that_cannot_be_written_down_is_recorded_as_such(platform: Platform) -> None:
+    """The search is on record, and says that it cannot be asked again."""
+    collection = await _filled(platform)
+    result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
+    await platform.recorded()
+    assert (await _found(platform, result)).request["is_whole"] is False
+
+
+async def test_another_tenant_finds_no_record(platform: Platform, database_url: str, settings: Settings) -> None:
+    """An identifier alone opens nothing."""
+    result = await (await _filled(platform)).search("common")
+    await platform.recorded()
+    assert result.retrieval_id is not None
+    other = settings.changed(tenant=f"{settings.tenant}-other")
+    async with connect(database_url, settings=other) as stranger:
+        assert await find_recorded(stranger.database, stranger.tenant_id, result.retrieval_id) is None

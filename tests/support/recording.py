@@ -1,0 +1,69 @@
+"""Answered searches, without a database."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidates import Found
+from retrieval.domain.context import Context
+from retrieval.domain.fusion import Candidate
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName, Profile
+from retrieval.domain.retrieval_id import uuid7
+from retrieval.engine.hits import hits
+from retrieval.engine.plan import Plan
+from retrieval.engine.ranking import ranking
+from retrieval.engine.record import Answered
+from retrieval.engine.request import SearchRequest
+
+MOMENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
+SCORES = {"dense": {"a": 0.9, "b": 0.8, "c": 0.5}, "lexical": {"c": 7.0, "d": 3.0}}
+_COLUMNS: tuple[Any, ...] = ("title", "body", "", [], {}, "active", "", None)
+
+
+def found_of(scores: dict[str, dict[str, float]], path: Path = Path.EXACT) -> Found:
+    """The candidates with those scores, by leg."""
+    rankings = {
+        leg: [Candidate(leg, item_id, rank, score) for rank, (item_id, score) in enumerate(of.items(), 1)]
+        for leg, of in scores.items()
+    }
+    return Found(rankings=rankings, path=path, weighed=0)
+
+
+def answered(
+    *,
+    profile: Profile | None = None,
+    request: SearchRequest | None = None,
+    context: Context | None = None,
+    scores: dict[str, dict[str, float]] | None = None,
+    chance: random.Random | None = None,
+    ms: int | None = None,
+    **more: Any,
+) -> Answered:
+    """A search that found items a to d, or those of ``scores``."""
+    chosen = profile or Profile()
+    asked = request or SearchRequest(query="some words", vector=None, limit=3, condition=None, profile=None)
+    found = found_of(SCORES if scores is None else scores)
+    shown = ranking(found, chosen, 100, asked.limit)
+    legs = tuple(map(LegName, found.rankings))
+    values: dict[str, Any] = {
+        "collection_id": 1,
+        "profile_version": 1,
+        "hits": hits(shown, {one.item_id: _COLUMNS for one in shown}, "rrf", more.get("slate", ())),
+        "timings_ms": {"candidates": 1.5, "total": 2.5},
+        "seed": 42,
+        **more,
+    }
+    return Answered(
+        retrieval_id=uuid7(int(MOMENT.timestamp() * 1000) if ms is None else ms, chance or random.Random(1)),
+        request=asked,
+        context=context or Context(),
+        plan=Plan(request=CandidateRequest(collection_id=1, legs=legs, depth=100), profile=chosen, notes=("a note",)),
+        query=Query(asked.query, asked.vector),
+        found=found,
+        depth=100,
+        **values,
+    )

@@ -1,0 +1,139 @@
+"""What is kept of a search."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from retrieval.adapters.store.recordings import encoded
+from retrieval.adapters.store.tables import impressions, retrievals
+from retrieval.domain.context import Context
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.recording import Recording
+from retrieval.domain.slate import Placed, Slot
+from retrieval.engine.record import Decided, record
+from retrieval.engine.request import SearchRequest
+from tests.support.recording import MOMENT, SCORES, answered
+
+
+def test_a_record_has_a_value_for_every_column() -> None:
+    """Columns and fields are the same, so that none stays empty because nobody thought of it."""
+    of_search = {one.name for one in fields(RecordedSearch)}
+    of_hit = {one.name for one in fields(Impression)}
+    assert of_search == {column.name for column in retrievals.columns} | {"impressions"}
+    assert of_hit | {"collection_id", "retrieval_id", "retrieved_at"} == {column.name for column in impressions.columns}
+
+
+def test_its_time_is_that_of_its_identifier() -> None:
+    """Whoever has the identifier knows the month to look in."""
+    made = record(answered())
+    assert made.retrieved_at == MOMENT
+    assert made.statistics_at == MOMENT
+
+
+def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
+    """Raw scores, ranks and bounds by leg, the relevance and the score."""
+    made = record(answered())
+    assert made.pool_items == ["c", "a", "b", "d"]
+    signals = made.pool_signals
+    assert signals["legs"] == {"dense": [0.5, 0.9, 0.8, None], "lexical": [7.0, None, None, 3.0]}
+    assert signals["ranks"] == {"dense": [3, 1, 2, None], "lexical": [1, None, None, 2]}
+    assert signals["bounds"] == {"dense": (0.0, 0.9), "lexical": (0.0, 7.0)}
+    assert signals["relevance"] == signals["score"] == sorted(signals["relevance"], reverse=True)
+    assert set(signals) == {"legs", "ranks", "bounds", "relevance", "score"}
+
+
+@pytest.mark.parametrize(("size", "kept"), [(0, []), (2, ["c", "a"])])
+def test_the_pool_is_as_large_as_the_profile_says(size: int, kept: list[str]) -> None:
+    """None at 0; the best ones otherwise."""
+    made = record(answered(profile=Profile(recording=Recording(pool=size))))
+    assert made.pool_items == kept
+    assert len(made.pool_signals["relevance"]) == size
+
+
+def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
+    """The stages after fusion say what they went by, item by item."""
+    decided = Decided(
+        model_version=3,
+        policy="thompson_slots/1",
+        statistics_at=MOMENT - timedelta(minutes=1),
+        cluster=4,
+        eligible=2,
+        pulls={"a": 1.5},
+        scores={"a": 0.7},
+        learned={"a": 0.8, "b": 0.2},
+        learned_sd={"a": 0.1},
+        propensity={"a": 0.25},
+    )
+    slate = [Placed("c"), Placed("a", Slot.EXPLORE, 0.25, 0.125)]
+    made = record(answered(decided=decided, slate=slate))
+    assert (made.model_version, made.policy, made.cluster, made.eligible) == (3, "thompson_slots/1", 4, 2)
+    assert made.statistics_at == MOMENT - timedelta(minutes=1)
+    assert made.pool_signals["score"][1] == 0.7
+    assert made.pool_signals["learned"] == [None, 0.8, 0.2, None]
+    assert made.pool_signals["propensity"] == [None, 0.25, None, None]
+    drawn = made.impressions[1]
+    assert (drawn.item_id, drawn.slot, drawn.propensity, drawn.rank_propensity, drawn.pulls) == (
+        "a", Slot.EXPLORE, 0.25, 0.125, 1.5,
+    )  # fmt: skip
+    assert made.impressions[0].slot is Slot.EXPLOIT
+
+
+def test_the_impressions_explain_their_scores() -> None:
+    """The contributions by name add up to the score."""
+    for hit in record(answered()).impressions:
+        assert sum(part["value"] for part in hit.signals.values()) == pytest.approx(hit.score)
+    first = record(answered()).impressions[0]
+    assert first.signals["lexical"] == {"rank": 1, "raw": 7.0, "weight": 1.0, "value": pytest.approx(1 / 61)}
+
+
+def test_the_spread_is_that_of_the_first_five_scores() -> None:
+    """First minus fifth; minus the last where there are fewer; none without hits."""
+    six = {"dense": {name: 1.0 - place / 10 for place, name in enumerate("abcdef")}}
+    request = SearchRequest(query="x", vector=None, limit=6, condition=None, profile=None)
+    made = record(answered(scores=six, request=request))
+    assert (made.hits, made.top_score) == (6, 1.0)
+    assert made.score_spread == pytest.approx(0.4)
+    assert record(answered(scores={"dense": {"a": 0.5}})).score_spread == 0.0
+    none = record(answered(scores={"dense": {}}))
+    assert (none.hits, none.top_score, none.score_spread) == (0, None, None)
+
+
+def test_the_context_is_kept_as_given() -> None:
+    """Who asked, in what situation, and how often they came back."""
+    context = Context(domain="d", complexity=0.5, actor="ann", session="s", backtracks=2, generated=True)
+    made = record(answered(context=context))
+    assert (made.domain, made.complexity, made.actor, made.session) == ("d", 0.5, "ann", "s")
+    assert (made.backtrack_count, made.generation_triggered) == (2, True)
+
+
+def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
+    """What was embedded can be embedded again."""
+    assert record(answered()).vector is None
+    given = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
+    assert record(answered(request=given)).vector == [1.0, 1.0, 1.0]
+
+
+def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
+    """Its version is 0, and the request has it whole."""
+    own = Profile(legs={"dense": 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+    request = SearchRequest(query="x", vector=None, limit=3, condition=None, profile=own)
+    made = record(answered(profile=own, request=request, profile_version=None))
+    assert made.profile_version == 0
+    assert Profile.from_dict(made.request["profile"]) == own
+
+
+def test_a_record_is_written_as_json() -> None:
+    """Identifiers and times are texts, and what is no number is refused."""
+    written = json.loads(encoded(record(answered())))
+    assert written["retrieved_at"].startswith("2026-02-03 04:05:06.789")
+    assert written["impressions"][0]["slot"] == "exploit"
+    assert written["pool_items"] == ["c", "a", "b", "d"]
+    broken = {**SCORES, "dense": {"a": float("nan")}}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encoded(record(answered(scores=broken)))

@@ -1,0 +1,200 @@
+"""The recorder: batches, waits for a database that is away, and counts what it cannot keep."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.recordings import Losses
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
+from retrieval.engine import recorder as module
+from retrieval.engine.record import Answered
+from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
+from tests.support.recording import answered
+
+CHANCE = random.Random(5)
+NO_DATABASE = cast("Database", None)
+
+
+def _search(**more: Any) -> Answered:
+    return answered(chance=CHANCE, **more)
+
+
+@dataclass
+class Store:
+    """Takes records in place of the database; ``errors`` are raised first, one a call."""
+
+    errors: list[Exception] = field(default_factory=list)
+    refused: set[UUID] = field(default_factory=set)
+    batches: list[int] = field(default_factory=list)
+    kept: list[UUID] = field(default_factory=list)
+    lost: dict[Any, int] = field(default_factory=dict)
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether the database answers."""
+    has_kept: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.answers.set()
+
+    async def __call__(self, _: Database, __: int, texts: Sequence[str], losses: Losses) -> frozenset[UUID]:
+        """Keep the records, or fail."""
+        await self.answers.wait()
+        if self.errors:
+            raise self.errors.pop(0)
+        ids = [UUID(text.split('"retrieval_id": "')[1][:36]) for text in texts]
+        if self.refused & set(ids):
+            raise DatabaseError("the database refused: a row")
+        self.batches.append(len(ids))
+        self.kept += ids
+        self.has_kept.set()
+        for key, number in losses.items():
+            self.lost[key[2]] = self.lost.get(key[2], 0) + number
+        return frozenset(ids)
+
+
+def _recorder(store: Store, **more: Any) -> Recorder:
+    return Recorder(NO_DATABASE, 1, store_together=store, **more)
+
+
+async def test_searches_are_stored_together_in_their_order() -> None:
+    """Three offered at once are one statement."""
+    store = Store()
+    recorder = _recorder(store)
+    searches = [_search() for _ in range(3)]
+    assert all(recorder.offer(one) for one in searches)
+    assert recorder.state.waiting == 3
+    await recorder.recorded()
+    assert store.kept == [one.retrieval_id for one in searches]
+    assert store.batches == [3]
+    assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
+
+
+async def test_closing_stores_what_waits() -> None:
+    """More than one batch, none lost."""
+    store = Store()
+    recorder = _recorder(store)
+    for _ in range(module.BATCH + 2):
+        recorder.offer(_search())
+    await recorder.aclose()
+    assert store.batches == [module.BATCH, 2]
+
+
+async def test_a_search_that_waits_knows_its_record_is_stored() -> None:
+    """``store`` returns after the statement."""
+    store = Store()
+    search = _search()
+    assert await _recorder(store).store([search]) == [True]
+    assert store.kept == [search.retrieval_id]
+
+
+async def test_a_search_beyond_the_room_is_counted_at_once() -> None:
+    """The caller learns that it has no record, and the database is told of it with the next one."""
+    store = Store()
+    recorder = _recorder(store, most_waiting=2)
+    assert [recorder.offer(_search()) for _ in range(4)] == [True, True, False, False]
+    assert recorder.state.lost == {OVERFLOW: 2}
+    await recorder.recorded()
+    assert store.lost == {OVERFLOW: 2}
+    await recorder.aclose()
+    assert store.lost == {OVERFLOW: 2}
+
+
+async def test_records_wait_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``recorded`` says so; the records are stored when it is back, without being asked again."""
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.001)
+    store = Store(errors=[DatabaseUnreachableError("away"), DatabaseUnreachableError("away")])
+    recorder = _recorder(store)
+    search = _search()
+    recorder.offer(search)
+    with pytest.raises(DatabaseUnreachableError, match="away"):
+        await recorder.recorded()
+    assert recorder.state.waiting == 1
+    await store.has_kept.wait()
+    assert store.kept == [search.retrieval_id]
+    assert recorder.state.lost == {}
+
+
+async def test_a_search_that_waits_is_answered_when_the_database_is_away() -> None:
+    """It has no record, is counted, and no later attempt brings the record back."""
+    store = Store(errors=[DatabaseUnreachableError("away")])
+    recorder = _recorder(store)
+    assert await recorder.store([_search()]) == [False]
+    assert recorder.state.lost == {UNREACHABLE: 1}
+    await recorder.aclose()
+    assert store.kept == []
+
+
+async def test_a_search_waits_for_its_record_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the database does not answer, the search does."""
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.001)
+    store = Store()
+    store.answers.clear()
+    recorder = _recorder(store)
+    assert await recorder.store([_search()]) == [False]
+    store.answers.set()
+    await recorder.aclose()
+
+
+async def test_closing_while_the_database_is_away_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """What waited is counted as lost, with a line in the log."""
+    store = Store(errors=[DatabaseUnreachableError("away")])
+    recorder = _recorder(store)
+    recorder.offer(_search())
+    with caplog.at_level("WARNING", logger=module.__name__):
+        await recorder.aclose()
+    assert recorder.state.lost == {UNREACHABLE: 1}
+    assert "1 searches were not recorded" in caplog.text
+
+
+async def test_one_that_is_refused_does_not_cost_the_others() -> None:
+    """The others are stored one by one."""
+    searches = [_search() for _ in range(3)]
+    store = Store(refused={searches[1].retrieval_id})
+    recorder = _recorder(store)
+    for one in searches:
+        recorder.offer(one)
+    await recorder.recorded()
+    assert store.kept == [searches[0].retrieval_id, searches[2].retrieval_id]
+    assert recorder.state.lost == {REFUSED: 1}
+
+
+async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> None:
+    """It is counted under a reason of its own."""
+    store = Store()
+    recorder = _recorder(store)
+    good = _search()
+    recorder.offer(_search(scores={"dense": {"a": float("nan")}}))
+    recorder.offer(good)
+    await recorder.recorded()
+    assert store.kept == [good.retrieval_id]
+    assert recorder.state.lost == {UNWRITABLE: 1}
+
+
+async def test_an_error_of_another_kind_is_no_end() -> None:
+    """Whatever goes wrong, the next searches are recorded."""
+    store = Store(errors=[RuntimeError("a defect")])
+    recorder = _recorder(store)
+    recorder.offer(_search())
+    await recorder.recorded()
+    assert recorder.state.lost == {REFUSED: 1}
+    search = _search()
+    recorder.offer(search)
+    await recorder.recorded()
+    assert store.kept == [search.retrieval_id]
+
+
+async def test_without_searches_there_is_nothing_to_wait_for() -> None:
+    """Flushing and closing an idle recorder return at once, and ask the database nothing."""
+    store = Store()
+    recorder = _recorder(store)
+    await recorder.recorded()
+    assert await recorder.store([]) == []
+    await recorder.aclose()
+    assert store.batches == []
