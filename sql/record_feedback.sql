@@ -35,7 +35,7 @@ BEGIN
         SELECT
             given.place, owner.collection_id, given.item_id, given.feedback_key, given.subject, given.retrieval_id,
             given.retrieved_at, given.actor, given.session, given.kind, given.reward, given.weight, given.note,
-            coalesce(past.contexts, given.contexts) AS contexts, moment.occurred_at,
+            coalesce(past.contexts, given.contexts) AS contexts, given.occurred_at,
             CASE
                 WHEN given.retrieval_id IS NOT NULL AND past.collection_id IS NULL THEN 'unknown retrieval'
                 WHEN owner.collection_id IS NULL THEN 'unknown collection'
@@ -43,7 +43,7 @@ BEGIN
                     SELECT FROM items AS item
                     WHERE item.collection_id = owner.collection_id AND item.item_id = given.item_id
                 ) THEN 'unknown item'
-                WHEN extract(epoch FROM moment.occurred_at - coalesce(decay.landmark, '2026-01-01 00:00:00+00'))
+                WHEN extract(epoch FROM given.occurred_at - coalesce(decay.landmark, '2026-01-01 00:00:00+00'))
                     > 1000 * 86400 * coalesce(decay.half_life_days, 30) THEN 'too far from the landmark'
             END AS problem,
             CASE
@@ -72,7 +72,6 @@ BEGIN
             LIMIT 1
         ) AS named ON given.retrieval_id IS NULL
         CROSS JOIN LATERAL (SELECT coalesce(past.collection_id, named.collection_id)) AS owner (collection_id)
-        CROSS JOIN LATERAL (SELECT coalesce(given.occurred_at, now())) AS moment (occurred_at)
         LEFT JOIN LATERAL (
             SELECT EXISTS (
                 SELECT FROM impressions AS one

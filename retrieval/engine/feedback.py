@@ -35,7 +35,7 @@ async def take_feedback(
         raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
     for event in events:
         check_not_ahead(event, now)
-    outcomes = await record_feedback(database, tenant_id, events) if events else []
+    outcomes = await record_feedback(database, tenant_id, events, now) if events else []
     for outcome in outcomes:
         error = refusal(outcome, events[outcome.place])
         if error is not None:
@@ -57,7 +57,7 @@ async def take_what_can_be(
         else:
             places.append(place)
     kept = [events[place] for place in places]
-    outcomes = await record_feedback(database, tenant_id, kept, skip_refused=True) if kept else []
+    outcomes = await record_feedback(database, tenant_id, kept, now, skip_refused=True) if kept else []
     for outcome in outcomes:
         reason = refusal(outcome, kept[outcome.place])
         if reason is not None:

@@ -63,6 +63,7 @@ async def record_feedback(
     database: Database,
     tenant_id: int,
     events: Sequence[Feedback],
+    now: datetime,
     *,
     skip_refused: bool = False,
     make_key: Callable[[], UUID] = uuid4,
@@ -70,9 +71,9 @@ async def record_feedback(
     """Store the events and add them to their arms, in one statement and one round trip; gives what became of each.
 
     If one is refused, those that are refused are all that is given, and nothing is stored, unless ``skip_refused``.
-    ``make_key`` gives the key of an event that has none of its own.
+    ``now`` is when events happened that do not say it. ``make_key`` gives the key of an event that has none of its own.
     """
-    payload = [_as_json(place, event, make_key) for place, event in enumerate(events)]
+    payload = [_as_json(place, event, now, make_key) for place, event in enumerate(events)]
     # With its keys in it, the statement may be sent again should the connection be lost.
     statement = _RECORD.bind(events=Jsonb(payload), skip_refused=skip_refused)
     return [Outcome(*row) for row in await database.read(tenant_id, statement)]
@@ -95,9 +96,9 @@ async def read_events(
             yield [_event(row) for row in rows]
 
 
-def _as_json(place: int, event: Feedback, make_key: Callable[[], UUID]) -> dict[str, Any]:
+def _as_json(place: int, event: Feedback, now: datetime, make_key: Callable[[], UUID]) -> dict[str, Any]:
     key = event.own_key or make_key()
-    at, retrieved_at = event.at, event.retrieved_at
+    retrieved_at = event.retrieved_at
     return {
         "place": place,
         "collection": event.collection,
@@ -113,7 +114,7 @@ def _as_json(place: int, event: Feedback, make_key: Callable[[], UUID]) -> dict[
         "weight": event.weight,
         "contexts": event.contexts,
         "note": event.note,
-        "occurred_at": None if at is None else at.isoformat(),
+        "occurred_at": (event.at or now).isoformat(),
     }
 
 
