@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from retrieval.domain.context import Context
     from retrieval.domain.embedding import EmbeddingSpace
     from retrieval.domain.errors import RetrievalError
+    from retrieval.domain.feedback import Feedback
     from retrieval.domain.hit import Explanation, Hit, SearchResult
     from retrieval.domain.item import Item
     from retrieval.domain.profile import Fusion, Profile
@@ -31,6 +32,7 @@ __all__ = [
     "Context",
     "EmbeddingSpace",
     "Explanation",
+    "Feedback",
     "Fusion",
     "Hit",
     "Item",
@@ -49,6 +51,7 @@ _HOMES = {
     "domain.context": ("Context",),
     "domain.embedding": ("EmbeddingSpace",),
     "domain.errors": ("RetrievalError",),
+    "domain.feedback": ("Feedback",),
     "domain.hit": ("Explanation", "Hit", "SearchResult"),
     "domain.item": ("Item",),
     "domain.profile": ("Fusion", "Profile"),

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,6 +38,7 @@ from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
 from retrieval.engine.models import Models
+from retrieval.engine.feedback_calls import FeedbackCalls
 from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock
@@ -48,7 +50,7 @@ _log = logging.getLogger(__name__)
 MAX_NAME_BYTES = 512
 
 
-class Platform:
+class Platform(FeedbackCalls):
     """One tenant's view of one installation. Use ``connect`` as an async context manager.
 
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.
@@ -115,6 +117,11 @@ class Platform:
     def tenant_id(self) -> int:
         """The tenant's number in the database."""
         return self._tenant_id
+
+    @property
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        return datetime.fromtimestamp(self._wall_clock(), UTC)
 
     @property
     def workplace(self) -> Workplace:

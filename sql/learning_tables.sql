@@ -81,11 +81,13 @@ CREATE TABLE feedback (
     feedback_key uuid NOT NULL,
     subject uuid NOT NULL,  -- what the verdict is about, and whose: a later one of the same subject supersedes it
     retrieval_id uuid,
+    retrieved_at timestamptz,  -- of the retrieval: which month its impressions lie in
     actor text DEFAULT '' NOT NULL,
     session text DEFAULT '' NOT NULL,
     kind text NOT NULL,
     reward double precision NOT NULL,
-    weight double precision NOT NULL,  -- 0: kept, does not count; discounted says why
+    weight double precision NOT NULL,  -- what counts; 0: kept, does not count, and discounted says why
+    given_weight double precision DEFAULT 1 NOT NULL,  -- what was given: what counts again once an actor is released
     contexts text[] NOT NULL,  -- the context buckets that it counts in
     note text DEFAULT '' NOT NULL,
     occurred_at timestamptz NOT NULL,  -- event time: what decay goes by
@@ -98,7 +100,9 @@ CREATE TABLE feedback (
     CONSTRAINT feedback_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 );
 CREATE INDEX feedback_collection_id_actor_received_at_idx ON feedback (collection_id, actor, received_at) WHERE actor <> '';
-CREATE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject);
+-- One verdict of a subject counts.
+CREATE UNIQUE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject)
+    WHERE superseded_at IS NULL;
 CREATE INDEX feedback_collection_id_received_at_idx ON feedback (collection_id, received_at);
 CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
 
@@ -115,6 +119,21 @@ CREATE TABLE arms (
     CONSTRAINT arms_pkey PRIMARY KEY (collection_id, item_id, context),
     CONSTRAINT arms_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 ) WITH (fillfactor = 70);
+
+-- The share of the arms of events that were removed: what a recount of the events starts from.
+CREATE TABLE arm_baselines (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    context text COLLATE "C" NOT NULL,
+    successes double precision NOT NULL,  -- to the same landmark as those of the arm
+    failures double precision NOT NULL,
+    uses bigint DEFAULT 0 NOT NULL,
+    raw_successes bigint DEFAULT 0 NOT NULL,
+    last_used_at timestamptz,
+    CONSTRAINT arm_baselines_pkey PRIMARY KEY (collection_id, item_id, context),
+    CONSTRAINT arm_baselines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE
+);
 
 -- How the arms of a collection decay, how much one actor may say in a day, and which model is in use (0: none).
 CREATE TABLE learning_states (

@@ -22,6 +22,7 @@ TABLES = (
     "recording_losses",
     "feedback",
     "arms",
+    "arm_baselines",
     "learning_states",
     "quarantines",
     "learned_models",

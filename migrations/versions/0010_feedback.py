@@ -6,15 +6,36 @@ Revises: 0009
 
 from __future__ import annotations
 
+from alembic import context, op
+
+from retrieval.adapters.store.installed_sql import installed_sql, verbatim
+
 revision = "0010"
 down_revision = "0009"
 branch_labels = None
 depends_on = None
 
+FUNCTIONS = {
+    "context_buckets": "text, double precision, integer",
+    "decay_weight": "timestamptz, timestamptz, double precision",
+    "feedback_lock": "",
+    "recount_arms": "bigint, text[], double precision",
+    "record_feedback": "jsonb, boolean",
+    "quarantine_actor": "text, text, boolean",
+    "set_decay": "bigint, double precision, timestamptz, timestamptz",
+    "retire_feedback": "bigint, timestamptz, integer",
+}
+"""In the order in which they need one another, with the types of their arguments."""
+
 
 def upgrade() -> None:
-    """Nothing yet."""
+    """Install the functions that write feedback and keep its arms."""
+    names = context.config.attributes["names"]
+    for name in FUNCTIONS:
+        op.execute(verbatim(installed_sql(name, names, revision)))
 
 
 def downgrade() -> None:
-    """Nothing yet."""
+    """Remove them."""
+    for name, arguments in reversed(FUNCTIONS.items()):
+        op.execute(verbatim(f"DROP FUNCTION {name}({arguments})"))

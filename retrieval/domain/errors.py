@@ -21,7 +21,9 @@
     │   ├── InvalidProfileError
     │   └── BadLineError            a line of a file; carries file, line, reason
     ├── NotFoundError
-    │   └── UnknownCollectionError
+    │   ├── UnknownCollectionError
+    │   ├── UnknownRetrievalError
+    │   └── UnknownItemError
     ├── EmbedderError
     │   ├── EmbedderUnavailableError    down, slow or overloaded: try again later
     │   └── EmbedderRejectedError       it answered, and the answer is no or not usable
@@ -135,6 +137,14 @@ class NotFoundError(RetrievalError):
 
 class UnknownCollectionError(NotFoundError):
     """The tenant has no collection of that name."""
+
+
+class UnknownRetrievalError(NotFoundError):
+    """The tenant has no recorded search of that identifier."""
+
+
+class UnknownItemError(NotFoundError):
+    """The collection has no such item, and the search showed none."""
 
 
 class EmbedderError(RetrievalError):

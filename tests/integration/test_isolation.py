@@ -167,6 +167,7 @@ TRACES = (
         "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"
     ),
     "INSERT INTO item_clusters (collection_id, item_id, cluster) VALUES (%(own)s, '1', 0)",
+    "INSERT INTO arm_baselines (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",
 )
 """What searches, feedback and learning leave behind, in its smallest form."""
 

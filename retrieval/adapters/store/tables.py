@@ -388,11 +388,13 @@ feedback = Table(
     Column("feedback_key", UUID, primary_key=True),
     Column("subject", UUID, nullable=False),
     Column("retrieval_id", UUID),
+    Column("retrieved_at", DateTime(timezone=True)),
     _text("actor"),
     _text("session"),
     Column("kind", Text, nullable=False),
     Column("reward", Double, nullable=False),
     Column("weight", Double, nullable=False),
+    Column("given_weight", Double, nullable=False, server_default=text("1")),
     Column("contexts", ARRAY(Text), nullable=False),
     _text("note"),
     Column("occurred_at", DateTime(timezone=True), nullable=False),
@@ -401,25 +403,29 @@ feedback = Table(
     _text("discounted"),
     CheckConstraint("reward >= 0 AND reward <= 1", name="feedback_reward_check"),
     CheckConstraint("weight >= 0 AND weight <= 1", name="feedback_weight_check"),
-    Index(None, "collection_id", "item_id", "subject"),
+    Index(None, "collection_id", "item_id", "subject", unique=True, postgresql_where=text("superseded_at IS NULL")),
     Index(None, "collection_id", "retrieval_id", postgresql_where=text("retrieval_id IS NOT NULL")),
     Index(None, "collection_id", "actor", "received_at", postgresql_where=text("actor <> ''")),
     Index(None, "collection_id", "received_at"),
 )
 
-arms = Table(
-    "arms",
-    metadata,
-    _collection_id(),
-    Column("item_id", Text(collation="C"), primary_key=True),
-    Column("context", Text(collation="C"), primary_key=True),
-    Column("successes", Double, nullable=False),
-    Column("failures", Double, nullable=False),
-    _count("uses"),
-    _count("raw_successes"),
-    Column("last_used_at", DateTime(timezone=True)),
-    postgresql_with={"fillfactor": "70"},
-)
+
+def _statistics() -> list[Column[Any]]:
+    return [
+        Column("item_id", Text(collation="C"), primary_key=True),
+        Column("context", Text(collation="C"), primary_key=True),
+        Column("successes", Double, nullable=False),
+        Column("failures", Double, nullable=False),
+        _count("uses"),
+        _count("raw_successes"),
+        Column("last_used_at", DateTime(timezone=True)),
+    ]
+
+
+arms = Table("arms", metadata, _collection_id(), *_statistics(), postgresql_with={"fillfactor": "70"})
+
+# The share of the arms of events that were removed.
+arm_baselines = Table("arm_baselines", metadata, _collection_id(), *_statistics())
 
 # How the arms of a collection decay, and which model of them is in use.
 learning_states = Table(

@@ -1,0 +1,96 @@
+"""Feedback is taken: checked, stored, and answered with what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.feedback import Outcome, record_feedback
+from retrieval.domain.errors import (
+    InvalidRequestError,
+    RetrievalError,
+    UnknownCollectionError,
+    UnknownItemError,
+    UnknownRetrievalError,
+)
+from retrieval.domain.feedback import Feedback, FeedbackReport, check_not_ahead
+
+MAX_EVENTS = 10_000
+"""Events of one call: one statement, which holds the arms of all their items meanwhile."""
+
+_STORED = {"recorded", "superseding", "superseded"}
+
+
+async def take_feedback(
+    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
+) -> FeedbackReport:
+    """Store all events or none.
+
+    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event that is
+    of something unknown, and ``InvalidRequestError`` for an event of the future or more than 10,000 of them.
+    """
+    if len(events) > MAX_EVENTS:
+        raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
+    for event in events:
+        check_not_ahead(event, now)
+    outcomes = await record_feedback(database, tenant_id, events, now) if events else []
+    for outcome in outcomes:
+        error = refusal(outcome, events[outcome.place])
+        if error is not None:
+            raise error
+    return reported(outcomes)
+
+
+async def take_what_can_be(
+    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
+) -> tuple[FeedbackReport, list[tuple[int, RetrievalError]]]:
+    """Store the events that can be; gives also the places of the others, from 0, each with its error."""
+    refused: list[tuple[int, RetrievalError]] = []
+    places = []
+    for place, event in enumerate(events):
+        try:
+            check_not_ahead(event, now)
+        except InvalidRequestError as error:
+            refused.append((place, error))
+        else:
+            places.append(place)
+    kept = [events[place] for place in places]
+    outcomes = await record_feedback(database, tenant_id, kept, now, skip_refused=True) if kept else []
+    for outcome in outcomes:
+        reason = refusal(outcome, kept[outcome.place])
+        if reason is not None:
+            refused.append((places[outcome.place], reason))
+    return reported(outcomes), sorted(refused, key=lambda one: one[0])
+
+
+def reported(outcomes: Sequence[Outcome]) -> FeedbackReport:
+    """The counts of what became of events; the refused are none of them."""
+    stored = [one for one in outcomes if one.what in _STORED]
+    return FeedbackReport(
+        recorded=len(stored),
+        repeated=sum(one.what == "repeated" for one in outcomes),
+        superseding=sum(one.what == "superseding" for one in stored),
+        discounted=dict(Counter(one.discounted for one in stored if one.discounted)),
+    )
+
+
+def refusal(outcome: Outcome, event: Feedback) -> RetrievalError | None:
+    """Why the event is not stored; None: it is."""
+    match outcome.what:
+        case "unknown retrieval":
+            return UnknownRetrievalError(
+                f"{event.named()}: there is no such recorded search; give the retrieval_id of a search's result, "
+                "or the collection instead"
+            )
+        case "unknown collection":
+            return UnknownCollectionError(f"{event.named()}: there is no such collection; check the name")
+        case "unknown item":
+            return UnknownItemError(f"{event.named()}: there is no such item; check its id, or store it first")
+        case "too far from the landmark":
+            return InvalidRequestError(
+                f"{event.named()}: it happened more than 1,000 half-lives after the landmark of the arms; "
+                "run: retrieval jobs run arms"
+            )
+    return None

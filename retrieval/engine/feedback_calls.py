@@ -1,0 +1,105 @@
+"""What is called with feedback: single events, many, a task's outcome, and whose feedback does not count."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.feedback import quarantine_actor
+from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.feedback import RATING, Feedback, FeedbackReport, outcome_events
+from retrieval.engine.feedback import take_feedback
+
+
+class FeedbackCalls(ABC):
+    """The calls about feedback, for the platform to inherit; see docs/concepts/feedback.md."""
+
+    @property
+    @abstractmethod
+    def database(self) -> Database:
+        """The open database."""
+
+    @property
+    @abstractmethod
+    def tenant_id(self) -> int:
+        """The tenant's number in the database."""
+
+    @property
+    @abstractmethod
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+
+    @abstractmethod
+    async def recorded(self) -> None:
+        """Return once every search that was answered so far is recorded."""
+
+    async def feedback(
+        self,
+        retrieval_id: UUID | str | None = None,
+        item_id: str = "",
+        *,
+        helpful: bool | None = None,
+        reward: float | None = None,
+        collection: str | None = None,
+        context: Context | None = None,
+        kind: str = RATING,
+        actor: str = "",
+        session: str = "",
+        note: str = "",
+        at: datetime | None = None,
+        weight: float = 1.0,
+        key: UUID | str | None = None,
+    ) -> FeedbackReport:
+        """Say how good an item was: one that a search showed, or one of a ``collection`` in a ``context``.
+
+        Say ``helpful`` or ``reward`` (0 to 1); ``Feedback`` has the rest. A call that is repeated counts once, and a
+        later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
+        ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
+        """
+        event = Feedback(
+            retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
+            reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
+            weight=weight, key=key,
+        )  # fmt: skip
+        return await self.feedback_each([event])
+
+    async def feedback_each(self, events: Iterable[Feedback]) -> FeedbackReport:
+        """Say it of many, at most 10,000, in one statement: all are stored, or none and the first bad one is raised."""
+        given = list(events)
+        if any(event.retrieval_id is not None for event in given):
+            await self.recorded()
+        return await take_feedback(self.database, self.tenant_id, given, self.now)
+
+    async def outcome(
+        self,
+        retrieval_id: UUID | str,
+        used: Iterable[str],
+        *,
+        reward: float,
+        actor: str = "",
+        note: str = "",
+        at: datetime | None = None,
+    ) -> FeedbackReport:
+        """Say how a task went: the items it used share one event's weight, under the kind ``outcome``."""
+        return await self.feedback_each(
+            outcome_events(retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
+        )
+
+    async def quarantine(self, actor: str, *, reason: str = "") -> int:
+        """Keep what an actor says, and said, from counting; gives how many events stopped doing so."""
+        return await quarantine_actor(self.database, self.tenant_id, _checked(actor), reason, is_held=True)
+
+    async def release(self, actor: str) -> int:
+        """Let an actor's feedback count again, with the weights that were given; gives how many events do."""
+        return await quarantine_actor(self.database, self.tenant_id, _checked(actor), "", is_held=False)
+
+
+def _checked(actor: str) -> str:
+    if not actor:
+        raise InvalidRequestError("name an actor; feedback without one cannot be told apart")
+    return Context(actor=actor).actor
