@@ -109,4 +109,4 @@ class Traffic:
 
     def by_retrieval(self, values: Floats) -> Floats:
         """The sums of the impressions' values, shape (retrievals,)."""
-        return np.bincount(self.retrieval, weights=values, minlength=self.expected.size)
+        return np.bincount(self.retrieval, weights=values, minlength=self.expected.size).astype(np.float64)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from retrieval.learning.off_policy import Estimate
-from retrieval.learning.weighing import Weighing
+from retrieval.domain.estimate import Estimate
+from retrieval.domain.weighing import Weighing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
