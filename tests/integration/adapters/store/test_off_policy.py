@@ -42,9 +42,9 @@ class Simulated:
             for place, one in enumerate(self.recorded)
             for shown in one.shown
         ]
-        retrieval, propensity, probability, modelled, reward = map(np.array, zip(*rows, strict=True))
+        retrieval, propensity, probability, modelled, reward = np.array(rows).T
         return Traffic.of_rows(
-            retrieval=retrieval,
+            retrieval=retrieval.astype(np.int64),
             propensity=propensity,
             target=probability,
             reward=reward,
