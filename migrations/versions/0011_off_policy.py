@@ -15,7 +15,13 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
-FUNCTIONS = ("off_policy_terms", "off_policy_residuals", "off_policy_comparison", "off_policy_weighing")
+FUNCTIONS = (
+    "off_policy_terms",
+    "off_policy_residuals",
+    "off_policy_comparison",
+    "off_policy_weighing",
+    "interleaved_results",
+)
 
 
 def upgrade() -> None:

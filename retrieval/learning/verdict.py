@@ -8,6 +8,13 @@ from typing import Any
 
 from retrieval.domain.estimate import Estimate
 from retrieval.domain.weighing import Weighing
+from retrieval.learning.interleaving import Preference
+
+LEAST_DECIDED = 6
+"""Below so many decided searches a sign test cannot come out below .05, however they went."""
+
+SIGNIFICANT = 0.05
+"""The p-value below which one is called better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +59,15 @@ def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
     if difference.high < 0:
         return Verdict(is_conclusive=True, better=second, text=f"{second} is better than {first}: {shown}")
     return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
+
+
+def by_preference(names: tuple[str, str], won: Preference) -> Verdict:
+    """Better where the sign test says that a fair coin would hardly decide so unevenly."""
+    first, second = names
+    if won.decided < LEAST_DECIDED:
+        return refused([f"{won.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"])
+    shown = f"{won.first} searches against {won.second}, {won.even} even, p = {won.p_value:.4f}"
+    if won.p_value >= SIGNIFICANT:
+        return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
+    better, other = (first, second) if won.first > won.second else (second, first)
+    return Verdict(is_conclusive=True, better=better, text=f"{better} is better than {other}: {shown}")
