@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def simulated(runs: int) -> Iterator[dict[str, Any]]:
             "median_effective_sample": float(np.median(result.sample_sizes)),
             "is_enough": is_enough(result),
             "refused": result.refused / runs,
+            "difference": result.difference.as_dict(),
             "estimators": {
                 f"{estimator.value}{' clipped' if clipped else ''}": coverage.as_dict()
                 for (estimator, clipped), coverage in result.by_estimator.items()
@@ -86,9 +88,18 @@ def report(results: dict[str, Any]) -> str:
         "",
         "Share of the runs whose 95 % interval holds the truth. `refused`: runs in which nothing would be concluded;",
         "below an effective sample of 200 that is the rule. `adaptive` is Thompson sampling that learns as it goes.",
+        "`difference`: of the SNIPS of the target and of the recorded policy.",
         "",
         *_table(
-            ("scenario", "searches", "floor", "effective sample", "refused", *results["simulated"][0]["estimators"]),
+            (
+                "scenario",
+                "searches",
+                "floor",
+                "effective sample",
+                "refused",
+                *results["simulated"][0]["estimators"],
+                "difference",
+            ),
             [
                 (
                     row["scenario"],
@@ -97,6 +108,7 @@ def report(results: dict[str, Any]) -> str:
                     f"{row['median_effective_sample']:,.0f}",
                     f"{row['refused']:.0%}",
                     *(f"{one['coverage']:.3f}" for one in row["estimators"].values()),
+                    "–" if math.isnan(row["difference"]["bias"]) else f"{row['difference']['coverage']:.3f}",
                 )
                 for row in results["simulated"]
             ],

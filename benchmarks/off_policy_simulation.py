@@ -6,15 +6,16 @@ overlaps with it, and searches. The truth is the target's mean reward of an impr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from retrieval.domain.estimate import CLIP, Estimate, Estimator
 from retrieval.domain.weighing import LEAST_SAMPLE
-from retrieval.learning.off_policy import estimates
+from retrieval.learning.off_policy import differences, estimates
 from retrieval.learning.reward_model import PSEUDO_USES
 from retrieval.learning.traffic import Floats, Ints, Traffic
 from retrieval.learning.weighing import weigh
@@ -27,6 +28,8 @@ class Run(NamedTuple):
 
     traffic: Traffic
     truth: float
+    recorded: float
+    """The truth of the recorded policy itself."""
 
 
 Scenario = Callable[[np.random.Generator, int, float], Run]
@@ -50,7 +53,7 @@ def one_place(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model,
         direct=(target[context] * others).sum(axis=1),
     )
-    return Run(traffic, float((target * quality).sum(axis=1).mean()))
+    return Run(traffic, *(float((policy * quality).sum(axis=1).mean()) for policy in (target, recorded)))
 
 
 def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
@@ -78,8 +81,8 @@ def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model[item],
         direct=chances @ model,
     )
-    shown = quality[:, sure].sum(axis=1) + (target * quality[:, drawn]).sum(axis=1)
-    return Run(traffic, float(shown.mean()) / PLACES)
+    shown = [quality[:, sure].sum(axis=1) + (policy * quality[:, drawn]).sum(axis=1) for policy in (target, recorded)]
+    return Run(traffic, *(float(one.mean()) / PLACES for one in shown))
 
 
 def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
@@ -106,7 +109,7 @@ def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model[item],
         direct=np.full(searches, model[:8].mean()),
     )
-    return Run(traffic, float(rates.mean()))
+    return Run(traffic, float(rates.mean()), math.nan)  # what it would earn on average, nobody knows
 
 
 @dataclass
@@ -140,6 +143,8 @@ class Result:
 
     by_estimator: dict[tuple[Estimator, bool], Coverage]
     """By estimator and whether it is clipped."""
+    difference: Coverage
+    """Of SNIPS, the target minus the recorded policy."""
     sample_sizes: list[float]
     refused: int
     """Runs in which nothing would be concluded."""
@@ -147,16 +152,22 @@ class Result:
 
 def measure(scenario: Scenario, *, runs: int, searches: int, floor: float, seed: int) -> Result:
     """The coverage of the intervals over seeded runs."""
-    result = Result({(one, clipped): Coverage() for one in Estimator for clipped in (False, True)}, [], 0)
+    result = Result({(one, clipped): Coverage() for one in Estimator for clipped in (False, True)}, Coverage(), [], 0)
     for generator in _generators(seed, runs):
-        traffic, truth = scenario(generator, searches, floor)
+        traffic, truth, recorded = scenario(generator, searches, floor)
         weighing = weigh(traffic)
         result.sample_sizes.append(weighing.effective_sample_size)
         result.refused += bool(weighing.objections())
+        result.difference.add(differences(traffic, _as_recorded(traffic))[Estimator.SNIPS], truth - recorded)
         for clipped in (False, True):
             for estimator, estimate in estimates(traffic, clip=CLIP if clipped else None).items():
                 result.by_estimator[estimator, clipped].add(estimate, truth)
     return result
+
+
+def _as_recorded(traffic: Traffic) -> Traffic:
+    """The same traffic, asked about the policy that it was recorded under."""
+    return replace(traffic, target=traffic.propensity, expected=traffic.shown)
 
 
 def is_enough(result: Result) -> bool:

@@ -22,6 +22,8 @@ class RecordedPool:
     """0: the call's own."""
     is_grouped: bool
     """Whether only the best of each group was shown."""
+    policy: str
+    """Name and version of the exploration policy that ran."""
     seed: int
     """What chance went by."""
     item_ids: Sequence[str]

@@ -15,7 +15,8 @@ _PAGE = 200
 # The latest first: each page goes on where the one before it ended.
 _POOLS: LiteralString = """
     SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
-           r.request->>'group_by' IS NOT NULL, r.seed, r.pool_items, r.pool_signals, shown.propensities, shown.rewards
+           r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.pool_items, r.pool_signals, shown.propensities,
+           shown.rewards
     FROM retrievals r
     CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(i.item_id, i.propensity), '{}') AS propensities,
@@ -68,13 +69,14 @@ async def read_pools(
 
 
 def _pool(row: tuple[Any, ...]) -> RecordedPool:
-    retrieval_id, retrieved_at, limit, version, is_grouped, seed, items, signals, propensities, rewards = row
+    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, items, signals, propensities, rewards = row
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
         limit=limit,
         profile_version=version,
         is_grouped=is_grouped,
+        policy=policy,
         seed=seed,
         item_ids=items,
         scores=signals.get("legs", {}),
