@@ -1,4 +1,4 @@
-"""Off-policy estimates.
+"""Off-policy estimates: functions that say what another policy would have earned on recorded searches.
 
 Revision: 0011
 Revises: 0010
@@ -6,15 +6,31 @@ Revises: 0010
 
 from __future__ import annotations
 
+from alembic import context, op
+
+from retrieval.adapters.store.installed_sql import installed_sql, verbatim
+
 revision = "0011"
 down_revision = "0010"
 branch_labels = None
 depends_on = None
 
+FUNCTIONS = (
+    "off_policy_terms",
+    "off_policy_residuals",
+    "off_policy_comparison",
+    "off_policy_weighing",
+    "interleaved_results",
+)
+
 
 def upgrade() -> None:
-    """Nothing yet."""
+    """Make the functions, each after those that it calls."""
+    for name in FUNCTIONS:
+        op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))
 
 
 def downgrade() -> None:
-    """Nothing yet."""
+    """Remove them."""
+    for name in reversed(FUNCTIONS):
+        op.execute(f"DROP FUNCTION {name}")

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from retrieval.surfaces.cli import collections, db, evaluate, ingest, jobs, reindex, search, status, tune, worker
+from retrieval.surfaces.cli import (
+    collections,
+    compare,
+    db,
+    evaluate,
+    ingest,
+    jobs,
+    reindex,
+    search,
+    status,
+    tune,
+    worker,
+)
 from retrieval.surfaces.cli.errors import EXIT_CODES
 from retrieval.surfaces.cli.logs import configure_logging
 from retrieval.surfaces.cli.options import examples
@@ -72,6 +84,7 @@ app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(s
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
+app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)
 app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)
 app.command("reindex", rich_help_panel=_BACKGROUND, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)

@@ -41,6 +41,7 @@ def test_every_command_is_there() -> None:
         "retrieval collections filterable",
         "retrieval evaluate",
         "retrieval tune",
+        "retrieval compare",
         "retrieval worker",
         "retrieval jobs",
         "retrieval jobs list",

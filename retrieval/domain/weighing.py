@@ -1,0 +1,75 @@
+"""How far recorded traffic can speak for a target policy: its importance weights, looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+LEAST_SAMPLE = 200.0
+"""Below this effective sample size nothing is concluded."""
+
+TOLERATED_ERRORS = 3.0
+"""Standard errors by which the mean weight may miss the target's expected slate size."""
+
+TOLERATED_SHARE = 0.01
+"""And the share of that size by which it always may: it moves a value by no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
+
+    retrievals: int
+    impressions: int
+    rated: int
+    """Impressions that have a reward, their own or the default."""
+    effective_sample_size: float
+    """(Σ W)² / Σ W² over retrievals, W being the weights of the rated: so many unweighted ones tell as much (Kish)."""
+    mean_weight: float
+    """Mean over retrievals of the sum of the weights of what was shown."""
+    expected_weight: float
+    """What it comes to when the recorded policy can show all that the target shows: the target's mean slate size."""
+    weight_error: float
+    """The standard error of their difference."""
+    max_weight: float
+    clipped: int
+    """Impressions with a weight above ``CLIP``."""
+
+    @property
+    def unsupported(self) -> float:
+        """The estimated share of what the target shows that the recorded policy could never show, 0 to 1."""
+        if not self.expected_weight > 0:
+            return math.nan
+        return min(1.0, max(0.0, 1 - self.mean_weight / self.expected_weight))
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the mean weight is what it must be, as far as so much traffic can tell."""
+        tolerated = max(TOLERATED_ERRORS * self.weight_error, TOLERATED_SHARE * self.expected_weight)
+        return abs(self.mean_weight - self.expected_weight) <= tolerated
+
+    def objections(self) -> tuple[str, ...]:
+        """Why nothing can be concluded about the target, a sentence each; none: it can."""
+        if not self.rated:
+            return ("no impression of it has a reward: give feedback, or count what is unrated with a default reward",)
+        found = []
+        if not self.effective_sample_size >= LEAST_SAMPLE:
+            size = self.effective_sample_size
+            found.append(f"its effective sample size is {size:.0f}, below {LEAST_SAMPLE:.0f}: record more traffic")
+        if not self.is_balanced and self.mean_weight < self.expected_weight:
+            found.append(
+                f"{self.unsupported:.0%} of what it shows was never possible under the recorded policies: "
+                "explore more, or compare by interleaving"
+            )
+        elif not self.is_balanced:
+            found.append(
+                f"its weights add up to {self.mean_weight:.3g} a retrieval and not to {self.expected_weight:.3g}: "
+                "the recorded propensities cannot be right"
+            )
+        return tuple(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; None for what there is no traffic to tell from."""
+        plain = {**asdict(self), "unsupported": self.unsupported}
+        return {name: value if math.isfinite(value) else None for name, value in plain.items()}

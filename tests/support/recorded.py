@@ -1,0 +1,132 @@
+"""Recorded searches with feedback, put into the tables as a test needs them, past the recorder."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.database import Connection
+
+_RETRIEVAL = """
+    INSERT INTO retrievals (
+        collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version, model_version, policy,
+        statistics_at, seed, eligible, hits, path, notes, timings_ms, retrieval_time_ms, generation_triggered,
+        backtrack_count, pool_items, pool_signals
+    ) VALUES (
+        %(collection_id)s, %(retrieval_id)s, %(retrieved_at)s, 'words', '{}', %(request)s, 1, 0, 'off/1',
+        %(retrieved_at)s, 1, 0, %(hits)s, 'exact', '{}', '{}', 1, false, 0, %(pool_items)s, %(pool_signals)s
+    )
+"""
+_IMPRESSION = """
+    INSERT INTO impressions (
+        collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, propensity, rank_propensity,
+        pulls
+    ) VALUES (
+        %(collection_id)s, %(retrieval_id)s, %(item_id)s, %(retrieved_at)s, %(rank)s, %(score)s, %(signals)s, 'exploit',
+        %(propensity)s, %(propensity)s, 0
+    )
+"""
+_FEEDBACK = """
+    INSERT INTO feedback (
+        collection_id, item_id, feedback_key, subject, retrieval_id, kind, reward, weight, contexts, occurred_at,
+        superseded_at
+    ) VALUES (
+        %(collection_id)s, %(item_id)s, %(key)s, %(key)s, %(retrieval_id)s, 'verdict', %(reward)s, %(weight)s, '{}',
+        %(retrieved_at)s, %(superseded_at)s
+    )
+"""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What somebody said about an impression."""
+
+    reward: float
+    weight: float = 1.0
+    is_superseded: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An impression."""
+
+    item_id: str
+    propensity: float = 1.0
+    feedback: Sequence[Feedback] = ()
+    signals: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A search as it was answered."""
+
+    retrieved_at: datetime
+    shown: Sequence[Shown]
+    legs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The legs' scores by item; their items are the pool."""
+    request: Mapping[str, Any] = field(default_factory=lambda: {"limit": 10})
+    retrieval_id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+    @property
+    def pool(self) -> list[str]:
+        """Every item that a leg returned."""
+        return list(dict.fromkeys(item_id for scores in self.legs.values() for item_id in scores))
+
+
+async def record(connection: Connection, collection_id: int, recorded: Sequence[Recorded]) -> None:
+    """Store the searches, what they showed, and what was said about it. The transaction acts as the tenant."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(_RETRIEVAL, [_retrieval(collection_id, one) for one in recorded])
+        await cursor.executemany(_IMPRESSION, [row for one in recorded for row in _impressions(collection_id, one)])
+        await cursor.executemany(_FEEDBACK, [row for one in recorded for row in _feedback(collection_id, one)])
+
+
+def _retrieval(collection_id: int, one: Recorded) -> dict[str, Any]:
+    legs = {leg: [scores.get(item_id) for item_id in one.pool] for leg, scores in one.legs.items()}
+    return {
+        "collection_id": collection_id,
+        "retrieval_id": one.retrieval_id,
+        "retrieved_at": one.retrieved_at,
+        "request": Jsonb(dict(one.request)),
+        "hits": len(one.shown),
+        "pool_items": one.pool,
+        "pool_signals": Jsonb({"legs": legs}),
+    }
+
+
+def _impressions(collection_id: int, one: Recorded) -> list[dict[str, Any]]:
+    return [
+        {
+            "collection_id": collection_id,
+            "retrieval_id": one.retrieval_id,
+            "retrieved_at": one.retrieved_at,
+            "item_id": shown.item_id,
+            "rank": rank,
+            "score": 1.0 / rank,
+            "signals": Jsonb(dict(shown.signals)),
+            "propensity": shown.propensity,
+        }
+        for rank, shown in enumerate(one.shown, 1)
+    ]
+
+
+def _feedback(collection_id: int, one: Recorded) -> list[dict[str, Any]]:
+    return [
+        {
+            "collection_id": collection_id,
+            "retrieval_id": one.retrieval_id,
+            "retrieved_at": one.retrieved_at,
+            "item_id": shown.item_id,
+            "key": uuid.uuid4(),
+            "reward": said.reward,
+            "weight": said.weight,
+            "superseded_at": one.retrieved_at if said.is_superseded else None,
+        }
+        for shown in one.shown
+        for said in shown.feedback
+    ]

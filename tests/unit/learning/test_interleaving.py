@@ -1,0 +1,103 @@
+"""Team draft: fair to both rankings, with chances that are exact."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidLimitError
+from retrieval.learning.interleaving import Team, preference, team_draft
+
+RANKINGS = st.permutations("abcdef").map(lambda items: items[:4])
+
+
+def drafted(first: str, second: str, limit: int, seed: int = 0) -> list[tuple[str, str]]:
+    """Items with their teams."""
+    found = team_draft(first, second, limit, np.random.default_rng(seed))
+    return [(one.item_id, one.team.value) for one in found]
+
+
+@given(RANKINGS, RANKINGS, st.integers(1, 6), st.integers(0, 99))
+def test_each_round_gives_both_teams_their_best_that_is_left(
+    first: list[str], second: list[str], limit: int, seed: int
+) -> None:
+    """No item comes twice, teams differ by at most one, and each picks what its ranking has next."""
+    found = team_draft(first, second, limit, np.random.default_rng(seed))
+    assert len({one.item_id for one in found}) == len(found) == min(limit, len({*first, *second}))
+    for place, one in enumerate(found):
+        taken = {other.item_id for other in found[:place]}
+        ranking = first if one.team is Team.FIRST else second
+        assert one.item_id == next(item for item in ranking if item not in taken)
+    whole = found[: 2 * (min(limit, 4) // 2)]
+    teams = Counter(one.team for one in whole)
+    assert abs(teams[Team.FIRST] - teams[Team.SECOND]) <= 1
+
+
+def test_the_propensities_are_how_often_it_happens() -> None:
+    """4,000 drafts agree with the chances that come with them, by item and by rank."""
+    first, second, draws = "xyzwq", "xwvyu", 4_000
+    rng, seen, said = np.random.default_rng(1), Counter[tuple[str, int]](), dict[tuple[str, int], float]()
+    shown = dict[str, float]()
+    for _ in range(draws):
+        for place, one in enumerate(team_draft(first, second, 4, rng)):
+            seen[one.item_id, place] += 1
+            said[one.item_id, place] = one.rank_propensity
+            shown[one.item_id] = one.propensity
+    assert math.fsum(shown.values()) == 4
+    for key, chance in said.items():
+        assert seen[key] / draws == pytest.approx(chance, abs=4 * math.sqrt(0.25 / draws))
+
+
+def test_where_one_ranking_ends_the_other_goes_on() -> None:
+    """Until nobody has anything left."""
+    assert {item for item, _ in drafted("a", "abc", 3)} == {"a", "b", "c"}
+    assert drafted("", "ab", 5) == [("a", "b"), ("b", "b")]
+    assert drafted("", "", 5) == []
+
+
+def test_equal_seeds_draw_equal_slates() -> None:
+    """And another seed another one, at least now and then."""
+    slates = [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
+    assert slates == [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
+    assert len({tuple(slate) for slate in slates}) > 1
+
+
+@pytest.mark.parametrize("limit", [0, 21])
+def test_a_slate_is_one_to_twenty_long(limit: int) -> None:
+    """Longer ones have more ways to fall than can be gone through."""
+    with pytest.raises(InvalidLimitError, match="1 to 20"):
+        team_draft("ab", "ba", limit, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "p_value", "low", "high"),
+    [
+        (0, 1, 1.000000000000, 0.000000000000, 0.793450685623),
+        (3, 9, 0.145996093750, 0.088941668394, 0.532305334934),
+        (10, 10, 1.000000000000, 0.299298008198, 0.700701991802),
+        (500, 601, 0.002564772798, 0.424933207750, 0.483650961324),
+    ],
+)
+def test_the_sign_test_and_the_interval_are_the_textbooks(
+    won: int, lost: int, p_value: float, low: float, high: float
+) -> None:
+    """The figures are those of SciPy's ``binomtest`` with ``proportion_ci(method="wilson")``."""
+    found = preference([(0.75, 0.5)] * won + [(0.0, 1.0)] * lost + [(0.5, 0.5)])
+    assert (found.first, found.second, found.even) == (won, lost, 1)
+    assert (found.p_value, found.low, found.high) == pytest.approx((p_value, low, high), abs=1e-10)
+
+
+def test_sums_that_differ_in_their_last_bits_are_even() -> None:
+    """0.1 + 0.2 is 0.3."""
+    assert preference([(0.1 + 0.2, 0.3)]).even == 1
+
+
+def test_nothing_decided_is_no_preference() -> None:
+    """And null in JSON."""
+    found = preference([])
+    assert (found.p_value, found.as_dict()["share"]) == (1.0, None)
