@@ -476,3 +476,12 @@ item_clusters = Table(
     Column("cluster", Integer, nullable=False),
     ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
 )
+
+# Which tenant an analyst's login sees.
+analyst_logins = Table(
+    "analyst_logins",
+    metadata,
+    Column("login", Text(collation="C"), primary_key=True),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), nullable=False),
+    _now("added_at"),
+)
