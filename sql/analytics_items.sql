@@ -62,28 +62,35 @@ CREATE FUNCTION analytics_shown_items(
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT c.name, shown.item_id, i.title, shown.impressions, shown.explored, shown.mean_rank,
-        coalesce(rated.impressions, 0), rated.reward, rated.reward_se, shown.last_shown_at
-    FROM collections AS c
-    JOIN (
-        SELECT m.collection_id, m.item_id, count(*) AS impressions, count(*) FILTER (WHERE m.slot = 'explore') AS explored,
-            avg(m.rank)::double precision AS mean_rank, max(m.retrieved_at) AS last_shown_at
-        FROM impressions AS m
-        WHERE m.retrieved_at >= since AND m.retrieved_at < until
-            AND m.collection_id IN (
-                SELECT o.collection_id FROM collections AS o
-                WHERE analytics_shown_items.collection IS NULL OR o.name = analytics_shown_items.collection)
-        GROUP BY m.collection_id, m.item_id
-    ) AS shown ON shown.collection_id = c.collection_id
-    LEFT JOIN (
-        SELECT r.collection_id, r.item_id, count(*) AS impressions, avg(r.reward) AS reward,
-            standard_error(count(*), sum(r.reward), sum(r.reward * r.reward)) AS reward_se
-        FROM analytics_rated AS r
-        WHERE r.retrieved_at >= since AND r.retrieved_at < until
-            AND (analytics_shown_items.collection IS NULL OR r.collection = analytics_shown_items.collection)
-        GROUP BY r.collection_id, r.item_id
-    ) AS rated ON rated.collection_id = shown.collection_id AND rated.item_id = shown.item_id
-    LEFT JOIN items AS i ON i.collection_id = shown.collection_id AND i.item_id = shown.item_id;
+    -- Both counts are added up side by side: of a join of the two the planner cannot tell the size.
+    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored,
+        summed.ranks / nullif(summed.shown, 0)::double precision, summed.rated,
+        summed.total / nullif(summed.rated, 0), standard_error(summed.rated, summed.total, summed.squares),
+        summed.last_shown_at
+    FROM (
+        SELECT one.name, one.collection_id, one.item_id, sum(one.shown)::bigint AS shown,
+            sum(one.explored)::bigint AS explored, sum(one.ranks) AS ranks, sum(one.rated)::bigint AS rated,
+            sum(one.total) AS total, sum(one.squares) AS squares, max(one.last_shown_at) AS last_shown_at
+        FROM (
+            SELECT c.name, m.collection_id, m.item_id, count(*) AS shown,
+                count(*) FILTER (WHERE m.slot = 'explore') AS explored, sum(m.rank) AS ranks, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares, max(m.retrieved_at) AS last_shown_at
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_shown_items.collection IS NULL OR c.name = analytics_shown_items.collection)
+            GROUP BY c.name, m.collection_id, m.item_id
+            UNION ALL
+            SELECT r.collection, r.collection_id, r.item_id, 0, 0, 0, count(*), sum(r.reward), sum(r.reward * r.reward),
+                NULL
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_shown_items.collection IS NULL OR r.collection = analytics_shown_items.collection)
+            GROUP BY r.collection, r.collection_id, r.item_id
+        ) AS one
+        GROUP BY one.name, one.collection_id, one.item_id
+    ) AS summed
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
 END;
 COMMENT ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz) IS
     'What was shown in a period, by item: how often, at which rank, and what it earned.';
@@ -102,30 +109,34 @@ CREATE FUNCTION analytics_rising_items(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '14 days', until timestamptz DEFAULT now()
 ) RETURNS SETOF analytics_rising_items_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT c.name, used.item_id, i.title, used.events, used.before, coalesce(shown.events, 0), coalesce(shown.before, 0),
-        (used.events + 1) / (used.before + 1)::double precision
-    FROM collections AS c
-    JOIN (
-        SELECT f.collection_id, f.item_id, count(*) FILTER (WHERE f.received_at >= since) AS events,
-            count(*) FILTER (WHERE f.received_at < since) AS before
-        FROM feedback AS f
-        WHERE f.received_at >= since - (until - since) AND f.received_at < until
-            AND f.superseded_at IS NULL AND f.weight > 0
-        GROUP BY f.collection_id, f.item_id
-    ) AS used ON used.collection_id = c.collection_id
-    LEFT JOIN (
-        SELECT m.collection_id, m.item_id, count(*) FILTER (WHERE m.retrieved_at >= since) AS events,
-            count(*) FILTER (WHERE m.retrieved_at < since) AS before
-        FROM impressions AS m
-        WHERE m.retrieved_at >= since - (until - since) AND m.retrieved_at < until
-            AND m.collection_id IN (
-                SELECT o.collection_id FROM collections AS o
-                WHERE analytics_rising_items.collection IS NULL OR o.name = analytics_rising_items.collection)
-        GROUP BY m.collection_id, m.item_id
-    ) AS shown ON shown.collection_id = used.collection_id AND shown.item_id = used.item_id
-    LEFT JOIN items AS i ON i.collection_id = used.collection_id AND i.item_id = used.item_id
-    WHERE used.events > used.before
-        AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection);
+    SELECT summed.name, summed.item_id, i.title, summed.used, summed.used_before, summed.shown, summed.shown_before,
+        (summed.used + 1) / (summed.used_before + 1)::double precision
+    FROM (
+        SELECT one.name, one.collection_id, one.item_id, sum(one.used)::bigint AS used,
+            sum(one.used_before)::bigint AS used_before, sum(one.shown)::bigint AS shown,
+            sum(one.shown_before)::bigint AS shown_before
+        FROM (
+            SELECT c.name, f.collection_id, f.item_id, count(*) FILTER (WHERE f.received_at >= since) AS used,
+                count(*) FILTER (WHERE f.received_at < since) AS used_before, 0 AS shown, 0 AS shown_before
+            FROM collections AS c
+            JOIN feedback AS f ON f.collection_id = c.collection_id
+            WHERE f.received_at >= since - (until - since) AND f.received_at < until
+                AND f.superseded_at IS NULL AND f.weight > 0
+                AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
+            GROUP BY c.name, f.collection_id, f.item_id
+            UNION ALL
+            SELECT c.name, m.collection_id, m.item_id, 0, 0, count(*) FILTER (WHERE m.retrieved_at >= since),
+                count(*) FILTER (WHERE m.retrieved_at < since)
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since - (until - since) AND m.retrieved_at < until
+                AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
+            GROUP BY c.name, m.collection_id, m.item_id
+        ) AS one
+        GROUP BY one.name, one.collection_id, one.item_id
+        HAVING sum(one.used) > sum(one.used_before)
+    ) AS summed
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
 END;
 COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
     'Items that are used more in a period than in the one of equal length before it.';

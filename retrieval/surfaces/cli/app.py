@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from retrieval.surfaces.cli import collections, db, evaluate, ingest, jobs, reindex, search, status, tune, worker
+from retrieval.surfaces.cli import (
+    analysts,
+    analytics,
+    collections,
+    db,
+    evaluate,
+    ingest,
+    jobs,
+    reindex,
+    search,
+    status,
+    tune,
+    worker,
+)
 from retrieval.surfaces.cli.errors import EXIT_CODES
 from retrieval.surfaces.cli.logs import configure_logging
 from retrieval.surfaces.cli.options import examples
@@ -72,8 +85,10 @@ app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(s
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
+app.command("analytics", rich_help_panel=_QUALITY, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
 app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)
 app.command("reindex", rich_help_panel=_BACKGROUND, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)
 app.command("status", rich_help_panel=_BACKGROUND, epilog=examples(*status.EXAMPLES))(status.status)
 app.add_typer(db.app, name="db", rich_help_panel=_DATABASE)
+app.add_typer(analysts.app, name="analysts", rich_help_panel=_DATABASE)
