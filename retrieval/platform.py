@@ -9,14 +9,16 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.store.analytics import analytics_rows, analytics_views
 from retrieval.adapters.store.collections import (
     StoredCollection,
     add_profile,
@@ -31,9 +33,11 @@ from retrieval.adapters.store.embedded import default_home, start_embedded
 from retrieval.adapters.store.months import ensure_months
 from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
+from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, check_period
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.errors import InvalidRequestError, NotFoundError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
@@ -191,6 +195,34 @@ class Platform(FeedbackCalls):
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
         return [self._handle(one) for one in stored]
+
+    async def analytics_views(self) -> list[AnalyticsView]:
+        """The figures that can be asked for, by name, each with its columns."""
+        return await analytics_views(self.database, self._tenant_id)
+
+    async def analytics(
+        self,
+        view: str,
+        *,
+        collection: str | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> AnalyticsTable:
+        """The rows of a view of figures: of one collection or of all, of a period or of all time.
+
+        ``since`` is a time, or how long ago; what sums up a period takes 28 days (``rising_items`` 14) without it.
+        ``limit``: at most so many rows, the most telling first. Raises ``NotFoundError`` for an unknown view or
+        collection and ``InvalidRequestError`` for a time without a time zone or a limit below 1.
+        """
+        check_period(since, until, limit)
+        known = {one.name: one for one in await self.analytics_views()}
+        if view not in known:
+            raise NotFoundError(f"there is no view {view!r:.80}; there are: {', '.join(known)}")
+        if collection is not None:
+            await self.collection(collection, create=False)
+        where: dict[str, Any] = {"collection": collection, "since": since, "until": until, "limit": limit}
+        return await analytics_rows(self.database, self._tenant_id, known[view], **where)
 
     def _handle(self, stored: StoredCollection) -> Collection:
         return Collection(

@@ -18,6 +18,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -27,6 +28,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.collection import Collection, CollectionInfo
+from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
@@ -138,6 +140,24 @@ class SyncPlatform:
     def collections(self) -> list[SyncCollection]:
         """See ``Platform.collections``."""
         return [SyncCollection(one, self._door) for one in self._door.run(self._platform.collections)]
+
+    def analytics_views(self) -> list[AnalyticsView]:
+        """See ``Platform.analytics_views``."""
+        return self._door.run(self._platform.analytics_views)
+
+    def analytics(
+        self,
+        view: str,
+        *,
+        collection: str | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> AnalyticsTable:
+        """See ``Platform.analytics``."""
+        return self._door.run(
+            self._platform.analytics, view, collection=collection, since=since, until=until, limit=limit
+        )
 
 
 class SyncCollection:

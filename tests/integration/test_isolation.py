@@ -185,6 +185,9 @@ async def test_every_table_shows_the_tenants_rows_only(
             for statement in TRACES:
                 await acting.execute(statement, {"own": stored.collection_id})
         await _leave_traces_of_jobs(platform, stored.collection_id, stored.space.space_id)
+        await connection.execute(
+            "INSERT INTO analyst_logins (login, tenant_id) VALUES (gen_random_uuid()::text, %s)", (platform.tenant_id,)
+        )
     mine = two[0].tenant_id
     own = await _collection_ids(connection, mine)
     for table in await _tables(connection):
@@ -443,6 +446,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
     assert set(found) == {
         "drop_months",
         "ensure_months",
+        "analyst_tenant",
         "ensure_tenant",
         "every_collection",
         "items_containing",
@@ -455,13 +459,13 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         assert [entry.rpartition(", ")[2] for entry in config if entry.startswith("search_path=")] == ["pg_temp"]
 
 
-async def test_neither_role_can_log_in_or_pass_the_policies(connection: psycopg.AsyncConnection[Any]) -> None:
-    """The two roles are no superusers, bypass no policy, make no roles and have no password to log in with."""
+async def test_no_role_can_log_in_or_pass_the_policies(connection: psycopg.AsyncConnection[Any]) -> None:
+    """The three roles are no superusers, bypass no policy, make no roles and have no password to log in with."""
     cursor = await connection.execute(
         "SELECT rolcanlogin, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = ANY(%s)",
-        ([f"{SCHEMA}_app", f"{SCHEMA}_definer"],),
+        ([f"{SCHEMA}_app", f"{SCHEMA}_definer", f"{SCHEMA}_analyst"],),
     )
-    assert await cursor.fetchall() == [(False,) * 5] * 2
+    assert await cursor.fetchall() == [(False,) * 5] * 3
 
 
 async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own_error(

@@ -30,6 +30,11 @@ class Names:
         return f"{self.schema}_definer"
 
     @property
+    def analyst_role(self) -> str:
+        """The role of logins that read one tenant's figures."""
+        return f"{self.schema}_analyst"
+
+    @property
     def jobs_schema(self) -> str:
         """The schema that holds the queue of jobs."""
         return f"{self.schema}_jobs"
@@ -73,6 +78,8 @@ def installed_sql(name: str, names: Names, revision: str | None = None) -> str:
         "@jobs@": quote_identifier(names.jobs_schema),
         "@app@": quote_identifier(names.app_role),
         "@definer@": quote_identifier(names.definer_role),
+        "@analyst@": quote_identifier(names.analyst_role),
+        "@analyst_literal@": quote_literal(names.analyst_role),
         "@app_literal@": quote_literal(names.app_role),
         "@definer_literal@": quote_literal(names.definer_role),
         "@schema_literal@": quote_literal(names.schema),

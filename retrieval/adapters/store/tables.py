@@ -495,4 +495,11 @@ rewarded_queries = Table(
     ForeignKeyConstraint(
         ["collection_id", "version"], ["learned_models.collection_id", "learned_models.version"], ondelete="CASCADE"
     ),
+# Which tenant an analyst's login sees.
+analyst_logins = Table(
+    "analyst_logins",
+    metadata,
+    Column("login", Text(collation="C"), primary_key=True),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), nullable=False),
+    _now("added_at"),
 )

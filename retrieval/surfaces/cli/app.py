@@ -9,6 +9,9 @@ import typer
 from retrieval.surfaces.cli import (
     collections,
     compare,
+    analysts,
+    analytics,
+    collections,
     db,
     evaluate,
     ingest,
@@ -85,8 +88,10 @@ app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
 app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)
+app.command("analytics", rich_help_panel=_QUALITY, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
 app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)
 app.command("reindex", rich_help_panel=_BACKGROUND, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)
 app.command("status", rich_help_panel=_BACKGROUND, epilog=examples(*status.EXAMPLES))(status.status)
 app.add_typer(db.app, name="db", rich_help_panel=_DATABASE)
+app.add_typer(analysts.app, name="analysts", rich_help_panel=_DATABASE)

@@ -24,7 +24,7 @@ ODD = ['we"ird \\sch ä', "Upper Case", "quote'd", "100% mine", "a:b :c", "dolla
 def test_the_names_follow_the_schemas() -> None:
     """Two installations of one server never share a role."""
     names = Names("mine")
-    assert (names.app_role, names.definer_role) == ("mine_app", "mine_definer")
+    assert (names.app_role, names.definer_role, names.analyst_role) == ("mine_app", "mine_definer", "mine_analyst")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -40,7 +40,7 @@ def test_no_name_stands_unprotected_inside_a_quoted_body(name: str) -> None:
     """Within a function's or a block's body names come as literals: an identifier would be a string's part there."""
     text = (directory("sql") / f"{name}.sql").read_text(encoding="utf-8")
     for _, body in re.findall(r"\$(\w*)\$(.*?)\$\1\$", text, flags=re.DOTALL):
-        assert re.findall(r"@(?:schema|app|definer)@", body) == []
+        assert re.findall(r"@(?:schema|app|definer|analyst)@", body) == []
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -1,0 +1,244 @@
+"""The figures at a million impressions: how long each view takes for a week of one collection, and by which plan.
+
+    python benchmarks/analytics.py [--quick]
+
+100,000 searches of 10 hits over half a year, in months, a tenth of them another tenant's; every tenth hit is rated.
+Asked as the application role, with row-level security. Results go to ``benchmarks/results/analytics.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from server import Server, running, settle
+
+from retrieval.adapters.store.analytics import CATALOGUE, analytics_statement, views_of
+from retrieval.domain.analytics import AnalyticsView
+
+RESULTS = Path(__file__).parent / "results"
+WEEK = timedelta(days=7)
+COLLECTION = "big"
+ROUNDS = 5
+
+MONTHS = """
+    DO $months$
+    DECLARE
+        begins timestamptz := date_trunc('month', now() - interval '200 days', 'UTC');
+        part text;
+        owner text;
+    BEGIN
+        WHILE begins < now() LOOP
+            FOREACH owner IN ARRAY ARRAY['retrievals', 'impressions'] LOOP
+                part := owner || to_char(begins AT TIME ZONE 'UTC', '"_"YYYY"_"MM');
+                IF to_regclass(part) IS NULL THEN
+                    EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, owner, begins,
+                                   date_trunc('month', begins + interval '32 days', 'UTC'));
+                END IF;
+            END LOOP;
+            begins := date_trunc('month', begins + interval '32 days', 'UTC');
+        END LOOP;
+    END
+    $months$
+"""
+"""The months of the last half year; the platform makes those to come."""
+
+FILL = (
+    "INSERT INTO tenants (name) VALUES ('one'), ('other')",
+    "INSERT INTO collections (tenant_id, name) SELECT tenant_id, 'big' FROM tenants ORDER BY tenant_id",
+    """
+    INSERT INTO collections (tenant_id, name)
+    SELECT tenant_id, 'other-' || n FROM tenants, generate_series(1, 8) AS n WHERE tenants.name = 'other'
+    """,
+    """
+    INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, content_hash,
+        text_hash)
+    SELECT c.collection_id, 'item-' || n, '', 'Item ' || n, repeat('words ', 50), '{}', '{}', 'active', '', '', ''
+    FROM collections AS c, generate_series(1, @items@) AS n
+    """,
+    """
+    CREATE TEMPORARY TABLE asked AS
+    SELECT n, gen_random_uuid() AS retrieval_id, now() - n * interval '180 days' / @searches@ AS retrieved_at,
+        own.ids[CASE WHEN n % 10 = 0 THEN 2 ELSE 1 END] AS collection_id
+    FROM generate_series(1, @searches@) AS n,
+        (SELECT array_agg(collection_id ORDER BY collection_id) AS ids FROM collections) AS own
+    """,
+    """
+    INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, actor, domain, query, condition, request,
+        profile_version, model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms,
+        retrieval_time_ms, top_score, score_spread, generation_triggered, backtrack_count, pool_items, pool_signals)
+    SELECT collection_id, retrieval_id, retrieved_at, 'actor-' || n % 50, 'domain-' || n % 5,
+        'words of query ' || n % 5000, '{}', '{}', 1 + n / 30000, n / 50000, 'thompson_slots/1', retrieved_at, n, 10,
+        CASE WHEN n % 50 = 0 THEN 0 ELSE 10 END, (ARRAY['exact', 'approximate'])[1 + n % 2], '{}',
+        jsonb_build_object('embed', random() * 5, 'candidates', random() * 10, 'items', random(), 'total', 16),
+        random() * 16, random(), random() / 10, false, 0, '{}', '{}'
+    FROM asked
+    """,
+    """
+    INSERT INTO impressions (collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, propensity,
+        rank_propensity, pulls)
+    SELECT collection_id, retrieval_id, 'item-' || 1 + (n * 7 + rank * rank * 13) % @items@, retrieved_at, rank,
+        1.0 / rank, '{}',
+        CASE WHEN rank = 10 THEN 'explore' WHEN n % 50 = 1 AND rank < 3 THEN 'swap' ELSE 'exploit' END,
+        CASE WHEN rank = 10 THEN 0.1 ELSE 1 END, CASE WHEN rank = 10 THEN 0.1 ELSE 1 END, 0
+    FROM asked, generate_series(1, 10) AS rank
+    ON CONFLICT DO NOTHING
+    """,
+    """
+    INSERT INTO feedback (collection_id, item_id, feedback_key, subject, retrieval_id, actor, kind, reward, weight,
+        contexts, occurred_at, received_at)
+    SELECT collection_id, item_id, gen_random_uuid(), gen_random_uuid(), retrieval_id, 'actor-' || rank, 'rating',
+        random(), 1, '{""}', retrieved_at, retrieved_at + interval '1 minute'
+    FROM impressions WHERE hashtext(retrieval_id::text || rank) % 10 = 0
+    """,
+    """
+    INSERT INTO arms (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
+    SELECT c.collection_id, 'item-' || n, bucket, 3, 2, 5, 3, now() - n * interval '1 minute'
+    FROM collections AS c, generate_series(1, @items@, 2) AS n, unnest(ARRAY['', 'domain=a', 'domain=b']) AS bucket
+    """,
+    "INSERT INTO recording_losses SELECT collection_id, current_date - 1, 'overflow', 3 FROM collections",
+    "DROP TABLE asked",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is stored."""
+
+    searches: int
+    items: int
+
+
+NORMAL = Extent(100_000, 10_000)
+QUICK = Extent(2_000, 400)
+
+
+def fill(connection: psycopg.Connection[Any], extent: Extent) -> None:
+    """Store searches, impressions, feedback and arms; the connection is a superuser's, its path the schema's."""
+    connection.execute(MONTHS)
+    for statement in FILL:
+        text = statement.replace("@searches@", str(extent.searches)).replace("@items@", str(extent.items))
+        connection.execute(text.encode())
+
+
+def plan_of(connection: psycopg.Connection[Any], view: AnalyticsView, collection: str | None = COLLECTION) -> Any:
+    """How the week of a collection is read: the plan as JSON, run and timed."""
+    asked = analytics_statement(view, collection=collection, since=WEEK, until=None, limit=50)
+    connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+    row = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + asked.text.encode(), asked.parameters).fetchone()
+    return row[0][0]["Plan"] if row else {}
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The plan's nodes that were run, from the top."""
+    if plan.get("Actual Loops", 1):
+        yield plan
+        for inner in plan.get("Plans", ()):
+            yield from nodes(inner)
+
+
+def scans(plan: dict[str, Any]) -> list[str]:
+    """What was read and how: ``Index Scan of impressions_2026_11 by ...``; months are one table."""
+    found = {
+        f"{one['Node Type']} of {one.get('Relation Name') or one.get('Index Name')}"
+        for one in nodes(plan)
+        if "Relation Name" in one or one["Node Type"] == "Bitmap Index Scan"
+    }
+    return sorted(found)
+
+
+def act(connection: psycopg.Connection[Any], tenant: str) -> None:
+    """For the rest of the transaction, be the application role and act for the tenant."""
+    connection.execute(
+        "SELECT set_config('retrieval.tenant', tenant_id::text, true) FROM retrieval.tenants WHERE name = %s", (tenant,)
+    )
+    connection.execute("SELECT set_config('role', 'retrieval_app', true)")
+
+
+def views(connection: psycopg.Connection[Any]) -> list[AnalyticsView]:
+    """All of them, as the catalogue has them."""
+    return views_of(connection.execute(CATALOGUE.text.encode(), {"schema": "retrieval"}).fetchall())
+
+
+def measure(connection: psycopg.Connection[Any], view: AnalyticsView) -> dict[str, Any]:
+    """The time and the plan of one view."""
+    asked = analytics_statement(view, collection=COLLECTION, since=WEEK, until=None, limit=50)
+    plan = plan_of(connection, view)
+    seconds = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        rows = connection.execute(asked.text.encode(), asked.parameters).fetchall()
+        seconds.append(time.perf_counter() - begun)
+    return {
+        "view": view.name,
+        "ms": round(statistics.median(seconds) * 1e3, 1),
+        "rows": len(rows),
+        "nodes": sorted({one["Node Type"] for one in nodes(plan)}),
+        "scans": scans(plan),
+    }
+
+
+def run(extent: Extent, server: Server) -> dict[str, Any]:
+    """Fill and measure; gives what the JSON file holds."""
+    url = server.database("analytics", platform=True)
+    with psycopg.connect(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        begun = time.perf_counter()
+        fill(connection, extent)
+        connection.commit()
+        print(f"filled in {time.perf_counter() - begun:.0f} s", file=sys.stderr)
+    settle(url)
+    with psycopg.connect(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        act(connection, "one")
+        found = [measure(connection, view) for view in views(connection)]
+        impressions = extent.searches * 10
+    return {
+        "about": {"date": f"{datetime.now(UTC):%Y-%m-%d}", "searches": extent.searches, "impressions": impressions},
+        "views": found,
+    }
+
+
+def page(result: dict[str, Any]) -> str:
+    """The report."""
+    about = result["about"]
+    lines = [
+        f"# Figures at {about['impressions']:,} impressions",
+        "",
+        f"{about['searches']:,} searches over half a year, a tenth of them another tenant's. Each view for a week of",
+        "one collection, at most 50 rows, as the application role with row-level security.",
+        "",
+        "| view | ms | rows | what is read |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {one['view']} | {one['ms']} | {one['rows']} | {', '.join(one['scans'])} |" for one in result["views"]]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few searches, to see that it runs")
+    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    with running(given.server) as server:
+        result = run(QUICK if given.quick else NORMAL, server)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "analytics.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (given.out / "analytics.md").write_text(page(result), encoding="utf-8")
+    print(page(result))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,140 @@
+"""The figures that the database keeps views and functions for: which there are, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from psycopg import sql
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.domain.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
+
+PREFIX = "analytics_"
+
+CATALOGUE = Compiled("""
+    SELECT found.name, found.about, found.is_function, a.attname::text, format_type(a.atttypid, a.atttypmod),
+        coalesce(col_description(a.attrelid, a.attnum), '')
+    FROM (
+        SELECT c.relname::text AS name, coalesce(obj_description(c.oid, 'pg_class'), '') AS about,
+            false AS is_function, c.oid AS relation, c.relnamespace AS place
+        FROM pg_class AS c WHERE c.relkind = 'v'
+        UNION ALL
+        SELECT p.proname::text, coalesce(obj_description(p.oid, 'pg_proc'), ''), true, t.typrelid, p.pronamespace
+        FROM pg_proc AS p JOIN pg_type AS t ON t.oid = p.prorettype
+    ) AS found
+    JOIN pg_namespace AS n ON n.oid = found.place
+    JOIN pg_attribute AS a ON a.attrelid = found.relation AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE n.nspname = %(schema)s AND found.name ~ '^analytics_[a-z_]+$'
+    ORDER BY found.name COLLATE "C", a.attnum
+""")
+
+_ORDERS = {
+    "exploration": "collection, day NULLS FIRST",
+    "feedback": "events DESC, collection, kind, actor, discounted",
+    "latency": "day DESC, collection, path, stage",
+    "losses": "day DESC, collection, reason",
+    "poor_queries": "searches DESC, last_asked_at DESC, collection, query",
+    "positions": "collection, rank",
+    "profiles": "collection, profile_version DESC, model_version DESC",
+    "queries": "retrieved_at DESC, retrieval_id",
+    "rated": "retrieved_at DESC, retrieval_id, rank",
+    "rising_items": "rise DESC, used DESC, collection, item_id",
+    "shown_items": "shown DESC, collection, item_id",
+    "unused_items": "created_at DESC, collection, item_id",
+    "usage": "uses DESC, collection, item_id, context",
+}
+"""What stands first, by view; another view is ordered by its first column."""
+
+
+async def analytics_views(database: Database, tenant_id: int) -> list[AnalyticsView]:
+    """The views and functions of figures, by name, as the catalogue describes them."""
+    return views_of(await database.read(tenant_id, CATALOGUE.bind(schema=database.names.schema)))
+
+
+def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
+    """The views that rows of ``CATALOGUE`` tell of."""
+    return [
+        AnalyticsView(
+            name=name.removeprefix(PREFIX),
+            about=about,
+            columns=tuple(AnalyticsColumn(name=row[3], type=row[4], about=row[5]) for row in found),
+            is_function=is_function,
+        )
+        for (name, about, is_function), found in groupby(rows, key=lambda row: row[:3])
+    ]
+
+
+async def analytics_rows(
+    database: Database,
+    tenant_id: int,
+    view: AnalyticsView,
+    *,
+    collection: str | None = None,
+    since: datetime | timedelta | None = None,
+    until: datetime | None = None,
+    limit: int | None = None,
+) -> AnalyticsTable:
+    """The rows of a view that ``analytics_views`` gave; ``since`` is a time, or how long ago."""
+    statement = analytics_statement(view, collection=collection, since=since, until=until, limit=limit)
+    rows = await database.read(tenant_id, statement)
+    return AnalyticsTable(view=view.name, columns=tuple(one.name for one in view.columns), values=tuple(rows))
+
+
+def analytics_statement(
+    view: AnalyticsView,
+    *,
+    collection: str | None,
+    since: datetime | timedelta | None,
+    until: datetime | None,
+    limit: int | None,
+) -> Compiled:
+    """The statement that reads a view. Its name and columns are the catalogue's; what a caller says are parameters."""
+    begin = "(now() - %(since)s::interval)" if isinstance(since, timedelta) else "%(since)s::timestamptz"
+    given = {"collection": collection, "since": since, "until": until}
+    said = [name for name, value in given.items() if value is not None]
+    values = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
+    source: sql.Composable = _identifier(view)
+    conditions: sql.Composable = sql.SQL("true")
+    if view.is_function:
+        arguments = ", ".join(f"{name} => {values[name]}" for name in said)
+        source = sql.SQL("{}({})").format(source, _trusted(arguments))
+    else:
+        conditions = _conditions(view, {name: values[name] for name in said})
+    statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT %(limit)s").format(
+        sql.SQL(", ").join(sql.Identifier(one.name) for one in view.columns),
+        source,
+        conditions,
+        _trusted(_ORDERS.get(view.name, "1")),
+    )
+    return Compiled(statement.as_string(), {**{name: given[name] for name in said}, "limit": limit})
+
+
+def _identifier(view: AnalyticsView) -> sql.Composable:
+    return sql.Identifier(PREFIX + view.name)
+
+
+def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
+    """What a list is narrowed by."""
+    made: list[sql.Composable] = [sql.SQL("true")]
+    if "collection" in values:
+        made.append(_trusted("collection = " + values["collection"]))
+    time = view.time_column
+    if time is not None:
+        # A day counts from its first moment in UTC; one that has begun is in.
+        begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
+        end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
+        column = sql.Identifier(time.name)
+        if "since" in values:
+            made.append(sql.SQL("{} >= {}").format(column, _trusted(begin.format(values["since"]))))
+        if "until" in values:
+            made.append(sql.SQL("{} < {}").format(_trusted(end).format(column), _trusted(values["until"])))
+    return sql.SQL(" AND ").join(made)
+
+
+def _trusted(text: Any) -> sql.SQL:
+    """A piece of a statement that stands in this module."""
+    return sql.SQL(text)

@@ -1,0 +1,95 @@
+"""Figures about searches and feedback: what there is to ask, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, overload
+from uuid import UUID
+
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyticsColumn:
+    """A column of a view of figures."""
+
+    name: str
+    type: str
+    """As PostgreSQL calls it."""
+    about: str
+    """What it says, in a sentence; empty where the name says it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyticsView:
+    """What there is to ask, as the database describes it."""
+
+    name: str
+    """Without the ``analytics_`` that it has in the database."""
+    about: str
+    columns: tuple[AnalyticsColumn, ...]
+    is_function: bool
+    """Whether it sums up a period, which it takes as arguments; otherwise it is a list with a column of time."""
+
+    @property
+    def time_column(self) -> AnalyticsColumn | None:
+        """The column of a list that a period is about: its first time or day."""
+        times = (one for one in self.columns if one.type in ("timestamp with time zone", "date"))
+        return None if self.is_function else next(times, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        columns = [{"name": one.name, "type": one.type, "about": one.about} for one in self.columns]
+        return {"name": self.name, "about": self.about, "columns": columns}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyticsTable(Sequence[Mapping[str, Any]]):
+    """The rows of a view: reads like a list of mappings by column, which cannot be changed."""
+
+    view: str
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    """By row, in the order of the columns."""
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        if isinstance(index, slice):
+            return [self._row(values) for values in self.values[index]]
+        return self._row(self.values[index])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return map(self._row, self.values)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Plain JSON values: times in ISO 8601."""
+        return [{name: _plain(value) for name, value in row.items()} for row in self]
+
+    def _row(self, values: tuple[Any, ...]) -> Mapping[str, Any]:
+        return MappingProxyType(dict(zip(self.columns, values, strict=True)))
+
+
+def check_period(since: datetime | timedelta | None, until: datetime | None, limit: int | None) -> None:
+    """Raise ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` below 1."""
+    for name, value in (("since", since), ("until", until)):
+        if isinstance(value, datetime) and value.utcoffset() is None:
+            raise InvalidRequestError(f"{name} is {value.isoformat()}, without a time zone; add one, such as +00:00")
+    if isinstance(since, timedelta) and since < timedelta():
+        raise InvalidRequestError(f"since is {since}; as an age it must be 0 or more")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value

@@ -1,0 +1,120 @@
+-- Figures about what exploration and places do: how much is explored and what that costs, and what a rank is worth.
+-- Counts come from all impressions, rewards from the rated ones; the two are added up side by side.
+CREATE TYPE analytics_exploration_row AS (
+    collection text, day date, shown bigint, explored bigint, swapped bigint, explored_share double precision,
+    exploit_rated bigint, exploit_reward double precision, explore_rated bigint, explore_reward double precision,
+    cost double precision, cost_se double precision
+);
+COMMENT ON COLUMN analytics_exploration_row.day IS 'In UTC; NULL: the whole period.';
+COMMENT ON COLUMN analytics_exploration_row.shown IS 'Impressions.';
+COMMENT ON COLUMN analytics_exploration_row.explored IS 'Of those, the ones that the exploration policy picked.';
+COMMENT ON COLUMN analytics_exploration_row.swapped IS 'Of those, the ones that changed places with a neighbour.';
+COMMENT ON COLUMN analytics_exploration_row.explored_share IS 'explored / shown.';
+COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS 'Exploit slots with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.exploit_reward IS 'The mean reward of those.';
+COMMENT ON COLUMN analytics_exploration_row.explore_rated IS 'Explore slots with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.explore_reward IS 'The mean reward of those.';
+COMMENT ON COLUMN analytics_exploration_row.cost IS 'exploit_reward - explore_reward: raw means, of what was rated.';
+COMMENT ON COLUMN analytics_exploration_row.cost_se IS 'Its standard error, impressions taken as independent.';
+
+CREATE FUNCTION analytics_exploration(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_exploration_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT summed.name, summed.day, summed.shown, summed.explored, summed.swapped,
+        summed.explored / nullif(summed.shown, 0)::double precision,
+        summed.exploit_rated, summed.exploit_total / nullif(summed.exploit_rated, 0),
+        summed.explore_rated, summed.explore_total / nullif(summed.explore_rated, 0),
+        summed.exploit_total / nullif(summed.exploit_rated, 0) - summed.explore_total / nullif(summed.explore_rated, 0),
+        sqrt(power(standard_error(summed.exploit_rated, summed.exploit_total, summed.exploit_squares), 2)
+            + power(standard_error(summed.explore_rated, summed.explore_total, summed.explore_squares), 2))
+    FROM (
+        SELECT one.name, one.day, sum(one.shown)::bigint AS shown,
+            coalesce(sum(one.shown) FILTER (WHERE one.slot = 'explore'), 0)::bigint AS explored,
+            coalesce(sum(one.shown) FILTER (WHERE one.slot = 'swap'), 0)::bigint AS swapped,
+            coalesce(sum(one.rated) FILTER (WHERE one.slot = 'exploit'), 0)::bigint AS exploit_rated,
+            sum(one.total) FILTER (WHERE one.slot = 'exploit') AS exploit_total,
+            sum(one.squares) FILTER (WHERE one.slot = 'exploit') AS exploit_squares,
+            coalesce(sum(one.rated) FILTER (WHERE one.slot = 'explore'), 0)::bigint AS explore_rated,
+            sum(one.total) FILTER (WHERE one.slot = 'explore') AS explore_total,
+            sum(one.squares) FILTER (WHERE one.slot = 'explore') AS explore_squares
+        FROM (
+            SELECT c.name, (m.retrieved_at AT TIME ZONE 'UTC')::date AS day, m.slot, count(*) AS shown, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_exploration.collection IS NULL OR c.name = analytics_exploration.collection)
+            GROUP BY c.name, 2, m.slot
+            UNION ALL
+            SELECT r.collection, (r.retrieved_at AT TIME ZONE 'UTC')::date, r.slot, 0, count(*), sum(r.reward),
+                sum(r.reward * r.reward)
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_exploration.collection IS NULL OR r.collection = analytics_exploration.collection)
+            GROUP BY r.collection, 2, r.slot
+        ) AS one
+        GROUP BY one.name, ROLLUP (one.day)
+    ) AS summed;
+END;
+COMMENT ON FUNCTION analytics_exploration(text, timestamptz, timestamptz) IS
+    'How much was explored in a period and what it cost, by day and in all.';
+
+CREATE TYPE analytics_positions_row AS (
+    collection text, rank integer, shown bigint, rated bigint, reward double precision, reward_se double precision,
+    swapped bigint, swapped_rated bigint, swapped_reward double precision, swapped_reward_se double precision
+);
+COMMENT ON COLUMN analytics_positions_row.rank IS 'From 1.';
+COMMENT ON COLUMN analytics_positions_row.shown IS 'Impressions at that rank.';
+COMMENT ON COLUMN analytics_positions_row.rated IS 'Of those, the ones with feedback that counts.';
+COMMENT ON COLUMN analytics_positions_row.reward IS 'Their mean reward: what the place does and what the item is worth, '
+    'mixed.';
+COMMENT ON COLUMN analytics_positions_row.reward_se IS 'Its standard error.';
+COMMENT ON COLUMN analytics_positions_row.swapped IS 'Impressions at that rank after two neighbours changed places.';
+COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Of those, the ones with feedback that counts.';
+COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item stands higher here, so '
+    'what still falls from rank to rank is the place''s.';
+COMMENT ON COLUMN analytics_positions_row.swapped_reward_se IS 'Its standard error.';
+
+CREATE FUNCTION analytics_positions(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_positions_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT summed.name, summed.rank, summed.shown, summed.rated, summed.total / nullif(summed.rated, 0),
+        standard_error(summed.rated, summed.total, summed.squares),
+        summed.swapped, summed.swapped_rated, summed.swapped_total / nullif(summed.swapped_rated, 0),
+        standard_error(summed.swapped_rated, summed.swapped_total, summed.swapped_squares)
+    FROM (
+        SELECT one.name, one.rank, sum(one.shown)::bigint AS shown, sum(one.rated)::bigint AS rated,
+            sum(one.total) AS total, sum(one.squares) AS squares,
+            coalesce(sum(one.shown) FILTER (WHERE one.is_swap), 0)::bigint AS swapped,
+            coalesce(sum(one.rated) FILTER (WHERE one.is_swap), 0)::bigint AS swapped_rated,
+            sum(one.total) FILTER (WHERE one.is_swap) AS swapped_total,
+            sum(one.squares) FILTER (WHERE one.is_swap) AS swapped_squares
+        FROM (
+            SELECT c.name, m.rank, m.slot = 'swap' AS is_swap, count(*) AS shown, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_positions.collection IS NULL OR c.name = analytics_positions.collection)
+            GROUP BY c.name, m.rank, 3
+            UNION ALL
+            SELECT r.collection, r.rank, r.slot = 'swap', 0, count(*), sum(r.reward), sum(r.reward * r.reward)
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_positions.collection IS NULL OR r.collection = analytics_positions.collection)
+            GROUP BY r.collection, r.rank, 3
+        ) AS one
+        GROUP BY one.name, one.rank
+    ) AS summed;
+END;
+COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
+    'What each rank earned in a period, over all impressions and over swapped ones alone.';
+
+REVOKE ALL ON FUNCTION analytics_exploration(text, timestamptz, timestamptz),
+    analytics_positions(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION analytics_exploration(text, timestamptz, timestamptz),
+    analytics_positions(text, timestamptz, timestamptz) TO @app@, @analyst@;

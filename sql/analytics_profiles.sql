@@ -1,0 +1,100 @@
+-- Figures to compare profiles and models by, and what feedback came in.
+CREATE TYPE analytics_profiles_row AS (
+    collection text, profile_version integer, model_version integer, searches bigint, empty_searches bigint,
+    top_score double precision, p50_ms double precision, p95_ms double precision, rated bigint,
+    rated_searches bigint, reward double precision, reward_se double precision,
+    first_searched_at timestamptz, last_searched_at timestamptz
+);
+COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own.';
+COMMENT ON COLUMN analytics_profiles_row.model_version IS '0: nothing learned counted.';
+COMMENT ON COLUMN analytics_profiles_row.empty_searches IS 'Searches without a result.';
+COMMENT ON COLUMN analytics_profiles_row.top_score IS 'The mean best score; scales differ from profile to profile.';
+COMMENT ON COLUMN analytics_profiles_row.p50_ms IS 'Of whole searches.';
+COMMENT ON COLUMN analytics_profiles_row.rated IS 'Impressions with feedback that counts.';
+COMMENT ON COLUMN analytics_profiles_row.rated_searches IS 'Searches with at least one of those.';
+COMMENT ON COLUMN analytics_profiles_row.reward IS 'The mean reward of the rated impressions.';
+COMMENT ON COLUMN analytics_profiles_row.reward_se IS 'Its standard error; impressions of one search go together.';
+
+CREATE FUNCTION analytics_profiles(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_profiles_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, searched.profile_version, searched.model_version, searched.searches, searched.empty_searches,
+        searched.top_score, searched.p50_ms, searched.p95_ms, coalesce(rated.impressions, 0)::bigint,
+        coalesce(rated.searches, 0), rated.total / rated.impressions,
+        -- Of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) / sum(number).
+        CASE WHEN rated.searches > 1 THEN sqrt(
+            rated.searches / (rated.searches - 1)::double precision * greatest(0, rated.total_squares
+                - 2 * rated.total / rated.impressions * rated.products
+                + power(rated.total / rated.impressions, 2) * rated.number_squares)) / rated.impressions END,
+        searched.first_at, searched.last_at
+    FROM collections AS c
+    JOIN (
+        SELECT r.collection_id, r.profile_version, r.model_version, count(*) AS searches,
+            count(*) FILTER (WHERE r.hits = 0) AS empty_searches, avg(r.top_score) AS top_score,
+            percentile_cont(0.5) WITHIN GROUP (ORDER BY r.retrieval_time_ms) AS p50_ms,
+            percentile_cont(0.95) WITHIN GROUP (ORDER BY r.retrieval_time_ms) AS p95_ms,
+            min(r.retrieved_at) AS first_at, max(r.retrieved_at) AS last_at
+        FROM retrievals AS r
+        WHERE r.retrieved_at >= since AND r.retrieved_at < until
+            AND r.collection_id IN (
+                SELECT o.collection_id FROM collections AS o
+                WHERE analytics_profiles.collection IS NULL OR o.name = analytics_profiles.collection)
+        GROUP BY r.collection_id, r.profile_version, r.model_version
+    ) AS searched ON searched.collection_id = c.collection_id
+    LEFT JOIN (
+        SELECT r.collection_id, r.profile_version, r.model_version, count(*) AS searches,
+            sum(one.impressions)::double precision AS impressions, sum(one.total) AS total,
+            sum(one.total * one.total) AS total_squares, sum(one.total * one.impressions) AS products,
+            sum(one.impressions * one.impressions)::double precision AS number_squares
+        FROM (
+            SELECT v.collection_id, v.retrieval_id, v.retrieved_at, count(*) AS impressions, sum(v.reward) AS total
+            FROM analytics_rated AS v
+            WHERE v.retrieved_at >= since AND v.retrieved_at < until
+                AND (analytics_profiles.collection IS NULL OR v.collection = analytics_profiles.collection)
+            GROUP BY v.collection_id, v.retrieval_id, v.retrieved_at
+        ) AS one
+        JOIN retrievals AS r ON r.collection_id = one.collection_id AND r.retrieval_id = one.retrieval_id
+            AND r.retrieved_at = one.retrieved_at
+        WHERE r.retrieved_at >= since AND r.retrieved_at < until
+        GROUP BY r.collection_id, r.profile_version, r.model_version
+    ) AS rated ON rated.collection_id = searched.collection_id AND rated.profile_version = searched.profile_version
+        AND rated.model_version = searched.model_version;
+END;
+COMMENT ON FUNCTION analytics_profiles(text, timestamptz, timestamptz) IS
+    'Profile and model versions side by side in a period: searches, scores, rewards, latency.';
+
+CREATE TYPE analytics_feedback_row AS (
+    collection text, kind text, actor text, discounted text, events bigint, superseded bigint, counting bigint,
+    weight double precision, reward double precision, first_received_at timestamptz, last_received_at timestamptz
+);
+COMMENT ON COLUMN analytics_feedback_row.actor IS 'Who said it; empty: not said.';
+COMMENT ON COLUMN analytics_feedback_row.discounted IS 'Why the events do not count; empty: they do.';
+COMMENT ON COLUMN analytics_feedback_row.superseded IS 'Of the events, those that a later verdict replaced.';
+COMMENT ON COLUMN analytics_feedback_row.counting IS 'Of the events, those that count.';
+COMMENT ON COLUMN analytics_feedback_row.weight IS 'The sum of the weights of those.';
+COMMENT ON COLUMN analytics_feedback_row.reward IS 'The mean reward of all events, whether they count or not.';
+
+CREATE FUNCTION analytics_feedback(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_feedback_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, f.kind, f.actor, f.discounted, count(*), count(f.superseded_at),
+        count(*) FILTER (WHERE f.superseded_at IS NULL AND f.weight > 0),
+        coalesce(sum(f.weight) FILTER (WHERE f.superseded_at IS NULL), 0),
+        avg(f.reward), min(f.received_at), max(f.received_at)
+    FROM collections AS c
+    JOIN feedback AS f ON f.collection_id = c.collection_id
+    WHERE f.received_at >= since AND f.received_at < until
+        AND (analytics_feedback.collection IS NULL OR c.name = analytics_feedback.collection)
+    GROUP BY c.name, f.kind, f.actor, f.discounted;
+END;
+COMMENT ON FUNCTION analytics_feedback(text, timestamptz, timestamptz) IS
+    'Feedback received in a period, by kind and actor, discounted events apart.';
+
+REVOKE ALL ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
+    analytics_feedback(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
+    analytics_feedback(text, timestamptz, timestamptz) TO @app@, @analyst@;
