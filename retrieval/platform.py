@@ -8,8 +8,7 @@ import random
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,13 +35,18 @@ from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, check_period
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
-from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
-from retrieval.domain.errors import InvalidRequestError, NotFoundError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.errors import (
+    DatabaseError,
+    InvalidRequestError,
+    NotFoundError,
+    SchemaRevisionError,
+    UnknownCollectionError,
+)
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
-from retrieval.engine.models import Models
 from retrieval.engine.feedback_calls import FeedbackCalls
+from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock

@@ -495,6 +495,8 @@ rewarded_queries = Table(
     ForeignKeyConstraint(
         ["collection_id", "version"], ["learned_models.collection_id", "learned_models.version"], ondelete="CASCADE"
     ),
+)
+
 # Which tenant an analyst's login sees.
 analyst_logins = Table(
     "analyst_logins",

@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from retrieval.surfaces.cli import (
-    collections,
-    compare,
     analysts,
     analytics,
     collections,
+    compare,
     db,
     evaluate,
     ingest,
