@@ -39,7 +39,7 @@ def measure_quality(
     lines = read_items(data / SCIFACT.collection / "corpus.jsonl.gz")
     items = [line.item for line in lines if line.item is not None]
     cache.mkdir(exist_ok=True)
-    vectors, asked = asyncio.run(_embedded(items, queries, cache, say))
+    vectors, asked = asyncio.run(embedded(items, queries, cache, say))
     corpus = Corpus([item.item_id for item in items], [item.text for item in items], vectors, [{} for _ in items])
     names = [name for name in PEERS if installed(name, peers_python)]
     calls = [Call("hybrid", (query.text, vector, K)) for query, vector in zip(queries, asked, strict=True)]
@@ -67,7 +67,7 @@ def _load(server: Server, workers: Sequence[Worker], corpus: Corpus) -> None:
             worker.call("open")
 
 
-async def _embedded(items: Sequence[Item], queries: Sequence[Query], cache: Path, say: Say) -> tuple[Vectors, Vectors]:
+async def embedded(items: Sequence[Item], queries: Sequence[Query], cache: Path, say: Say) -> tuple[Vectors, Vectors]:
     """Vectors of the documents and of the queries, from the last run if they are there."""
     from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 

@@ -1,0 +1,172 @@
+"""What users say changes what they find: feedback, the jobs that learn from it, and the searches after them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retrieval import Collection, Context, Platform
+from retrieval.adapters.store.models import latest_models, use_model
+from retrieval.adapters.store.recordings import find_recorded
+from retrieval.domain.exploration import Exploration, PolicyName, Posterior
+from retrieval.domain.feedback import Feedback
+from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.slate import Slot
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from retrieval.jobs.workplace import Target
+
+GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
+"""What helps, whatever is asked; nothing in the texts tells."""
+
+QUESTIONS = [f"common word{number}" for number in range(40)]
+
+
+async def _filled(platform: Platform, items: int = 24) -> Collection:
+    collection = await platform.collection("docs")
+    await collection.add(
+        [
+            {"_id": f"i{number:02}", "text": f"common text word{number} word{(number + 7) % 40}"}
+            for number in range(items)
+        ]
+    )
+    return collection
+
+
+async def _use(platform: Platform, collection: Collection, questions: list[str]) -> None:
+    """Ask, and judge what was shown."""
+    for question in questions:
+        result = await collection.search(question, context=Context(domain="shop", complexity=0.2))
+        events = [
+            Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
+            for hit in result
+        ]
+        await platform.feedback_each(events)
+
+
+async def _learn(platform: Platform, collection: Collection) -> dict[str, object]:
+    target = Target(platform.tenant_id, await collection.refresh())
+    report = await run_job(platform.workplace, job_named("learn"), target)
+    assert report.outcome == "done", report
+    await collection.refresh()
+    return dict(report.details)
+
+
+def _share_of_good(result: object) -> float:
+    hits = list(result)  # type: ignore[call-overload]
+    return sum(hit.item_id in GOOD for hit in hits) / len(hits)
+
+
+@pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
+async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
+    """A question that nobody asked before finds what helped others; the hits' parts add up and name what was learned."""
+    collection = await _filled(platform)
+    await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
+    before = await collection.search("common word39", limit=6)
+    await _use(platform, collection, QUESTIONS[:36])
+    details = await _learn(platform, collection)
+    after = await collection.search("common word39", limit=6, context=Context(domain="shop"))
+
+    assert details["published"]
+    assert _share_of_good(after) > max(0.8, _share_of_good(before))
+    for hit in after:
+        assert hit.score == pytest.approx(hit.explanation.score)
+        assert "learned" in {part.leg for part in hit.explanation.contributions}
+    await platform.recorded()
+    assert after.retrieval_id is not None
+    record = await find_recorded(platform.database, platform.tenant_id, after.retrieval_id)
+    assert record is not None
+    assert record.model_version == 1
+    assert len(record.pool_signals["learned"]) == len(record.pool_items)
+    assert {shown.pulls > 0 for shown in record.impressions} == {True}
+
+
+async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platform) -> None:
+    """Verdicts by chance teach nothing: the version is stored with its reason, and searches are as they were."""
+    collection = await _filled(platform)
+    before = await collection.search("common word39")
+    for number, question in enumerate(QUESTIONS[:36]):
+        result = await collection.search(question, limit=4)
+        for place, hit in enumerate(result):
+            await platform.feedback(result.retrieval_id, hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
+    details = await _learn(platform, collection)
+    after = await collection.search("common word39")
+
+    assert details["published"] is False
+    stored = await collection.refresh()
+    assert stored.model_version == 0
+    models = await latest_models(platform.database, platform.tenant_id, stored.collection_id)
+    assert [(one.version, one.is_published) for one in models] == [(1, False)]
+    assert "not surely better" in models[0].reason
+    assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
+
+
+async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
+    """Version 0 is relevance alone."""
+    collection = await _filled(platform)
+    before = await collection.search("common word39", limit=6)
+    await _use(platform, collection, QUESTIONS[:36])
+    assert (await _learn(platform, collection))["published"]
+    stored = await collection.refresh()
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await use_model(connection, stored.collection_id, 0)
+    await collection.refresh()
+    after = await collection.search("common word39", limit=6)
+    assert [(hit.item_id, hit.score) for hit in after] == [(hit.item_id, hit.score) for hit in before]
+
+
+async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:
+    """The job says so, and stores no model."""
+    collection = await _filled(platform)
+    assert await _learn(platform, collection) == {
+        "verdicts": 0, "published": False, "reason": "there is no feedback yet",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("posterior", [Posterior.BETA, Posterior.SHRUNK])
+async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that_was(
+    platform: Platform, posterior: Posterior
+) -> None:
+    """One place of the page is drawn; its hit is marked, and recorded with the propensity that it was drawn with."""
+    collection = await _filled(platform)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, posterior=posterior)
+    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    result = await collection.search("common word3", limit=5)
+    await platform.recorded()
+    explored = [hit for hit in result if hit.slot is Slot.EXPLORE]
+    assert len(explored) == 1
+    assert 0 < explored[0].propensity < 1
+    assert {hit.propensity for hit in result if hit.slot is Slot.EXPLOIT} == {1.0}
+    assert result.retrieval_id is not None
+    record = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
+    assert record is not None
+    assert (record.policy, record.eligible) == ("thompson_slots/1", 24)
+    assert sum(record.pool_signals["propensity"]) == pytest.approx(5)
+    shown = {one.item_id: one for one in record.impressions}
+    assert shown[explored[0].item_id].propensity == explored[0].propensity
+
+
+async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:
+    """Nothing could be learned from it: a trial's order is that of the scores."""
+    collection = await _filled(platform)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)
+    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    result = await collection.unrecorded().search("common word3", limit=5)
+    assert {hit.slot for hit in result} == {Slot.EXPLOIT}
+    assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)
+
+
+async def test_an_item_that_was_used_often_is_not_explored_any_more(platform: Platform) -> None:
+    """Once nothing is new or hardly used, every place goes to the scores."""
+    collection = await _filled(platform, items=6)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, younger_than_days=0)
+    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    events = [
+        Feedback(collection="docs", item_id=f"i{number:02}", helpful=True, actor=f"a{user}")
+        for number in range(6)
+        for user in range(5)
+    ]
+    await platform.feedback_each(events)
+    result = await collection.search("common word3", limit=3)
+    assert {hit.slot for hit in result} == {Slot.EXPLOIT}
