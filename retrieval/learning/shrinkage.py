@@ -46,11 +46,15 @@ UNSEEN_KIND = Level(8.0, 0.1, 0.4)
 """A kind of bucket without a single event."""
 
 
+NOTHING_KNOWN = Estimate(0.0, 0.8)
+"""A collection without a single event."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrinkage:
     """What a collection's events say about items as such; an item's own arms are added by ``posterior``."""
 
-    anywhere: Estimate = Estimate(0.0, 0.8)
+    anywhere: Estimate = NOTHING_KNOWN
     """An item without uses and of no known cluster; with no events at all, a rate of one half."""
     uses_coefficient: float = 0.0
     """Added for each unit of ln(1 + uses): what is used more is usually better."""
@@ -145,7 +149,7 @@ class _Shrunk(NamedTuple):
 
 
 def _shrunk(successes: Floats, failures: Floats, prior_logit: Floats, concentration: float) -> _Shrunk:
-    from scipy.special import polygamma
+    from scipy.special import polygamma  # type: ignore[import-untyped]
 
     prior = sigmoid(prior_logit)
     a = successes + concentration * prior

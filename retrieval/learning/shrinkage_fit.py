@@ -44,7 +44,9 @@ def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
     """The MAP estimate of each level, from the collection down."""
     priors = priors or Priors()
     items = _fit_items(table, priors)
-    levels, buckets, shifts = {}, {}, {}
+    levels: dict[str, Level] = {}
+    buckets: dict[str, Estimate] = {}
+    shifts: dict[str, dict[int, Estimate]] = {}
     for kind in table.kinds:
         fitted = _fit_kind(kind, table, items, priors)
         levels[kind.kind] = fitted.level
@@ -79,13 +81,14 @@ def _fit_items(table: ArmTable, priors: Priors) -> _Items:
     centre[1] = priors.uses_coefficient
     beta = centre
     concentration, between = priors.concentration, priors.between_variance
-    covariance = np.diag([priors.collection_variance, priors.uses_variance, *[between] * len(table.clusters)])
+    covariance = np.zeros((len(centre), len(centre)))
     for _ in range(ROUNDS):
         prior = np.array([priors.collection_variance, priors.uses_variance, *[between] * len(table.clusters)])
         beta, covariance = _newton(table, exposure, beta, (centre, prior), concentration)
         mean = beta[0] + beta[1] * exposure + _by_cluster(beta[2:], table.cluster)
         between = _spread(beta[2:], np.diag(covariance)[2:], priors.between_variance, priors.between_weight)
         concentration = _concentration(table.successes, table.failures, mean, priors)
+    beta[1] = min(float(beta[1]), _most_by_uses(concentration))
     clusters = [
         Estimate(float(beta[0] + beta[2 + k]), float(_sum_variance(covariance, 0, 2 + k)))
         for k in range(len(table.clusters))
@@ -100,15 +103,14 @@ def _newton(
     """Quasi-likelihood steps of a beta-binomial regression on collection, ln(1 + uses) and cluster.
 
     An item of n uses weighs like n (m + 1) / (m + n) of them, m being the concentration (McCullagh and Nelder,
-    Generalized Linear Models, 4.5). The coefficient of uses stays between 0 and 1 / (m ln 2): within it, another success
-    never lowers an item's estimate and another failure never raises it.
+    Generalized Linear Models, 4.5). The coefficient of uses stays between 0 and 1 / (m ln 2): within it, another
+    success never lowers an item's estimate and another failure never raises it.
     """
     uses = table.successes + table.failures
     weight = (concentration + 1.0) / (concentration + np.maximum(uses, 1.0))
-    most = 1.0 / (concentration * math.log(2.0))
     beta = beta.copy()
     prior_mean, prior_variance = prior
-    covariance = np.diag(prior_variance)
+    covariance = np.zeros((len(beta), len(beta)))
     for _ in range(8):
         mean = sigmoid(beta[0] + beta[1] * exposure + _by_cluster(beta[2:], table.cluster))
         slope = weight * (table.successes - uses * mean)
@@ -118,10 +120,14 @@ def _newton(
         covariance = np.linalg.inv(information)
         step = np.clip(covariance @ gradient, -2.0, 2.0)
         beta += step
-        beta[1] = min(max(beta[1], 0.0), most)
+        beta[1] = min(max(float(beta[1]), 0.0), _most_by_uses(concentration))
         if float(np.abs(step).max()) < 1e-6:
             break
     return beta, covariance
+
+
+def _most_by_uses(concentration: float) -> float:
+    return 1.0 / (concentration * math.log(2.0))
 
 
 def _cross(weight: Floats, exposure: Floats, cluster: Ints, clusters: int) -> Floats:
@@ -160,7 +166,7 @@ def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) 
     spread, own_spread, concentration = priors.bucket_variance, priors.between_variance, priors.concentration
     for _ in range(ROUNDS):
         bucket, bucket_variance, own, own_variance = _shifts(
-            kind, cluster, elsewhere, (bucket, own), (spread, own_spread), concentration
+            kind, cluster, elsewhere, (bucket, own), (spread, own_spread, concentration)
         )
         spread = _spread(bucket, bucket_variance, priors.bucket_variance, priors.between_weight)
         own_spread = _spread(own.ravel(), own_variance.ravel(), priors.between_variance, priors.between_weight)
@@ -197,16 +203,16 @@ def _shifts(
     cluster: Ints,
     elsewhere: _Elsewhere,
     start: tuple[Floats, Floats],
-    spreads: tuple[float, float],
-    concentration: float,
+    spreads: tuple[float, float, float],
 ) -> tuple[Floats, Floats, Floats, Floats]:
+    """Newton steps from a start; ``spreads``: between buckets, between clusters in a bucket, and the concentration."""
     bucket, own = start
     uses = kind.successes + kind.failures
     known = cluster >= 0
     clusters = own.shape[1]
     for _ in range(4):
         mean = sigmoid(elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster))
-        weighing = _diluted(concentration, mean, elsewhere.variance)
+        weighing = _diluted(spreads[2], mean, elsewhere.variance)
         weight = (weighing + 1.0) / (weighing + np.maximum(uses, 1.0))
         slope, curve = weight * (kind.successes - uses * mean), weight * uses * mean * (1.0 - mean)
         cell = kind.bucket[known] * clusters + cluster[known]
@@ -232,8 +238,8 @@ def _concentration(
     successes: Floats, failures: Floats, prior_logit: Floats, priors: Priors, prior_variance: Floats | None = None
 ) -> float:
     """The MAP concentration of beta-binomial counts around known means, at most the cap."""
-    from scipy.optimize import minimize_scalar
-    from scipy.special import betaln
+    from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
+    from scipy.special import betaln  # type: ignore[import-untyped]
 
     used = successes + failures > 0
     won, lost, mean = successes[used], failures[used], sigmoid(prior_logit[used])
@@ -257,7 +263,8 @@ def _spread(estimates: Floats, variances: Floats, prior: float, weight: float) -
 
 def _sums(values: Floats, index: Ints, length: int) -> Floats:
     kept = index >= 0
-    return np.bincount(index[kept], weights=values[kept], minlength=length)[:length]
+    found = np.bincount(index[kept], weights=values[kept], minlength=length)[:length]
+    return found.astype(np.float64)
 
 
 def _by_cluster(effects: Floats, cluster: Ints) -> Floats:
