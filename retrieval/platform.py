@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.store.actors import Pseudonymised, pseudonymise
 from retrieval.adapters.store.analytics import analytics_rows, analytics_views
 from retrieval.adapters.store.collections import (
     StoredCollection,
@@ -34,6 +36,7 @@ from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, check_period
 from retrieval.domain.attribute import checked_filterable
+from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import (
     DatabaseError,
@@ -147,6 +150,16 @@ class Platform(FeedbackCalls):
         Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
         """
         await self._open_recorder.recorded()
+
+    async def pseudonymise(self, actor: str) -> Pseudonymised:
+        """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.
+
+        Raises ``InvalidRequestError`` for a name that no actor can have.
+        """
+        if not Context(actor=actor).actor:
+            raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
+        await self.recorded()
+        return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
 
     @property
     def _open_recorder(self) -> Recorder:

@@ -26,6 +26,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.actors import Pseudonymised
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.collection import Collection, CollectionInfo
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
@@ -119,6 +120,10 @@ class SyncPlatform:
     def recorded(self) -> None:
         """See ``Platform.recorded``."""
         self._door.run(self._platform.recorded)
+
+    def pseudonymise(self, actor: str) -> Pseudonymised:
+        """See ``Platform.pseudonymise``."""
+        return self._door.run(self._platform.pseudonymise, actor)
 
     def collection(
         self,

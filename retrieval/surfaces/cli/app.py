@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from retrieval.surfaces.cli import (
+    actors,
     analysts,
     analytics,
     collections,
@@ -34,7 +35,8 @@ EXAMPLES = (
 )
 
 
-_USE, _QUALITY, _BACKGROUND, _DATABASE = "Store and find", "Quality", "In the background", "Database"
+_USE, _LEARNING, _QUALITY = "Store and find", "What was asked", "Quality"
+_BACKGROUND, _DATABASE = "In the background", "Database"
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -84,6 +86,7 @@ def options(
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
+app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
 app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)
