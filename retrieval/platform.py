@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 from pydantic import SecretStr
 
@@ -51,8 +52,10 @@ from retrieval.engine.defaults import default_profile
 from retrieval.engine.feedback_calls import FeedbackCalls
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
+from retrieval.engine.replay import Replay
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock
+from retrieval.jobs.replay import replay
 from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
@@ -150,6 +153,15 @@ class Platform(FeedbackCalls):
         Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
         """
         await self._open_recorder.recorded()
+
+    async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
+        """Whether a recorded ranking follows from its record, and where and why today's answer differs, hit by hit.
+
+        With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
+        ``NotFoundError`` where there is no such record.
+        """
+        await self.recorded()
+        return await replay(self.workplace, self._tenant_id, retrieval_id, collection)
 
     async def pseudonymise(self, actor: str) -> Pseudonymised:
         """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.

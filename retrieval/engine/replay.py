@@ -1,4 +1,4 @@
-"""A recorded search, looked at again: whether its ranking follows from its record, and what is different today. Pure."""
+"""A recorded search, looked at again: whether its ranking follows from its record, and what differs today. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from retrieval.adapters.store.item_states import ItemState
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import Impression, RecordedSearch
@@ -20,14 +21,8 @@ Rescored = Callable[[RecordedSearch, Profile, Sequence[float]], Sequence[float] 
 TOLERANCE = 1e-9
 """Scores that differ by less, relative to the larger, are equal."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemState:
-    """An item as it stands today."""
-
-    created_at: datetime
-    updated_at: datetime
-    is_active: bool
+ROUNDED = 1e-3
+"""The same for searches by a vector of the caller's, which is kept with three digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +114,22 @@ def differences(
 
     ``items``: those of both that there are today, by id.
     """
+    tolerance = TOLERANCE if then.vector is None else ROUNDED
     shown_then = {one.item_id: one for one in then.impressions}
     shown_now = {one.item_id: one for one in now.impressions}
     found = []
     for item_id in dict.fromkeys([*shown_now, *shown_then]):
         one, other = shown_then.get(item_id), shown_now.get(item_id)
-        if one and other and one.rank == other.rank and _is_equal(one.score, other.score):
+        if one and other and one.rank == other.rank and _is_equal(one.score, other.score, tolerance):
             continue
         found.append(
             Difference(
                 item_id=item_id,
-                rank_then=one and one.rank,
-                rank_now=other and other.rank,
+                rank_then=None if one is None else one.rank,
+                rank_now=None if other is None else other.rank,
                 score_then=_score_of(then, item_id, one),
                 score_now=_score_of(now, item_id, other),
-                why=tuple(_reasons(item_id, then, now, items)),
+                why=tuple(_reasons(item_id, then, now, items.get(item_id), tolerance)),
             )
         )
     return tuple(_changes(then, now)), tuple(found)
@@ -156,9 +152,8 @@ def _changes(then: RecordedSearch, now: RecordedSearch) -> list[str]:
 
 
 def _reasons(
-    item_id: str, then: RecordedSearch, now: RecordedSearch, items: Mapping[str, ItemState]
+    item_id: str, then: RecordedSearch, now: RecordedSearch, state: ItemState | None, tolerance: float
 ) -> list[str]:
-    state = items.get(item_id)
     if state is None:
         return ["the item was removed"]
     found = []
@@ -167,7 +162,7 @@ def _reasons(
     elif state.updated_at > then.retrieved_at:
         found.append("the item was changed" if state.is_active else "the item was archived")
     found += _drawn(item_id, then, now)
-    found += _moved_by_leg(item_id, then, now)
+    found += _moved_by_leg(item_id, then, now, tolerance)
     if not found and then.profile_version != now.profile_version:
         found.append("the profile was changed")
     if not found and then.statistics_at != now.statistics_at and now.model_version:
@@ -187,13 +182,13 @@ def _drawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]
     ]
 
 
-def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
+def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
     """By leg, how the item's raw score or rank has moved."""
     found = []
     for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
         raw_then, raw_now = _signal(then, "legs", leg, item_id), _signal(now, "legs", leg, item_id)
         rank_then, rank_now = _signal(then, "ranks", leg, item_id), _signal(now, "ranks", leg, item_id)
-        if raw_then is not None and raw_now is not None and not _is_equal(raw_then, raw_now):
+        if raw_then is not None and raw_now is not None and not _is_equal(raw_then, raw_now, tolerance):
             found.append(f"{leg} score {raw_then:.4f} then, {raw_now:.4f} now")
         elif rank_then != rank_now:
             found.append(f"{leg} rank {rank_then or 'beyond the pool'} then, {rank_now or 'beyond the pool'} now")
@@ -236,7 +231,7 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
     shown = _exploited(recorded)
     wrong = [one for one in shown if not _is_equal(one.score, scores[one.item_id])]
     found = [f"the score of hit {one.item_id} is not that of its candidate" for one in wrong[:1]]
-    if profile.diversity.relevance_share < 1:
+    if profile.diversity.relevance_share is not None:
         return found  # diverse hits stand in an order of their own
     ordered = sorted(shown, key=lambda one: (-scores[one.item_id], one.item_id))
     for was, again in zip(shown, ordered, strict=True):
@@ -261,5 +256,5 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
     return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []
 
 
-def _is_equal(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=1e-12)
+def _is_equal(one: float, other: float, tolerance: float = TOLERANCE) -> bool:
+    return math.isclose(one, other, rel_tol=tolerance, abs_tol=1e-12)
