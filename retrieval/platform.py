@@ -37,6 +37,7 @@ from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, check_period
 from retrieval.domain.attribute import checked_filterable
+from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import (
@@ -60,8 +61,6 @@ from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
-
-MAX_NAME_BYTES = 512
 
 
 class Platform(FeedbackCalls):
@@ -196,7 +195,7 @@ class Platform(FeedbackCalls):
         missing collection raises ``UnknownCollectionError``. ``filterable`` is as for ``Collection.make_filterable``,
         and adds what is not declared yet.
         """
-        _check_name(name)
+        check_collection_name(name)
         checked_filterable(filterable or {})
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None and not create:
@@ -399,15 +398,3 @@ def connect(
     if tenant is not None:
         changes["tenant"] = tenant
     return Platform(chosen.changed(**changes), embedder=embedder)
-
-
-def _check_name(name: str) -> None:
-    # Half of a surrogate pair has no UTF-8; counting it as something keeps the check from failing on it.
-    if (
-        not isinstance(name, str)
-        or not name
-        or "\x00" in name
-        or len(name.encode(errors="replace")) > MAX_NAME_BYTES
-        or name != name.encode(errors="replace").decode()
-    ):
-        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")

@@ -11,9 +11,11 @@ from uuid import UUID
 
 from retrieval.adapters.store.item_states import ItemState
 from retrieval.domain.fusion import fused_again
+from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.slate import Slot
+from retrieval.engine.relevance import on_unit_scale
 
 Rescored = Callable[[RecordedSearch, Profile, Sequence[float]], Sequence[float] | None]
 """The final scores of a pool from its relevances, where something was learned; None: they cannot be had."""
@@ -81,9 +83,27 @@ class Replay:
 
 
 def rescored(recorded: RecordedSearch, profile: Profile, relevances: Sequence[float]) -> Sequence[float] | None:
-    """The scores of a search in which nothing learned counted: its relevances. Of any other, None."""
-    del profile
-    return relevances if recorded.model_version == 0 and "learned" not in recorded.pool_signals else None
+    """The scores where nothing learned counted (the relevances), or was summed with them; of other searches, None.
+
+    Relevance that is summed is on a scale from 0 to 1. An item of which nothing learned is on record keeps its own.
+    """
+    signals = recorded.pool_signals
+    learned = signals.get("learned")
+    if learned is None:
+        return relevances if recorded.model_version == 0 else None
+    if profile.learned.combination is not Combination.SUM:
+        return None
+    share = profile.learned.share
+    scaled = on_unit_scale(relevances, bounds_of(recorded), profile)
+    return [
+        alone if mean is None else (1 - share) * relevant + share * mean
+        for alone, relevant, mean in zip(relevances, scaled, learned, strict=True)
+    ]
+
+
+def bounds_of(recorded: RecordedSearch) -> dict[str, tuple[float, float]]:
+    """By leg, the scores that a weighted sum takes as 0 and as 1."""
+    return {leg: (low, high) for leg, (low, high) in recorded.pool_signals["bounds"].items()}
 
 
 def why_not_reproduced(
@@ -98,8 +118,8 @@ def why_not_reproduced(
     pool, signals = recorded.pool_items, recorded.pool_signals
     if len(pool) < min(recorded.hits, 1) or any(one.item_id not in set(pool) for one in _exploited(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
-    limits = {leg: (low, high) for leg, (low, high) in signals["bounds"].items()}
-    relevances = fused_again(signals["legs"], signals["ranks"], limits, profile.legs, profile.fusion)
+    ends = bounds_of(recorded)
+    relevances = fused_again(signals["legs"], signals["ranks"], ends, profile.legs, profile.fusion)
     scores = scored(recorded, profile, relevances)
     if scores is None:
         return (f"model v{recorded.model_version} is not at hand: its scores are taken as recorded",)

@@ -14,6 +14,8 @@ from retrieval.domain.errors import InvalidRequestError, NotFoundError, Retrieva
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recording import Recording
+from retrieval.engine.decide import Decider
+from retrieval.engine.models import Models
 from retrieval.engine.record import Answered, record
 from retrieval.engine.recorded_request import request_of
 from retrieval.engine.recorder import Recorder
@@ -103,6 +105,7 @@ async def _asked_again(
         collection=stored,
         embedder=None if stored.space is None else workplace.embedder_of(tenant_id, stored.space),
         recorder=catcher,
+        decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
     )
     await searcher.search(replace(request, profile=replace(profile, recording=kept)), _context_of(then))
     version = 0 if request.profile is not None else stored.profile_version

@@ -12,8 +12,8 @@ import pytest
 from retrieval.adapters.store.item_states import ItemState
 from retrieval.adapters.store.recordings import encoded
 from retrieval.domain.diversity import Diversity
-from retrieval.domain.fusion import Fusion, FusionKind
-from retrieval.domain.profile import Profile
+from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.profile import Fusion, FusionKind, Profile
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recording import Recording
 from retrieval.domain.slate import Placed, Slot
@@ -87,12 +87,29 @@ def test_a_better_candidate_that_was_not_shown_is_said() -> None:
     assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
 
 
-def test_learned_scores_need_their_model() -> None:
-    """Without it that is said; with it they are computed and compared."""
+def test_what_was_learned_is_summed_again() -> None:
+    """From the relevance, on a scale from 0 to 1, and the learned reward that was recorded."""
+    learned = {"c": 0.9, "a": 0.2, "b": 0.5}
+    relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is the last of the dense leg's 0.5 of 0.9
+    relevant["c"] += 0.6 * 5 / 9
+    scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
+    profile = replace(SUM, learned=Learned(share=0.75))
+    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, learned=learned))
+    shown = [replace(one, score=scores[one.item_id]) for one in made.impressions]
+    shown.sort(key=lambda one: -one.score)
+    made = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(shown, 1)])
+    assert why_not_reproduced(made, profile) == ()
+    wrong = replace(profile, learned=Learned(share=0.5))
+    assert why_not_reproduced(made, wrong)[0].startswith("the score of c was recorded as 0.")
+
+
+def test_a_stack_needs_its_model() -> None:
+    """Without it that is said; with it the scores are computed and compared."""
+    profile = Profile(learned=Learned(combination=Combination.LOGIT_STACK))
     decided = Decided(model_version=4, scores=dict.fromkeys("abcd", 0.5), learned=dict.fromkeys("abcd", 0.5))
-    made = _recorded(decided=decided)
-    assert why_not_reproduced(made, Profile()) == ("model v4 is not at hand: its scores are taken as recorded",)
-    found = why_not_reproduced(made, Profile(), lambda *_: [0.5, 0.5, 0.4, 0.5])
+    made = _recorded(profile, decided=decided)
+    assert why_not_reproduced(made, profile) == ("model v4 is not at hand: its scores are taken as recorded",)
+    found = why_not_reproduced(made, profile, lambda *_: [0.5, 0.5, 0.4, 0.5])
     assert found[0] == "the score of b was recorded as 0.5 and is computed as 0.4"
 
 
