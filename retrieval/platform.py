@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -12,11 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.store.actors import Pseudonymised, pseudonymise
 from retrieval.adapters.store.analytics import analytics_rows, analytics_views
 from retrieval.adapters.store.collections import (
     StoredCollection,
@@ -34,6 +37,8 @@ from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, check_period
 from retrieval.domain.attribute import checked_filterable
+from retrieval.domain.collection_name import check_collection_name
+from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import (
     DatabaseError,
@@ -48,14 +53,14 @@ from retrieval.engine.defaults import default_profile
 from retrieval.engine.feedback_calls import FeedbackCalls
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
+from retrieval.engine.replay import Replay
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.stopwatch import Clock
+from retrieval.jobs.replay import replay
 from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
-
-MAX_NAME_BYTES = 512
 
 
 class Platform(FeedbackCalls):
@@ -148,6 +153,25 @@ class Platform(FeedbackCalls):
         """
         await self._open_recorder.recorded()
 
+    async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
+        """Whether a recorded ranking follows from its record, and where and why today's answer differs, hit by hit.
+
+        With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
+        ``NotFoundError`` where there is no such record.
+        """
+        await self.recorded()
+        return await replay(self.workplace, self._tenant_id, retrieval_id, collection)
+
+    async def pseudonymise(self, actor: str) -> Pseudonymised:
+        """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.
+
+        Raises ``InvalidRequestError`` for a name that no actor can have.
+        """
+        if not Context(actor=actor).actor:
+            raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
+        await self.recorded()
+        return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
+
     @property
     def _open_recorder(self) -> Recorder:
         if self._recorder is None:
@@ -171,7 +195,7 @@ class Platform(FeedbackCalls):
         missing collection raises ``UnknownCollectionError``. ``filterable`` is as for ``Collection.make_filterable``,
         and adds what is not declared yet.
         """
-        _check_name(name)
+        check_collection_name(name)
         checked_filterable(filterable or {})
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None and not create:
@@ -374,15 +398,3 @@ def connect(
     if tenant is not None:
         changes["tenant"] = tenant
     return Platform(chosen.changed(**changes), embedder=embedder)
-
-
-def _check_name(name: str) -> None:
-    # Half of a surrogate pair has no UTF-8; counting it as something keeps the check from failing on it.
-    if (
-        not isinstance(name, str)
-        or not name
-        or "\x00" in name
-        or len(name.encode(errors="replace")) > MAX_NAME_BYTES
-        or name != name.encode(errors="replace").decode()
-    ):
-        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")

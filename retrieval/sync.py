@@ -22,10 +22,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
+from uuid import UUID
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.actors import Pseudonymised
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.collection import Collection, CollectionInfo
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
@@ -38,6 +40,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile
 from retrieval.engine.recorder import RecordingState
+from retrieval.engine.replay import Replay
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
@@ -119,6 +122,14 @@ class SyncPlatform:
     def recorded(self) -> None:
         """See ``Platform.recorded``."""
         self._door.run(self._platform.recorded)
+
+    def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
+        """See ``Platform.replay``."""
+        return self._door.run(self._platform.replay, retrieval_id, collection)
+
+    def pseudonymise(self, actor: str) -> Pseudonymised:
+        """See ``Platform.pseudonymise``."""
+        return self._door.run(self._platform.pseudonymise, actor)
 
     def collection(
         self,

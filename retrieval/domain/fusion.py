@@ -97,7 +97,10 @@ def _values(fusion: Fusion, total_weight: float, depth: int) -> _Values:
 def _normalised(candidates: Sequence[Candidate], share: float, depth: int) -> list[float]:
     """Each score's place between the cut (0) and the leg's best (1), times the leg's share."""
     scores = [candidate.score for candidate in candidates]
-    cut, best = bounds(scores, depth)
+    return _scaled(scores, share, *bounds(scores, depth))
+
+
+def _scaled(scores: Sequence[float], share: float, cut: float, best: float) -> list[float]:
     if best <= cut:
         return [share] * len(scores)
     return [share * (score - cut) / (best - cut) for score in scores]
@@ -108,3 +111,30 @@ def bounds(scores: Sequence[float], depth: int) -> tuple[float, float]:
     best = max(scores, default=0.0)
     lowest = min(scores, default=0.0)
     return (lowest if len(scores) >= depth else min(lowest, 0.0)), best
+
+
+def fused_again(
+    legs: Mapping[str, Sequence[float | None]],
+    ranks: Mapping[str, Sequence[int | None]],
+    limits: Mapping[str, tuple[float, float]],
+    weights: Mapping[str, float],
+    fusion: Fusion,
+) -> list[float]:
+    """The scores of items of which each leg's raw score, rank and ``bounds`` are known, as ``fuse`` gives them.
+
+    ``legs`` and ``ranks``: by leg, one value an item; None where the leg did not bring it. For parts of a ranking whose
+    other candidates are not at hand any more. One leg alone gives its own scores.
+    """
+    if len(legs) == 1:
+        return [0.0 if raw is None else raw for raw in next(iter(legs.values()))]
+    total = sum(weights.get(leg, 0.0) for leg in legs)
+    scores = [0.0] * max(map(len, legs.values()), default=0)
+    for leg in weights:  # in the order of the profile, in which the parts were added up
+        for place, (raw, rank) in enumerate(zip(legs.get(leg, ()), ranks.get(leg, ()), strict=True)):
+            if raw is None or rank is None:
+                continue
+            if fusion.kind is FusionKind.RRF:
+                scores[place] += weights[leg] / (fusion.k + rank)
+            else:
+                scores[place] += _scaled([raw], weights[leg] / total if total else 0.0, *limits[leg])[0]
+    return scores

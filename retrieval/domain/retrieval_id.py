@@ -7,6 +7,8 @@ from typing import Protocol
 from uuid import UUID
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, where Python's times end."""
 _VERSION = 7
 _VARIANT = 0b10
 
@@ -31,5 +33,8 @@ def uuid7(ms: int, rng: Bits) -> UUID:
 
 
 def time_of(retrieval_id: UUID) -> datetime:
-    """The moment in the identifier, in UTC, to the millisecond: ``retrieved_at`` of the search."""
-    return _EPOCH + timedelta(milliseconds=retrieval_id.int >> 80)
+    """The moment in the identifier, in UTC, to the millisecond: ``retrieved_at`` of the search.
+
+    Of a UUID of another kind it is some moment at which nothing was recorded.
+    """
+    return _EPOCH + timedelta(milliseconds=min(retrieval_id.int >> 80, _LATEST_MS))

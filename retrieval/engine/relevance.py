@@ -15,13 +15,18 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile, depth: i
     A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
     place of its score between the leg's cut and its best. ``depth`` is how many candidates each leg was asked for.
     """
-    if len(found.rankings) == 1:
-        ((_, candidates),) = found.rankings.items()
-        return _between([one.score for one in ranked], bounds([one.score for one in candidates], depth))
+    ends = {leg: bounds([one.score for one in candidates], depth) for leg, candidates in found.rankings.items()}
+    return on_unit_scale([one.score for one in ranked], ends, profile)
+
+
+def on_unit_scale(scores: Sequence[float], ends: Mapping[str, tuple[float, float]], profile: Profile) -> list[float]:
+    """The scores of candidates as ``relevances``; ``ends`` are the ``bounds`` of each leg that ran, by leg."""
+    if len(ends) == 1:
+        return _between(scores, next(iter(ends.values())))
     if profile.fusion.kind is FusionKind.RRF:
-        best = sum(profile.legs.get(leg, 0.0) for leg in found.rankings) / (profile.fusion.k + 1)
-        return [min(1.0, one.score / best) for one in ranked]
-    return [min(1.0, max(0.0, one.score)) for one in ranked]
+        best = sum(profile.legs.get(leg, 0.0) for leg in ends) / (profile.fusion.k + 1)
+        return [min(1.0, score / best) for score in scores]
+    return [min(1.0, max(0.0, score)) for score in scores]
 
 
 def leg_features(ranked: Sequence[Fused], found: Found, depth: int) -> dict[str, list[float]]:

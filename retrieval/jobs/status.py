@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from retrieval.adapters.store.embeddings import count_pending
 from retrieval.adapters.store.index_status import IndexStatus, collection_indexes
 from retrieval.adapters.store.job_runs import JobRun, last_runs
 from retrieval.adapters.store.measurements import Measurement, last_measurements
+from retrieval.adapters.store.recordings import recording_losses
 from retrieval.jobs.upkeep import are_weights_off
 from retrieval.jobs.workplace import Target, Workplace
 
@@ -32,6 +34,8 @@ class CollectionStatus:
     """The last run of each job."""
     recall: tuple[Measurement, ...]
     """What the last run measured."""
+    unrecorded: Mapping[str, int]
+    """Searches that were to be recorded and were not, by reason."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
@@ -40,6 +44,7 @@ class CollectionStatus:
             "indexes": [asdict(one) for one in self.indexes],
             "runs": [run_as_dict(one) for one in self.runs],
             "recall": [_measurement_as_dict(one) for one in self.recall],
+            "unrecorded": dict(self.unrecorded),
         }
 
 
@@ -76,6 +81,7 @@ async def _status(workplace: Workplace, target: Target) -> CollectionStatus:
         indexes=tuple(await collection_indexes(database, tenant_id, collection_id)),
         runs=tuple(await last_runs(database, tenant_id, collection_id)),
         recall=tuple(recall),
+        unrecorded=await recording_losses(database, tenant_id, collection_id),
     )
 
 

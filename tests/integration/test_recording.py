@@ -21,7 +21,7 @@ from retrieval.domain.filters import Contains, Or
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import time_of
-from retrieval.engine import recorder
+from retrieval.engine.record import record
 from tests.support.database import SCHEMA
 from tests.support.recording import answered
 
@@ -141,7 +141,7 @@ async def test_a_search_that_waits_is_on_record_when_it_answers(platform: Platfo
 async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -> None:
     """An answer of the database that got lost does no harm, nor does it count losses twice."""
     stored = await (await _filled(platform)).refresh()
-    text = recordings.encoded(recorder.record(answered(collection_id=stored.collection_id)))
+    text = recordings.encoded(record(answered(collection_id=stored.collection_id)))
     losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
     for _ in range(2):
         await recordings.store_recordings(platform.database, platform.tenant_id, [text], losses)

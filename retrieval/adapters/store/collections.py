@@ -73,6 +73,10 @@ _FROM = """
 
 _BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
 _BY_ID = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.collection_id = %(collection_id)s")
+_PROFILE = Compiled("""
+    SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
+    WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
+""")
 _ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
 
 
@@ -86,6 +90,13 @@ async def collection_by_id(database: Database, tenant_id: int, collection_id: in
     """The tenant's collection of that number, or None."""
     rows = await database.read(tenant_id, _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id))
     return _from_row(rows[0]) if rows else None
+
+
+async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:
+    """That version of a collection's profile, or None."""
+    statement = _PROFILE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
+    rows = await database.read(tenant_id, statement)
+    return Profile.from_dict(rows[0][0]) if rows else None
 
 
 async def all_collections(database: Database, tenant_id: int) -> list[StoredCollection]:

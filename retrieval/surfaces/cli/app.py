@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from retrieval.surfaces.cli import (
+    actors,
     analysts,
     analytics,
     collections,
@@ -16,6 +17,7 @@ from retrieval.surfaces.cli import (
     ingest,
     jobs,
     reindex,
+    replay,
     search,
     status,
     tune,
@@ -34,7 +36,8 @@ EXAMPLES = (
 )
 
 
-_USE, _QUALITY, _BACKGROUND, _DATABASE = "Store and find", "Quality", "In the background", "Database"
+_USE, _LEARNING, _QUALITY = "Store and find", "What was asked", "Quality"
+_BACKGROUND, _DATABASE = "In the background", "Database"
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -84,6 +87,8 @@ def options(
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
+app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
+app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
 app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)

@@ -37,6 +37,8 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
         console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
     else:
         console().print(collections_table(found))
+        for line in lost_lines(found):
+            console().print(line, soft_wrap=True)
         if any(one.runs for one in found):
             console().print()
             console().print(runs_table(found))
@@ -61,6 +63,19 @@ def collections_table(found: list[CollectionStatus]) -> Table:
             for one in found
         ),
     )
+
+
+def lost_lines(found: list[CollectionStatus]) -> list[str]:
+    """A line a collection of which searches were not recorded, and why."""
+    from retrieval.surfaces.cli.output import count, plain
+
+    return [
+        f"{plain(one.name)}: {count(sum(one.unrecorded.values()), 'search')} not recorded ("
+        + ", ".join(f"{reason} {number:,}" for reason, number in one.unrecorded.items())
+        + ")"
+        for one in found
+        if one.unrecorded
+    ]
 
 
 def runs_table(found: list[CollectionStatus]) -> Table:

@@ -40,7 +40,7 @@ def run(url: str, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     """What a superuser's statement gives, within the schema."""
     with opened(url) as connection:
         connection.execute("SELECT set_config('search_path', %s, false)", (f"{SCHEMA}, public",))
-        cursor = connection.execute(sql.SQL(statement), values)  # type: ignore[arg-type]
+        cursor = connection.execute(sql.SQL(statement), values)
         return cursor.fetchall() if cursor.description else []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
-from uuid import RFC_4122
+from uuid import RFC_4122, UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +25,11 @@ def test_it_is_a_uuid_of_version_7(ms: int, seed: int) -> None:
 def test_it_tells_its_time_to_the_millisecond() -> None:
     """The moment that went in comes out."""
     assert time_of(uuid7(int(MOMENT.timestamp() * 1000), random.Random(1))) == MOMENT
+
+
+def test_any_uuid_has_a_time() -> None:
+    """What somebody else made up is looked for, and not found."""
+    assert time_of(UUID(int=2**128 - 1)) == datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
 
 def test_later_ones_sort_after_earlier_ones() -> None:

@@ -45,7 +45,8 @@ def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
     assert signals["ranks"] == {"dense": [3, 1, 2, None], "lexical": [1, None, None, 2]}
     assert signals["bounds"] == {"dense": (0.0, 0.9), "lexical": (0.0, 7.0)}
     assert signals["relevance"] == signals["score"] == sorted(signals["relevance"], reverse=True)
-    assert set(signals) == {"legs", "ranks", "bounds", "relevance", "score"}
+    assert signals["scaled"][0] == pytest.approx(signals["relevance"][0] * 61 / 2)
+    assert set(signals) == {"legs", "ranks", "bounds", "relevance", "scaled", "score"}
 
 
 @pytest.mark.parametrize(("size", "kept"), [(0, []), (2, ["c", "a"])])

@@ -1,0 +1,50 @@
+"""The names of those who asked and judged, replaced by pseudonyms."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pseudonymised:
+    """What became of an actor's name."""
+
+    pseudonym: str
+    """Stands for the actor in all of a call's rows; nothing leads back from it."""
+    retrievals: int
+    """Recorded searches that bear it now."""
+    feedback: int
+    """Events that bear it now."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+# A quarantine follows the events that it is about.
+_REPLACE = Compiled("""
+    WITH own AS MATERIALIZED (
+        SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
+    ), searches AS (
+        UPDATE retrievals SET actor = %(pseudonym)s, session = ''
+        WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s RETURNING 1
+    ), events AS (
+        UPDATE feedback SET actor = %(pseudonym)s, session = ''
+        WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s RETURNING 1
+    ), quarantined AS (
+        UPDATE quarantines SET actor = %(pseudonym)s
+        WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s
+    )
+    SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM events)
+""")
+
+
+async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym: str) -> Pseudonymised:
+    """Replace an actor's name in a tenant's searches, feedback and quarantines, and forget the sessions."""
+    statement = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym)
+    retrievals, feedback = (await database.write(tenant_id, statement))[0]
+    return Pseudonymised(pseudonym=pseudonym, retrievals=retrievals, feedback=feedback)

@@ -1,0 +1,280 @@
+"""A recorded search, looked at again: whether its ranking follows from its record, and what differs today. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from retrieval.adapters.store.item_states import ItemState
+from retrieval.domain.fusion import fused_again
+from retrieval.domain.learned import Combination
+from retrieval.domain.profile import Profile
+from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.slate import Slot
+from retrieval.engine.relevance import on_unit_scale
+
+Rescored = Callable[[RecordedSearch, Profile, Sequence[float]], Sequence[float] | None]
+"""The final scores of a pool from its relevances, where something was learned; None: they cannot be had."""
+
+TOLERANCE = 1e-9
+"""Scores that differ by less, relative to the larger, are equal."""
+
+ROUNDED = 1e-3
+"""The same for searches by a vector of the caller's, which is kept with three digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """An item that stands elsewhere today, or with another score."""
+
+    item_id: str
+    rank_then: int | None
+    """None: it was not among the hits."""
+    rank_now: int | None
+    """None: it is not among them."""
+    score_then: float | None
+    score_now: float | None
+    why: tuple[str, ...]
+    """In words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What a replay found."""
+
+    retrieval_id: UUID
+    retrieved_at: datetime
+    collection: str
+    query: str
+    is_reproduced: bool
+    """Whether the recorded ranking follows from the record."""
+    why_not: tuple[str, ...]
+    """Where it does not, in words."""
+    changes: tuple[str, ...]
+    """What has changed since for the whole search: profile, path, model, statistics."""
+    differences: tuple[Difference, ...]
+    """Item by item, in the order of today's hits and then of those that are gone."""
+
+    @property
+    def is_same_today(self) -> bool:
+        """Whether today's answer has the same items at the same places with the same scores."""
+        return not self.differences
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            "retrieval_id": str(self.retrieval_id),
+            "retrieved_at": self.retrieved_at.isoformat(),
+            "collection": self.collection,
+            "query": self.query,
+            "is_reproduced": self.is_reproduced,
+            "why_not": list(self.why_not),
+            "is_same_today": self.is_same_today,
+            "changes": list(self.changes),
+            "differences": [
+                {name: getattr(one, name) for name in Difference.__slots__} | {"why": list(one.why)}
+                for one in self.differences
+            ],
+        }
+
+
+def rescored(recorded: RecordedSearch, profile: Profile, relevances: Sequence[float]) -> Sequence[float] | None:
+    """The scores where nothing learned counted (the relevances), or was summed with them; of other searches, None.
+
+    Relevance that is summed is on a scale from 0 to 1. An item of which nothing learned is on record keeps its own.
+    """
+    signals = recorded.pool_signals
+    learned = signals.get("learned")
+    if learned is None:
+        return relevances if recorded.model_version == 0 else None
+    if profile.learned.combination is not Combination.SUM:
+        return None
+    share = profile.learned.share
+    scaled = on_unit_scale(relevances, bounds_of(recorded), profile)
+    return [
+        alone if mean is None else (1 - share) * relevant + share * mean
+        for alone, relevant, mean in zip(relevances, scaled, learned, strict=True)
+    ]
+
+
+def bounds_of(recorded: RecordedSearch) -> dict[str, tuple[float, float]]:
+    """By leg, the scores that a weighted sum takes as 0 and as 1."""
+    return {leg: (low, high) for leg, (low, high) in recorded.pool_signals["bounds"].items()}
+
+
+def why_not_reproduced(
+    recorded: RecordedSearch, profile: Profile | None, scored: Rescored = rescored
+) -> tuple[str, ...]:
+    """Where the recorded ranking does not follow from its own record; nothing: it does.
+
+    ``profile`` is the one that answered; None: it is not stored any more. ``scored`` says what was learned.
+    """
+    if profile is None:
+        return (f"profile v{recorded.profile_version} is not stored any more",)
+    pool, signals = recorded.pool_items, recorded.pool_signals
+    if len(pool) < min(recorded.hits, 1) or any(one.item_id not in set(pool) for one in _exploited(recorded)):
+        return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
+    ends = bounds_of(recorded)
+    relevances = fused_again(signals["legs"], signals["ranks"], ends, profile.legs, profile.fusion)
+    scores = scored(recorded, profile, relevances)
+    if scores is None:
+        return (f"model v{recorded.model_version} is not at hand: its scores are taken as recorded",)
+    found = [*_unequal("relevance", recorded, relevances), *_unequal("score", recorded, scores)]
+    return (*found, *_out_of_order(recorded, profile, dict(zip(pool, scores, strict=True))))
+
+
+def differences(
+    then: RecordedSearch, now: RecordedSearch, items: Mapping[str, ItemState]
+) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
+    """What has changed for the whole search, and the items that stand elsewhere or with another score, each with why.
+
+    ``items``: those of both that there are today, by id.
+    """
+    tolerance = TOLERANCE if then.vector is None else ROUNDED
+    shown_then = {one.item_id: one for one in then.impressions}
+    shown_now = {one.item_id: one for one in now.impressions}
+    found = []
+    for item_id in dict.fromkeys([*shown_now, *shown_then]):
+        one, other = shown_then.get(item_id), shown_now.get(item_id)
+        if one and other and one.rank == other.rank and _is_equal(one.score, other.score, tolerance):
+            continue
+        found.append(
+            Difference(
+                item_id=item_id,
+                rank_then=None if one is None else one.rank,
+                rank_now=None if other is None else other.rank,
+                score_then=_score_of(then, item_id, one),
+                score_now=_score_of(now, item_id, other),
+                why=tuple(_reasons(item_id, then, now, items.get(item_id), tolerance)),
+            )
+        )
+    return tuple(_changes(then, now)), tuple(found)
+
+
+def _changes(then: RecordedSearch, now: RecordedSearch) -> list[str]:
+    found = []
+    if then.profile_version != now.profile_version:
+        found.append(f"profile v{then.profile_version} answered then, v{now.profile_version} does now")
+    if then.model_version != now.model_version:
+        found.append(f"learned model v{then.model_version} counted then, v{now.model_version} does now")
+    if then.policy != now.policy:
+        found.append(f"exploration was {then.policy}, and is {now.policy}")
+    if then.path != now.path:
+        found.append(f"the dense leg went another way: {then.path} then, {now.path} now")
+    legs_then, legs_now = set(then.pool_signals["legs"]), set(now.pool_signals["legs"])
+    found += [f"the {leg} leg did not run then" for leg in sorted(legs_now - legs_then)]
+    found += [f"the {leg} leg does not run now" for leg in sorted(legs_then - legs_now)]
+    return found
+
+
+def _reasons(
+    item_id: str, then: RecordedSearch, now: RecordedSearch, state: ItemState | None, tolerance: float
+) -> list[str]:
+    if state is None:
+        return ["the item was removed"]
+    found = []
+    if state.created_at > then.retrieved_at:
+        found.append("the item is new")
+    elif state.updated_at > then.retrieved_at:
+        found.append("the item was changed" if state.is_active else "the item was archived")
+    found += _drawn(item_id, then, now)
+    found += _moved_by_leg(item_id, then, now, tolerance)
+    if not found and then.profile_version != now.profile_version:
+        found.append("the profile was changed")
+    if not found and then.statistics_at != now.statistics_at and now.model_version:
+        found.append("what is learned of it has moved")
+    return found or ["others moved"]
+
+
+def _drawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
+    drawn = {
+        name: next((one.slot for one in search.impressions if one.item_id == item_id), Slot.EXPLOIT)
+        for name, search in (("then", then), ("now", now))
+    }
+    return [
+        f"exploration {'swapped' if slot is Slot.SWAP else 'drew'} it {name}"
+        for name, slot in drawn.items()
+        if slot is not Slot.EXPLOIT
+    ]
+
+
+def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
+    """By leg, how the item's raw score or rank has moved."""
+    found = []
+    for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
+        raw_then, raw_now = _signal(then, "legs", leg, item_id), _signal(now, "legs", leg, item_id)
+        rank_then, rank_now = _signal(then, "ranks", leg, item_id), _signal(now, "ranks", leg, item_id)
+        if raw_then is not None and raw_now is not None and not _is_equal(raw_then, raw_now, tolerance):
+            found.append(f"{leg} score {raw_then:.4f} then, {raw_now:.4f} now")
+        elif rank_then != rank_now:
+            found.append(f"{leg} rank {rank_then or 'beyond the pool'} then, {rank_now or 'beyond the pool'} now")
+    return sorted(found)
+
+
+def _signal(search: RecordedSearch, name: str, leg: str, item_id: str) -> Any:
+    try:
+        return search.pool_signals[name][leg][search.pool_items.index(item_id)]
+    except ValueError:
+        return None
+
+
+def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) -> float | None:
+    """As it was shown, or else as it stands in the pool."""
+    if shown is not None:
+        return shown.score
+    try:
+        score: float = search.pool_signals["score"][search.pool_items.index(item_id)]
+    except ValueError:
+        return None
+    return score
+
+
+def _exploited(recorded: RecordedSearch) -> list[Impression]:
+    return [one for one in recorded.impressions if one.slot is Slot.EXPLOIT]
+
+
+def _unequal(name: str, recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
+    """The first item whose signal is not what it was recorded as."""
+    kept = recorded.pool_signals[name]
+    for item_id, was, now in zip(recorded.pool_items, kept, again, strict=True):
+        if not _is_equal(was, now):
+            return [f"the {name} of {item_id} was recorded as {was:.9g} and is computed as {now:.9g}"]
+    return []
+
+
+def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
+    """Where the hits that their scores brought do not stand in the order of the scores."""
+    shown = _exploited(recorded)
+    wrong = [one for one in shown if not _is_equal(one.score, scores[one.item_id])]
+    found = [f"the score of hit {one.item_id} is not that of its candidate" for one in wrong[:1]]
+    if profile.diversity.relevance_share is not None:
+        return found  # diverse hits stand in an order of their own
+    ordered = sorted(shown, key=lambda one: (-scores[one.item_id], one.item_id))
+    for was, again in zip(shown, ordered, strict=True):
+        if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
+            return [*found, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]
+    return [*found, *_passed_over(recorded, profile, scores)]
+
+
+def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
+    """A candidate that is better than the last hit and was not shown, where nothing passes candidates over."""
+    is_passing_over = recorded.request["group_by"] is not None or not profile.diversity.is_off
+    has_drawn = any(one.slot is not Slot.EXPLOIT for one in recorded.impressions)
+    if is_passing_over or has_drawn or recorded.hits < recorded.request["limit"]:
+        return []
+    shown = {one.item_id for one in recorded.impressions}
+    lowest = min((one.score for one in recorded.impressions), default=math.inf)
+    better = [
+        item_id
+        for item_id, score in scores.items()
+        if item_id not in shown and score > lowest and not _is_equal(score, lowest)
+    ]
+    return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []
+
+
+def _is_equal(one: float, other: float, tolerance: float = TOLERANCE) -> bool:
+    return math.isclose(one, other, rel_tol=tolerance, abs_tol=1e-12)

@@ -1,0 +1,135 @@
+"""A recorded search is looked at again: read with the profile that answered it, and asked once more today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from retrieval.adapters.store.collections import StoredCollection, collection_by_id, find_profile
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.item_states import read_item_states
+from retrieval.adapters.store.recordings import find_recorded
+from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidRequestError, NotFoundError, RetrievalError
+from retrieval.domain.profile import Profile
+from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recording import Recording
+from retrieval.engine.decide import Decider
+from retrieval.engine.models import Models
+from retrieval.engine.record import Answered, record
+from retrieval.engine.recorded_request import request_of
+from retrieval.engine.recorder import Recorder
+from retrieval.engine.replay import Difference, Replay, differences, why_not_reproduced
+from retrieval.engine.search import Searcher
+from retrieval.jobs.workplace import Workplace
+
+_LEAST_POOL = 100
+"""Candidates of today's search that are looked at."""
+
+
+async def replay(
+    workplace: Workplace, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
+) -> Replay:
+    """Whether a recorded ranking follows from its record, and where and why today's answer differs.
+
+    Raises ``InvalidRequestError`` for what is no identifier, and ``NotFoundError`` for one of which the tenant, or its
+    collection of that name, has no record.
+    """
+    database = workplace.database
+    then = await find_recorded(database, tenant_id, checked_id(retrieval_id))
+    stored = None if then is None else await collection_by_id(database, tenant_id, then.collection_id)
+    if then is None or stored is None or collection not in (None, stored.name):
+        where = "" if collection is None else f" in collection {collection!r}"
+        raise NotFoundError(
+            f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
+            "(see docs/how-to/recording.md)"
+        )
+    changes, found = await _today(workplace, tenant_id, stored, then)
+    return Replay(
+        retrieval_id=then.retrieval_id,
+        retrieved_at=then.retrieved_at,
+        collection=stored.name,
+        query=then.query,
+        is_reproduced=not (why_not := why_not_reproduced(then, await _profile_of(database, tenant_id, then))),
+        why_not=why_not,
+        changes=changes,
+        differences=found,
+    )
+
+
+def checked_id(retrieval_id: UUID | str) -> UUID:
+    """The identifier. Raises ``InvalidRequestError`` for anything but a UUID."""
+    try:
+        return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidRequestError(
+            f"{retrieval_id!r:.80} is no retrieval id; it is a UUID, as a search's result has it in retrieval_id"
+        ) from None
+
+
+async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSearch) -> Profile | None:
+    """The profile that answered."""
+    own = recorded.request["profile"]
+    if own is not None:
+        return Profile.from_dict(own)
+    return await find_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
+
+
+async def _today(
+    workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
+) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
+    try:
+        now = await _asked_again(workplace, tenant_id, stored, then)
+    except RetrievalError as error:
+        return (f"it cannot be answered today: {error}",), ()
+    if now is None:
+        return ("its filter could not be written down, so it cannot be asked again",), ()
+    shown = dict.fromkeys(one.item_id for one in [*then.impressions, *now.impressions])
+    items = await read_item_states(workplace.database, tenant_id, stored.collection_id, list(shown))
+    return differences(then, now, items)
+
+
+async def _asked_again(
+    workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
+) -> RecordedSearch | None:
+    """The record of the same search as it is answered now; it is not stored."""
+    request = request_of(then)
+    if request is None:
+        return None
+    profile = request.profile or stored.profile
+    kept = Recording(rate=1.0, pool=max(profile.recording.pool, _LEAST_POOL))
+    catcher = _Catcher(workplace.database, tenant_id)
+    searcher = Searcher(
+        database=workplace.database,
+        tenant_id=tenant_id,
+        collection=stored,
+        embedder=None if stored.space is None else workplace.embedder_of(tenant_id, stored.space),
+        recorder=catcher,
+        decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
+    )
+    await searcher.search(replace(request, profile=replace(profile, recording=kept)), _context_of(then))
+    version = 0 if request.profile is not None else stored.profile_version
+    return replace(record(catcher.caught[0]), profile_version=version)
+
+
+def _context_of(recorded: RecordedSearch) -> Context:
+    return Context(
+        domain=recorded.domain,
+        complexity=recorded.complexity,
+        actor=recorded.actor,
+        session=recorded.session,
+        backtracks=recorded.backtrack_count,
+        generated=recorded.generation_triggered,
+    )
+
+
+class _Catcher(Recorder):
+    """Keeps what was answered, and stores nothing."""
+
+    def __init__(self, database: Database, tenant_id: int) -> None:
+        super().__init__(database, tenant_id)
+        self.caught: list[Answered] = []
+
+    def offer(self, answered: Answered) -> bool:
+        self.caught.append(answered)
+        return True

@@ -1,0 +1,150 @@
+"""A recorded search is replayed: from its record, and against today's data."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from psycopg import sql
+
+from retrieval import Collection, Context, Platform, Profile, Settings, connect
+from retrieval.domain.diversity import Diversity
+from retrieval.domain.errors import InvalidRequestError, NotFoundError
+from retrieval.domain.filters import Contains, Or
+from retrieval.domain.profile import Fusion, FusionKind
+
+
+async def _filled(platform: Platform) -> Collection:
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": f"i{n}", "text": f"word{n % 7} common {n}", "group": n % 3} for n in range(30)])
+    return collection
+
+
+SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"profile": SUM, "limit": 3},
+        {"legs": ["lexical"]},
+        {"where": {"group": [0, 1]}, "group_by": "group"},
+        {"profile": replace(SUM, diversity=Diversity(collapse_above=0.99, relevance_share=0.7))},
+        {"vector": np.linspace(0.1, 1, 256)},
+    ],
+    ids=["plain", "own profile", "one leg", "grouped", "diverse", "by vector"],
+)
+async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
+    platform: Platform, asked: dict[str, Any]
+) -> None:
+    """Its ranking follows from its record, and today's answer is the same."""
+    result = await (await _filled(platform)).search('word1 common -"word5"', **asked)
+    assert result.retrieval_id is not None
+    found = await platform.replay(result.retrieval_id)
+    assert (found.why_not, found.changes, found.differences) == ((), (), ())
+    assert found.is_reproduced
+    assert found.is_same_today
+    assert platform.recording.recorded == 1  # the second answer is nobody's
+
+
+async def test_each_difference_says_why(platform: Platform) -> None:
+    """A hit that was removed, one that is new, one that was changed, and a profile that was replaced."""
+    collection = await _filled(platform)
+    result = await collection.search("word1 common", limit=5)
+    first, second, *_ = (hit.item_id for hit in result)
+    await collection.delete([first])
+    await collection.add([{"_id": "new", "text": "word1 common word1"}, {"_id": second, "text": "other words"}])
+    await collection.set_profile(SUM)
+    assert result.retrieval_id is not None
+    found = await platform.replay(str(result.retrieval_id), "docs")
+    assert found.is_reproduced
+    assert found.changes == ("profile v1 answered then, v2 does now",)
+    why = {one.item_id: one.why for one in found.differences}
+    assert why[first] == ("the item was removed",)
+    assert why["new"][0] == "the item is new"
+    assert why[second][0] == "the item was changed"
+    assert found.as_dict()["differences"][0]["item_id"] == found.differences[0].item_id
+
+
+async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
+    """The ranking is recomputed all the same."""
+    collection = await _filled(platform)
+    result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
+    assert result.retrieval_id is not None
+    found = await platform.replay(result.retrieval_id)
+    assert found.is_reproduced
+    assert found.changes == ("its filter could not be written down, so it cannot be asked again",)
+
+
+async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:
+    """The error of today is the difference."""
+    collection = await _filled(platform)
+    result = await collection.search("common", where={"group": 1})
+    await collection.make_filterable({"group": "text"})
+    assert result.retrieval_id is not None
+    found = await platform.replay(result.retrieval_id)
+    assert found.is_reproduced
+    assert found.changes[0].startswith("it cannot be answered today: 'group' is filterable as text")
+
+
+@pytest.mark.parametrize("collection", [None, "docs"])
+async def test_an_unknown_record_is_not_found(platform: Platform, collection: str | None) -> None:
+    """Nor is an identifier of another kind, or one of another collection or tenant."""
+    for unknown in (uuid.uuid4(), uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)):
+        with pytest.raises(NotFoundError, match="there is no recorded search"):
+            await platform.replay(unknown, collection)
+
+
+async def test_a_record_of_another_collection_or_tenant_is_not_found(
+    platform: Platform, database_url: str, settings: Settings
+) -> None:
+    """Whoever asks for it by name gets that name's searches only."""
+    result = await (await _filled(platform)).search("common")
+    assert result.retrieval_id is not None
+    with pytest.raises(NotFoundError, match="in collection 'other'"):
+        await platform.replay(result.retrieval_id, "other")
+    async with connect(database_url, settings=settings.changed(tenant=f"{settings.tenant}-other")) as stranger:
+        with pytest.raises(NotFoundError):
+            await stranger.replay(result.retrieval_id)
+
+
+async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
+    """With what one looks like."""
+    with pytest.raises(InvalidRequestError, match="'x' is no retrieval id; it is a UUID"):
+        await platform.replay("x")
+
+
+async def test_a_pseudonym_replaces_an_actor_everywhere(platform: Platform) -> None:
+    """The same one in all of the actor's rows; others keep their names, and no session is left."""
+    collection = await _filled(platform)
+    for actor in ("ann", "ann", "bob"):
+        result = await collection.search("common", context=Context(actor=actor, session="s"))
+        assert result.retrieval_id is not None
+        await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True, actor=actor)
+    await platform.quarantine("ann")
+    done = await platform.pseudonymise("ann")
+    assert (done.retrievals, done.feedback) == (2, 2)
+    assert done.pseudonym.startswith("pseudonym-")
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for table in ("retrievals", "feedback"):
+            query = sql.SQL("SELECT DISTINCT actor FROM {} ORDER BY 1").format(sql.Identifier(table))
+            cursor = await connection.execute(query)
+            assert [row[0] for row in await cursor.fetchall()] == ["bob", done.pseudonym]
+        cursor = await connection.execute("SELECT DISTINCT session FROM retrievals WHERE actor <> 'bob'")
+        assert await cursor.fetchall() == [("",)]
+        cursor = await connection.execute("SELECT actor FROM quarantines")
+        assert await cursor.fetchall() == [(done.pseudonym,)]
+    again = await platform.pseudonymise("ann")
+    assert (again.retrievals, again.feedback) == (0, 0)
+    assert again.pseudonym != done.pseudonym
+
+
+@pytest.mark.parametrize("actor", ["", "x" * 201, "a\x00b"])
+async def test_a_name_that_no_actor_has_is_refused(platform: Platform, actor: str) -> None:
+    """Nobody's rows are touched."""
+    with pytest.raises(InvalidRequestError):
+        await platform.pseudonymise(actor)

@@ -1,0 +1,182 @@
+"""A recorded ranking follows from its record, or it is said where not; and what differs today is said item by item."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.store.item_states import ItemState
+from retrieval.adapters.store.recordings import encoded
+from retrieval.domain.diversity import Diversity
+from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recording import Recording
+from retrieval.domain.slate import Placed, Slot
+from retrieval.engine.record import Decided, record
+from retrieval.engine.replay import Difference, differences, why_not_reproduced
+from tests.support.recording import MOMENT, SCORES, answered
+
+OLD = ItemState(MOMENT - timedelta(days=9), MOMENT - timedelta(days=8))
+ALL_OLD = dict.fromkeys("abcdef", OLD)
+SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+
+
+def _recorded(profile: Profile | None = None, **more: Any) -> RecordedSearch:
+    """A record, with its signals as JSON has them."""
+    made = record(answered(profile=profile, **more))
+    return replace(made, pool_signals=json.loads(encoded(made))["pool_signals"])
+
+
+@pytest.mark.parametrize("profile", [Profile(), SUM, Profile(legs={"lexical": 3.0, "dense": 0.1})])
+def test_a_ranking_follows_from_its_record(profile: Profile) -> None:
+    """By rank and by score, weighted and not; also where the pool holds but the best candidates."""
+    small = replace(profile, recording=Recording(pool=3))
+    for one in (profile, small):
+        assert why_not_reproduced(_recorded(one), one) == ()
+    lone = replace(profile, legs={"dense": 1.0})
+    assert why_not_reproduced(_recorded(lone, scores={"dense": SCORES["dense"]}), lone) == ()
+
+
+def test_another_profile_does_not_reproduce_it() -> None:
+    """The first signal that comes out differently is named."""
+    found = why_not_reproduced(_recorded(), SUM)
+    assert found[0].startswith("the relevance of c was recorded as 0.0322")
+
+
+def test_a_profile_that_is_gone_is_said() -> None:
+    """Nothing can be computed without it."""
+    assert why_not_reproduced(_recorded(), None) == ("profile v1 is not stored any more",)
+
+
+def test_a_pool_that_is_too_small_is_said() -> None:
+    """The hits cannot be ranked among candidates that were not kept."""
+    profile = Profile(recording=Recording(pool=1))
+    assert "recording.pool is too small" in why_not_reproduced(_recorded(profile), profile)[0]
+    nothing = _recorded(Profile(recording=Recording(pool=0)), scores={"dense": {}})
+    assert why_not_reproduced(nothing, Profile()) == ()
+
+
+def test_hits_in_another_order_are_said() -> None:
+    """With the place, unless their scores are equal."""
+    made = _recorded()
+    first, second, third = made.impressions
+    swapped = [replace(second, rank=1), replace(first, rank=2), third]
+    found = why_not_reproduced(replace(made, impressions=swapped), Profile())
+    assert found == ("a was shown at rank 1, where c belongs",)
+
+
+def test_diverse_hits_may_stand_in_an_order_of_their_own() -> None:
+    """Their scores are held to the record, their places are not."""
+    profile = Profile(diversity=Diversity(relevance_share=0.5))
+    made = _recorded(profile)
+    first, second, third = made.impressions
+    diverse = replace(made, impressions=[first, replace(third, rank=2), replace(second, rank=3)])
+    assert why_not_reproduced(diverse, profile) == ()
+
+
+def test_a_better_candidate_that_was_not_shown_is_said() -> None:
+    """It can only have been removed while the search ran."""
+    made = _recorded()
+    without = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(made.impressions[1:], 1)])
+    full = replace(without, hits=2, request={**made.request, "limit": 2})
+    assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
+
+
+def test_what_was_learned_is_summed_again() -> None:
+    """From the relevance, on a scale from 0 to 1, and the learned reward that was recorded."""
+    learned = {"c": 0.9, "a": 0.2, "b": 0.5}
+    relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is the last of the dense leg's 0.5 of 0.9
+    relevant["c"] += 0.6 * 5 / 9
+    scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
+    profile = replace(SUM, learned=Learned(share=0.75))
+    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, learned=learned))
+    shown = [replace(one, score=scores[one.item_id]) for one in made.impressions]
+    shown.sort(key=lambda one: -one.score)
+    made = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(shown, 1)])
+    assert why_not_reproduced(made, profile) == ()
+    wrong = replace(profile, learned=Learned(share=0.5))
+    assert why_not_reproduced(made, wrong)[0].startswith("the score of c was recorded as 0.")
+
+
+def test_a_stack_needs_its_model() -> None:
+    """Without it that is said; with it the scores are computed and compared."""
+    profile = Profile(learned=Learned(combination=Combination.LOGIT_STACK))
+    decided = Decided(model_version=4, scores=dict.fromkeys("abcd", 0.5), learned=dict.fromkeys("abcd", 0.5))
+    made = _recorded(profile, decided=decided)
+    assert why_not_reproduced(made, profile) == ("model v4 is not at hand: its scores are taken as recorded",)
+    found = why_not_reproduced(made, profile, lambda *_: [0.5, 0.5, 0.4, 0.5])
+    assert found[0] == "the score of b was recorded as 0.5 and is computed as 0.4"
+
+
+def test_what_was_explored_is_not_held_to_its_score() -> None:
+    """The other hits are."""
+    slate = [Placed("a", Slot.EXPLORE, 0.5, 0.5)]
+    assert why_not_reproduced(_recorded(slate=slate), Profile()) == ()
+
+
+def _by_id(found: tuple[Difference, ...]) -> dict[str, Difference]:
+    return {one.item_id: one for one in found}
+
+
+def test_the_same_answer_has_no_differences() -> None:
+    """Whatever its identifier and its time."""
+    assert differences(_recorded(), _recorded(ms=1), ALL_OLD) == ((), ())
+
+
+def test_what_changed_for_the_whole_search_is_said_once() -> None:
+    """Profile, model, policy, path and legs."""
+    now = _recorded(profile_version=2, decided=Decided(model_version=1, policy="thompson_slots/1"))
+    then = replace(_recorded(scores={"dense": SCORES["dense"]}), path="approximate")
+    assert differences(then, now, ALL_OLD)[0] == (
+        "profile v1 answered then, v2 does now",
+        "learned model v0 counted then, v1 does now",
+        "exploration was off/1, and is thompson_slots/1",
+        "the dense leg went another way: approximate then, exact now",
+        "the lexical leg did not run then",
+    )
+
+
+def test_each_item_says_why_it_moved() -> None:
+    """Removed, new, changed, archived, another score in a leg, another rank, or pushed by others."""
+    now = _recorded(scores={"dense": {"e": 0.95, "b": 0.8, "a": 0.7}, "lexical": {"f": 9.0, "d": 3.0}})
+    new, changed = (
+        ItemState(MOMENT + timedelta(days=1), MOMENT + timedelta(days=1)),
+        replace(OLD, updated_at=MOMENT + timedelta(days=1)),
+    )
+    found = _by_id(differences(_recorded(), now, {"a": changed, "b": OLD, "e": new, "f": OLD})[1])
+    assert found["c"].why == ("the item was removed",)
+    assert (found["c"].rank_then, found["c"].rank_now, found["c"].score_now) == (1, None, None)
+    assert found["e"].why == ("the item is new", "dense rank beyond the pool then, 1 now")
+    assert found["a"].why == ("the item was changed", "dense score 0.9000 then, 0.7000 now")
+    assert found["f"].why == ("lexical rank beyond the pool then, 1 now",)
+
+
+def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
+    """Both were written since."""
+    archived = ItemState(OLD.created_at, MOMENT + timedelta(days=1), is_active=False)
+    now = _recorded(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})
+    found = _by_id(differences(_recorded(), now, {**ALL_OLD, "a": archived})[1])
+    assert found["a"].why[0] == "the item was archived"
+    assert found["b"].why == ("dense rank 2 then, 1 now",)
+
+
+def test_what_exploration_drew_is_said() -> None:
+    """Then or now."""
+    then = _recorded(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
+    then = replace(then, impressions=[replace(one, rank=one.rank + 1) for one in then.impressions])
+    now = _recorded(slate=[Placed("a", Slot.SWAP, 1.0, 0.5)])
+    found = _by_id(differences(then, now, ALL_OLD)[1])
+    assert found["b"].why == ("exploration drew it then",)
+    assert found["a"].why == ("exploration swapped it now",)
+    assert found["c"].why == ("others moved",)
+
+
+def test_an_item_that_only_the_profile_moved_says_so() -> None:
+    """Its own scores and ranks are the same."""
+    found = differences(_recorded(), _recorded(SUM, profile_version=2), ALL_OLD)[1]
+    assert {one.why for one in found} == {("the profile was changed",)}
