@@ -1,4 +1,4 @@
-"""Draws from what is believed of the candidates' rewards."""
+"""Draws of the candidates' scores from what is believed of their rewards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from retrieval.learning.propensity import Floats
 from retrieval.learning.ranked import Ranked
 
 
-def posterior_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, rng: np.random.Generator) -> Floats:
+def score_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, rng: np.random.Generator) -> Floats:
+    """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior."""
+    relevance = np.array([one.relevance for one in candidates], dtype=float)
+    share = np.array([one.learned_share for one in candidates], dtype=float)
+    return (1 - share) * relevance + share * reward_draws(candidates, posterior, rows, rng)
+
+
+def reward_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, rng: np.random.Generator) -> Floats:
     """Shape (rows, candidates), rewards from 0 to 1.
 
     The shrunk posterior is logit-normal. A candidate of which nothing is learned has the Beta posterior instead, so

@@ -15,7 +15,11 @@ class Ranked:
 
     item_id: str
     score: float = 0.0
-    """On the scale from 0 to 1 where the uncertainty bonus is used; it is added to the score."""
+    """What it is ranked by; from 0 to 1 where the uncertainty bonus is used, which is added to it."""
+    relevance: float = 0.0
+    """The part of the score that is not learned, 0 to 1."""
+    learned_share: float = 1.0
+    """Of the learned reward in the score, 0 to 1: score = (1 - share) × relevance + share × reward."""
     eligible: bool = False
     """Whether Thompson slots may pick it; see ``is_eligible``."""
     arm: Arm = NO_ARM

@@ -22,8 +22,6 @@ class Places:
     pool: tuple[int, ...] = ()
     """Whom the lottery is about."""
     lottery: Lottery | None = None
-    explored: frozenset[int] = frozenset()
-    """Who is there, if at all, because the policy wants to learn about it."""
 
     @property
     def propensities(self) -> Floats:
@@ -47,7 +45,7 @@ class Places:
     @property
     def pairs(self) -> tuple[int, ...]:
         """See ``Plan``."""
-        by_score = [one not in self.explored for one in self.settled]
+        by_score = [self._slot(one) is Slot.EXPLOIT for one in self.settled]
         return tuple(place for place in range(len(by_score) - 1) if by_score[place] and by_score[place + 1])
 
     def draw(self, rng: np.random.Generator) -> Drawn:
@@ -55,4 +53,9 @@ class Places:
         picked = self.settled
         if self.lottery is not None:
             picked += tuple(self.pool[place] for place in self.lottery.draw(rng).tolist())
-        return Drawn(picked, tuple(Slot.EXPLORE if one in self.explored else Slot.EXPLOIT for one in picked))
+        return Drawn(picked, tuple(map(self._slot, picked)))
+
+    def _slot(self, candidate: int) -> Slot:
+        """Candidates are numbered by score: one that a slate by score has no place for is explored."""
+        places = len(self.settled) + (0 if self.lottery is None else self.lottery.slots)
+        return Slot.EXPLORE if candidate >= places else Slot.EXPLOIT

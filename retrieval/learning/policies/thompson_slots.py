@@ -1,4 +1,4 @@
-"""Thompson sampling in one or two places at the end of a slate, among items that were hardly used."""
+"""Thompson sampling for the last one or two places of a slate, between who has them and items that were hardly used."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import numpy as np
 from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.learning.policies.places import Places
 from retrieval.learning.policies.policy import Policy
-from retrieval.learning.posterior_draws import posterior_draws
+from retrieval.learning.posterior_draws import score_draws
 from retrieval.learning.propensity import ROWS, finite_rows
 from retrieval.learning.ranked import Ranked
 
 
 @dataclass(frozen=True, slots=True)
 class ThompsonSlots(Policy):
-    """The last ``slots`` places go to the eligible candidates on top of a posterior draw (Thompson 1933).
+    """For the last ``slots`` places, eligible candidates beyond the slate compete with those who have them by score.
 
-    The other places are those of the score. An eligible candidate that has one of them keeps it; one that loses its
-    place to a slot may win the slot back. The first place is never a slot. Where there is nobody to learn about beyond
-    those who would be shown anyway, there is no slot, and the slate is that of the score.
+    A posterior draw of all their scores decides (Thompson 1933), or chance alone, with the probability ``floor``. So
+    an item is tried while it may be better than what it would replace, and not for being new; and who may be replaced
+    keeps a propensity above 0, without which no other policy could be evaluated on what was recorded.
+
+    All other places are those of the score, the first one always. There are no more slots than eligible candidates
+    beyond the slate: where there are none, the slate is that of the score.
     """
 
     slots: int = 1
@@ -30,7 +33,7 @@ class ThompsonSlots(Policy):
     floor: float = 0.1
     """The probability that the slots are filled uniformly, 0 to 1."""
     most_eligible: int = 30
-    """Only the best so many by score are eligible, at least 1."""
+    """Only the best so many by score compete, at least 1."""
     rows: int = ROWS
     """Posterior draws, at least 1."""
 
@@ -44,17 +47,11 @@ class ThompsonSlots(Policy):
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
         """The first places settled, the posterior drawn."""
         places = min(limit, len(candidates))
-        slots, pool = self._pool(candidates, places)
-        if not pool:
+        beyond = [one for one in range(places, len(candidates)) if candidates[one].eligible][: self.most_eligible]
+        slots = min(self.slots, places - 1, len(beyond))
+        if slots < 1:
             return Places(len(candidates), tuple(range(places)))
-        draws = posterior_draws([candidates[one] for one in pool], self.posterior, self.rows, rng)
-        lottery = finite_rows(draws, slots, self.floor)
-        return Places(len(candidates), tuple(range(places - slots)), pool, lottery, frozenset(pool))
-
-    def _pool(self, candidates: Sequence[Ranked], places: int) -> tuple[int, tuple[int, ...]]:
-        """How many slots there are, and the eligible candidates behind the settled places; nobody: no slot."""
-        eligible = [one for one, candidate in enumerate(candidates) if candidate.eligible]
-        beyond = sum(one >= places for one in eligible)
-        slots = min(self.slots, places - 1, beyond, self.most_eligible)
-        pool = tuple([one for one in eligible if one >= places - slots][: self.most_eligible])
-        return (slots, pool) if slots > 0 and pool[-1] >= places else (0, ())
+        settled = tuple(range(places - slots))
+        pool = (*range(places - slots, places), *beyond)
+        draws = score_draws([candidates[one] for one in pool], self.posterior, self.rows, rng)
+        return Places(len(candidates), settled, pool, finite_rows(draws, slots, self.floor))

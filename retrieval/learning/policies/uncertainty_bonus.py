@@ -41,12 +41,11 @@ class UncertaintyBonus(Policy):
         """All places but the last settled."""
         places = min(limit, len(candidates))
         order = self._order(candidates)
-        lifted = frozenset(range(places, len(candidates)))
         pool = order[places - 1 : places - 1 + self.most_eligible]
         if places < 2 or len(pool) < 2 or not self.floor:
-            return Places(len(candidates), order[:places], explored=lifted)
+            return Places(len(candidates), order[:places])
         lottery = Lottery(len(pool), np.zeros((1, 1), dtype=np.intp), self.floor)
-        return Places(len(candidates), order[: places - 1], pool, lottery, lifted.union(pool[1:]))
+        return Places(len(candidates), order[: places - 1], pool, lottery)
 
     def _order(self, candidates: Sequence[Ranked]) -> tuple[int, ...]:
         raised = np.array([one.score + self.rate * one.reward_sd for one in candidates], dtype=float)

@@ -107,44 +107,74 @@ class TestThompsonSlots:
     """One or two places at the end."""
 
     def test_the_other_places_are_those_of_the_score(self) -> None:
-        """Settled and marked as such; the slots are marked too."""
+        """Settled and marked as such."""
         for seed in range(20):
             slate = drawn(12, 5, THOMPSON, seed)
             assert names(slate[:3]) == "abc"
-            assert [one.slot for one in slate] == [Slot.EXPLOIT] * 3 + [Slot.EXPLORE] * 2
+            assert [one.slot for one in slate[:3]] == [Slot.EXPLOIT] * 3
             assert [one.propensity for one in slate[:3]] == [1.0] * 3
 
-    def test_only_the_best_eligible_may_have_a_slot(self) -> None:
-        """Of six at most; who loses a place to a slot is among them when it is eligible."""
-        seen = {one.item_id for seed in range(300) for one in drawn(12, 5, THOMPSON, seed, "bdfghijkl")[3:]}
+    def test_the_best_eligible_compete_with_who_has_the_place(self) -> None:
+        """Six at most, behind the slate, with ``d`` and ``e``, whose places by score these are."""
+        seen = {one.item_id for seed in range(300) for one in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
 
-        assert seen == set("dfghij")
+        assert seen == set("deghijkl")
 
     def test_a_place_in_the_slots_is_as_probable_as_any_other(self) -> None:
         """The rank propensity is the propensity shared out between the slots."""
         for one in drawn(12, 5, THOMPSON)[3:]:
             assert one.rank_propensity == pytest.approx(one.propensity / 2)
 
-    def test_who_is_displaced_though_eligible_may_come_back(self) -> None:
-        """``e`` would have had the last place by score: it competes, and its propensity says how well."""
+    def test_who_keeps_its_place_is_there_by_its_score(self) -> None:
+        """``e`` is drawn like the others, whether eligible or not, and marked as what the score shows."""
         one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
-        slates = [drawn(9, 5, one_slot, seed, "eg") for seed in range(60)]
-        lasts = {one.item_id: one for slate in slates for one in slate[4:]}
+        for eligible in ("g", "eg"):
+            lasts = {one.item_id: one for seed in range(60) for one in drawn(9, 5, one_slot, seed, eligible)[4:]}
+            assert {name: one.slot for name, one in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
+            assert all(0 < one.propensity < 1 for one in lasts.values())
 
-        assert set(lasts) == set("eg")
-        assert all(one.slot is Slot.EXPLORE and one.propensity < 1 for one in lasts.values())
+    def test_what_the_score_shows_always_has_a_chance(self) -> None:
+        """So a policy that shows nothing else can be evaluated on what this one recorded."""
+        hopeless = [
+            Ranked(item_id=name, logit_mean=-5.0 if name in "de" else 5.0, logit_sd=0.1, eligible=True)
+            for name in "abcdefgh"
+        ]
+        shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": Posterior.SHRUNK, "slots": 1})
 
-    def test_who_is_displaced_and_not_eligible_is_gone(self) -> None:
-        """Its probability is 0, and it is in no slate."""
-        chances = slate_probabilities(candidates(9, "gh"), 5, THOMPSON, np.random.default_rng(0))
+        chances = slate_probabilities(hopeless, 5, shrunk, np.random.default_rng(0))
 
-        assert chances == dict.fromkeys("abcgh", 1.0) | dict.fromkeys("defi", 0.0)
-        assert sorted(names(drawn(9, 5, THOMPSON, 0, "gh"))) == list("abcgh")
+        assert chances["e"] == pytest.approx(0.1 / 4)
+        assert chances["d"] == 1.0
+
+    def test_a_known_newcomer_does_not_displace_what_is_better(self) -> None:
+        """Young, but with a posterior far below: by the floor alone."""
+        known = [
+            Ranked(item_id=name, logit_mean=2.0 if name < "f" else -2.0, logit_sd=0.2, eligible=name > "e")
+            for name in "abcdefgh"
+        ]
+        shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": Posterior.SHRUNK, "slots": 1})
+
+        chances = slate_probabilities(known, 5, shrunk, np.random.default_rng(0))
+
+        assert [chances[name] for name in "efgh"] == pytest.approx([0.925, 0.025, 0.025, 0.025])
+
+    def test_relevance_counts_in_the_contest_as_it_does_in_the_score(self) -> None:
+        """Of two newcomers about whom nothing is known, the relevant one is tried more often."""
+        others = [Ranked(item_id=name, relevance=0.9, learned_share=0.6) for name in "ab"]
+        new = [
+            Ranked(item_id=name, relevance=relevance, learned_share=0.6, eligible=True)
+            for name, relevance in (("c", 0.8), ("d", 0.2))
+        ]
+
+        chances = slate_probabilities([*others, *new], 2, THOMPSON, np.random.default_rng(0))
+
+        assert chances["b"] > chances["c"] > 2 * chances["d"] > 0
 
     def test_there_are_no_more_slots_than_newcomers(self) -> None:
-        """One eligible candidate behind the slate takes one place; the other slot stays with the score."""
-        for seed in range(20):
-            assert names(drawn(9, 5, THOMPSON, seed, "dg")) == "abcdg"
+        """With one eligible candidate behind the slate, only the last place is at stake."""
+        slates = {names(drawn(9, 5, THOMPSON, seed, "dg")) for seed in range(60)}
+
+        assert slates == {"abcde", "abcdg"}
 
     @pytest.mark.parametrize("eligible", ["", "abc", "de", "abcde"])
     def test_nobody_to_learn_about_costs_nothing(self, eligible: str) -> None:
@@ -153,18 +183,18 @@ class TestThompsonSlots:
 
     def test_two_slots_of_two_places_leave_the_first_to_the_score(self) -> None:
         """So there is one."""
-        slate = drawn(9, 2, THOMPSON)
+        slates = [drawn(9, 2, THOMPSON, seed) for seed in range(60)]
 
-        assert [one.slot for one in slate] == [Slot.EXPLOIT, Slot.EXPLORE]
-        assert names(slate[:1]) == "a"
+        assert {names(slate[:1]) for slate in slates} == {"a"}
+        assert {names(slate[1:]) for slate in slates} == set("bcdefgh")
 
     def test_the_floor_alone_is_uniform(self) -> None:
-        """Floor 1: each of the six eligible has a third of the chance for two slots."""
+        """Floor 1: the six eligible and the two who have the places by score share two slots."""
         chances = slate_probabilities(
             candidates(12), 5, Exploration(**THOMPSON.as_dict() | {"floor": 1.0}), np.random.default_rng()
         )
 
-        assert [chances[name] for name in "defghi"] == pytest.approx([1 / 3] * 6)
+        assert [chances[name] for name in "defghijk"] == pytest.approx([1 / 4] * 8)
 
     def test_two_seeds_explore_differently(self) -> None:
         """Replicas that start with other seeds do not show the same newcomers."""
@@ -203,10 +233,10 @@ class TestUncertaintyBonus:
         assert served["i"] > 450
 
     def test_who_comes_by_the_floor_is_marked(self) -> None:
-        """``b``, whose score would have brought it there, too: it was drawn."""
+        """Except ``b``, which the score alone would have shown."""
         lasts = {one.item_id: one.slot for seed in range(300) for one in self.slate(seed)[2:]}
 
-        assert lasts == dict.fromkeys("ibeh", Slot.EXPLORE)
+        assert lasts == dict.fromkeys("ieh", Slot.EXPLORE) | {"b": Slot.EXPLOIT}
 
     def test_no_uncertainty_is_no_change(self) -> None:
         """Equal sums keep their order, and the last place is the score's unless the floor takes it."""
@@ -246,7 +276,7 @@ class TestSwaps:
         slates = [drawn(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
 
         assert {names(slate[:3]) for slate in slates} == {"bac", "acb"}
-        assert {one.slot for slate in slates for one in slate[3:]} == {Slot.EXPLORE}
+        assert Slot.SWAP not in {one.slot for slate in slates for one in slate[3:]}
         assert {one.rank_propensity for slate in slates for one in slate[:3]} == {0.5}
 
     def test_a_single_settled_place_has_no_neighbour(self) -> None:
@@ -255,12 +285,12 @@ class TestSwaps:
 
 
 def test_served_slates_agree_with_their_propensities() -> None:
-    """700 whole slates, each with a seed of its own, by a chi-square test over those whom the slot may show."""
+    """500 whole slates, each with a seed of its own, by a chi-square test over those whom the slot may show."""
     exploration = Exploration(**THOMPSON.as_dict() | {"slots": 1, "swaps": 0.02})
     found = candidates(9)
     pool = "efghi"
     counts, expected, covariance = np.zeros(5), np.zeros(5), np.zeros((5, 5))
-    for seed in range(700):
+    for seed in range(500):
         chances = slate_probabilities(found, 5, exploration, np.random.default_rng(seed))
         each = np.array([chances[name] for name in pool])
         counts[pool.index(compose(found, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1

@@ -84,7 +84,7 @@ class Lopsided(ThompsonSlots):
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
         """Plan with the fault."""
         plan = super().plan(candidates, limit, rng)
-        return Biased(plan.size, plan.settled, plan.pool, plan.lottery, plan.explored)
+        return Biased(plan.size, plan.settled, plan.pool, plan.lottery)
 
 
 class Denying(Places):
