@@ -25,6 +25,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
+from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.sampling import Sampler
@@ -218,6 +219,31 @@ class Collection:
             return await self._searcher(stored).search_each(requests, context)
         except UnknownFieldError:
             return await self._searcher(await self.refresh()).search_each(requests, context)
+
+    async def interleave(
+        self,
+        query: str,
+        *,
+        profiles: Mapping[str, Profile],
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """The hits of two profiles, mixed so that feedback tells which of them is better; recorded before it answers.
+
+        ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``; the names are what
+        ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
+        cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
+        """
+        request = checked_request(query, limit=limit, condition=parse_where(where), syntax=syntax)
+
+        async def ask(profile: Profile) -> SearchResult:
+            return await self.search(query, where=where, limit=limit, profile=profile, syntax=syntax)
+
+        stored = await self._fresh()
+        interleaver = Interleaver(self._database, self._tenant_id, stored.collection_id, self._chance, self._wall_clock)
+        return await interleaver.interleave(request, profiles, ask, context)
 
     def _searcher(self, stored: StoredCollection) -> Searcher:
         return Searcher(
