@@ -26,6 +26,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.interleaver import Interleaver
+from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.sampling import Sampler
@@ -286,12 +287,12 @@ class Collection:
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """The items of those ids that exist, by item id."""
-        keys = _checked_keys(item_ids)
+        keys = checked_item_ids(item_ids)
         return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
 
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives how many there were."""
-        keys = _checked_keys(item_ids)
+        keys = checked_item_ids(item_ids)
         async with self._database.transaction(self._tenant_id) as connection:
             deleted = await delete_items(connection, self._stored.collection_id, keys)
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
@@ -392,17 +393,3 @@ def _item(one: Item | Mapping[str, Any]) -> Item:
     if isinstance(one, Mapping):
         return item_from_record(one)
     raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")
-
-
-def _checked_keys(item_ids: Sequence[str]) -> list[str]:
-    if isinstance(item_ids, str) or not isinstance(item_ids, Sequence):
-        raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
-    for item_id in item_ids:
-        if not isinstance(item_id, str) or "\x00" in item_id or _is_broken(item_id):
-            raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
-    return list(item_ids)
-
-
-def _is_broken(text: str) -> bool:
-    """Whether half of a surrogate pair stands in the text, which has no UTF-8."""
-    return text.encode(errors="replace").decode() != text
