@@ -26,6 +26,8 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.decide import Decider
+from retrieval.engine.interleaver import Interleaver
+from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.sampling import Sampler
@@ -222,6 +224,31 @@ class Collection:
         except UnknownFieldError:
             return await self._searcher(await self.refresh()).search_each(requests, context)
 
+    async def interleave(
+        self,
+        query: str,
+        *,
+        profiles: Mapping[str, Profile],
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """The hits of two profiles, mixed so that feedback tells which of them is better; recorded before it answers.
+
+        ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``; the names are what
+        ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
+        cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
+        """
+        request = checked_request(query, limit=limit, condition=parse_where(where), syntax=syntax)
+
+        async def ask(profile: Profile) -> SearchResult:
+            return await self.search(query, where=where, limit=limit, profile=profile, syntax=syntax)
+
+        stored = await self._fresh()
+        interleaver = Interleaver(self._database, self._tenant_id, stored.collection_id, self._chance, self._wall_clock)
+        return await interleaver.interleave(request, profiles, ask, context)
+
     def _searcher(self, stored: StoredCollection) -> Searcher:
         return Searcher(
             database=self._database,
@@ -268,12 +295,12 @@ class Collection:
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """The items of those ids that exist, by item id."""
-        keys = _checked_keys(item_ids)
+        keys = checked_item_ids(item_ids)
         return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
 
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives how many there were."""
-        keys = _checked_keys(item_ids)
+        keys = checked_item_ids(item_ids)
         async with self._database.transaction(self._tenant_id) as connection:
             deleted = await delete_items(connection, self._stored.collection_id, keys)
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
@@ -374,17 +401,3 @@ def _item(one: Item | Mapping[str, Any]) -> Item:
     if isinstance(one, Mapping):
         return item_from_record(one)
     raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")
-
-
-def _checked_keys(item_ids: Sequence[str]) -> list[str]:
-    if isinstance(item_ids, str) or not isinstance(item_ids, Sequence):
-        raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
-    for item_id in item_ids:
-        if not isinstance(item_id, str) or "\x00" in item_id or _is_broken(item_id):
-            raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
-    return list(item_ids)
-
-
-def _is_broken(text: str) -> bool:
-    """Whether half of a surrogate pair stands in the text, which has no UTF-8."""
-    return text.encode(errors="replace").decode() != text

@@ -261,6 +261,27 @@ class SyncCollection:
             context=context,
         )
 
+    def interleave(
+        self,
+        query: str,
+        *,
+        profiles: Mapping[str, Profile],
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """See ``Collection.interleave``."""
+        return self._run(
+            self._collection.interleave,
+            query,
+            profiles=profiles,
+            where=where,
+            limit=limit,
+            syntax=syntax,
+            context=context,
+        )
+
     def unrecorded(self) -> SyncCollection:
         """See ``Collection.unrecorded``."""
         return SyncCollection(self._collection.unrecorded(), self._door)

@@ -50,8 +50,7 @@ def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.
 
     Where one ranking has run out, the other goes on alone. Raises ``InvalidLimitError`` for a limit outside 1 to 20.
     """
-    if not 1 <= limit <= MOST:
-        raise InvalidLimitError(f"limit is {limit}; an interleaved search shows 1 to {MOST} hits")
+    check_draft(limit)
     drawn: tuple[_Pick, ...] = ()
     while len(drawn) < limit and (rounds := _rounds(first, second, frozenset(one.item_id for one in drawn))):
         drawn += rounds[int(rng.integers(2))]
@@ -61,6 +60,12 @@ def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.
         Drafted(one.item_id, one.team, math.fsum(chances[one.item_id]), chances[one.item_id][place])
         for place, one in enumerate(shown)
     ]
+
+
+def check_draft(limit: int) -> None:
+    """Raise ``InvalidLimitError`` for a slate that cannot be drafted."""
+    if not 1 <= limit <= MOST:
+        raise InvalidLimitError(f"limit is {limit}; an interleaved search shows 1 to {MOST} hits")
 
 
 def _rounds(

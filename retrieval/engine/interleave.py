@@ -1,0 +1,152 @@
+"""One search answered by two profiles, their hits mixed, and its record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.exploration import Exploration
+from retrieval.domain.hit import Hit, SearchResult
+from retrieval.domain.profile import Profile
+from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.recording import Recording
+from retrieval.domain.retrieval_id import time_of
+from retrieval.engine.recorded_request import recorded_request
+from retrieval.engine.request import SearchRequest
+from retrieval.learning.interleaving import Drafted
+
+MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile which brought the hit"
+"""The note of every interleaved search."""
+
+NOT_RECORDED = "the search was not recorded, so it says nothing about the two profiles"
+
+POLICY = "team_draft/1"
+"""What chance decided, as it is recorded."""
+
+_FIFTH = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleaved:
+    """A search that two profiles answered together."""
+
+    retrieval_id: UUID
+    collection_id: int
+    names: tuple[str, str]
+    """Of the profiles, as the caller knows them."""
+    request: SearchRequest
+    context: Context
+    results: tuple[SearchResult, SearchResult]
+    drafted: Sequence[Drafted]
+    seed: int
+
+    @property
+    def timings_ms(self) -> Mapping[str, float]:
+        """Milliseconds by stage: the two searches ran one after the other."""
+        first, second = (one.timings_ms for one in self.results)
+        return {stage: first.get(stage, 0.0) + second.get(stage, 0.0) for stage in {**first, **second}}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What either search had to say."""
+        return tuple(dict.fromkeys((MIXED, *self.results[0].notes, *self.results[1].notes)))
+
+    def result(self) -> SearchResult:
+        """What the caller gets."""
+        return SearchResult(
+            hits=self.hits(),
+            path=self.results[0].path,
+            why=self.results[0].why,
+            weighed=sum(one.weighed for one in self.results),
+            profile_version=None,
+            notes=self.notes,
+            timings_ms=self.timings_ms,
+            retrieval_id=self.retrieval_id,
+        )
+
+    def unrecorded(self) -> SearchResult:
+        """What the caller gets when nothing was kept."""
+        return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOT_RECORDED))
+
+    def hits(self) -> tuple[Hit, ...]:
+        """Each drafted item as its team's profile found it."""
+        found = {team: {hit.item_id: hit for hit in one} for team, one in zip("ab", self.results, strict=True)}
+        return tuple(
+            replace(found[one.team.value][one.item_id], rank=rank, propensity=one.propensity)
+            for rank, one in enumerate(self.drafted, 1)
+        )
+
+    def record(self) -> RecordedSearch:
+        """Everything that is kept: teams stand among the impressions' signals, the profiles' names in the request.
+
+        No candidates are, for the mixture is neither profile's ranking.
+        """
+        hits, retrieved_at = self.hits(), time_of(self.retrieval_id)
+        condition, request = recorded_request(self.request)
+        first, second = self.names
+        return RecordedSearch(
+            collection_id=self.collection_id,
+            retrieval_id=self.retrieval_id,
+            retrieved_at=retrieved_at,
+            actor=self.context.actor,
+            session=self.context.session,
+            domain=self.context.domain,
+            complexity=self.context.complexity,
+            cluster=None,
+            query=self.request.query,
+            vector=None if self.request.vector is None else self.request.vector.tolist(),
+            condition=condition,
+            request={**request, "interleaved": {"a": first, "b": second}},
+            profile_version=0,
+            model_version=0,
+            policy=POLICY,
+            statistics_at=retrieved_at,
+            seed=self.seed,
+            eligible=0,
+            hits=len(hits),
+            path=self.results[0].path.value,
+            notes=self.notes,
+            timings_ms=self.timings_ms,
+            retrieval_time_ms=self.timings_ms.get("total", 0.0),
+            top_score=hits[0].score if hits else None,
+            score_spread=hits[0].score - hits[:_FIFTH][-1].score if hits else None,
+            generation_triggered=self.context.generated,
+            backtrack_count=self.context.backtracks,
+            pool_items=(),
+            pool_signals={},
+            impressions=[_impression(hit, one) for hit, one in zip(hits, self.drafted, strict=True)],
+        )
+
+
+def _impression(hit: Hit, drafted: Drafted) -> Impression:
+    parts = {
+        part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
+        for part in hit.explanation.contributions
+    }
+    return Impression(
+        item_id=hit.item_id,
+        rank=hit.rank,
+        score=hit.score,
+        signals={**parts, "team": drafted.team.value},
+        slot=hit.slot,
+        propensity=drafted.propensity,
+        rank_propensity=drafted.rank_propensity,
+        pulls=0.0,
+    )
+
+
+def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:
+    """The two with their names, each without chance of its own and without a record of its own.
+
+    Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
+    """
+    if len(profiles) != 2 or not all(isinstance(name, str) and name for name in profiles):
+        raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
+    silent = Recording(rate=0)
+    first, second = (
+        (name, replace(one, exploration=Exploration(), recording=silent)) for name, one in profiles.items()
+    )
+    return first, second

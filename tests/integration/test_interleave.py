@@ -1,0 +1,118 @@
+"""Interleaved searches: mixed, recorded with their teams, and counted by who won."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from retrieval import Collection, Context, Platform, Profile
+from retrieval.adapters.store.recordings import find_recorded
+from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.recorded import RecordedSearch
+from retrieval.engine.interleave import NOT_RECORDED
+from retrieval.jobs.compare_interleaved import compare_interleaved
+
+PROFILES = {"words": Profile(legs={"lexical": 1.0}), "meaning": Profile(legs={"dense": 1.0})}
+SINCE = datetime.now(UTC) - timedelta(hours=1)
+
+
+@pytest.fixture
+async def collection(platform: Platform) -> Collection:
+    """Ten texts that share words."""
+    made = await platform.collection("docs")
+    await made.add([{"_id": f"i{n}", "text": f"red apple {'tree ' * n} number{n}"} for n in range(10)])
+    return made
+
+
+async def recorded(platform: Platform, retrieval_id: UUID | None) -> RecordedSearch:
+    """The search as it was recorded."""
+    assert retrieval_id is not None
+    found = await find_recorded(platform.database, platform.tenant_id, retrieval_id)
+    assert found is not None
+    return found
+
+
+async def rate(platform: Platform, search: RecordedSearch, winner: str) -> None:
+    """Reward every hit of a team with 1, and no other."""
+    statement = """
+        INSERT INTO feedback (
+            collection_id, item_id, feedback_key, subject, retrieval_id, kind, reward, weight, contexts, occurred_at
+        ) VALUES (%s, %s, gen_random_uuid(), gen_random_uuid(), %s, 'verdict', %s, 1, '{}', now())
+    """
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for one in search.impressions:
+            reward = float(one.signals["team"] == winner)
+            await connection.execute(statement, (search.collection_id, one.item_id, search.retrieval_id, reward))
+
+
+async def test_both_profiles_hits_are_shown_and_remembered(platform: Platform, collection: Collection) -> None:
+    """The hits are those of the two searches, and the record says whose each is, and how probable it was."""
+    found = await collection.interleave("red tree", profiles=PROFILES, limit=4, context=Context(actor="ann"))
+    ranked = {name: await collection.search("red tree", limit=4, profile=one) for name, one in PROFILES.items()}
+    assert {hit.item_id for hit in found} <= {hit.item_id for one in ranked.values() for hit in one}
+    assert [hit.rank for hit in found] == [1, 2, 3, 4]
+
+    search = await recorded(platform, found.retrieval_id)
+    assert search.request["interleaved"] == {"a": "words", "b": "meaning"}
+    assert (search.actor, search.policy, search.profile_version) == ("ann", "team_draft/1", 0)
+    teams = [one.signals["team"] for one in search.impressions]
+    assert sorted(teams) == ["a", "a", "b", "b"]
+    assert [one.item_id for one in search.impressions] == [hit.item_id for hit in found]
+    assert all(0 < one.rank_propensity <= one.propensity <= 1 for one in search.impressions)
+    await platform.recorded()
+    assert platform.recording.recorded == len(ranked), "the two searches behind it are nobody's"
+
+
+async def test_the_winner_is_named_in_either_order(platform: Platform, collection: Collection) -> None:
+    """Eight searches that the second team won, one that nobody rated."""
+    for _ in range(8):
+        found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+        await rate(platform, await recorded(platform, found.retrieval_id), "b")
+    await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    stored = await collection.refresh()
+
+    async def compared(first: str, second: str) -> Any:
+        return await compare_interleaved(platform.database, platform.tenant_id, stored, first, second, since=SINCE)
+
+    straight, turned = await compared("words", "meaning"), await compared("meaning", "words")
+    assert (straight.searches, straight.preference.first, straight.preference.second) == (9, 0, 8)
+    assert (turned.searches, turned.preference.first, turned.preference.second) == (9, 8, 0)
+    assert straight.verdict.better == turned.verdict.better == "meaning"
+    assert straight.verdict.text.startswith("meaning is better than words: 0 searches against 8, 0 even")
+    assert (await compared("words", "others")).searches == 0
+
+
+async def test_a_search_whose_record_fails_still_answers(
+    platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a note, and without an identifier to give feedback by."""
+
+    async def refused(*_: object) -> None:
+        raise DatabaseError("the database refused")
+
+    monkeypatch.setattr(platform.database, "write", refused)
+    found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    assert len(found) == 4
+    assert found.retrieval_id is None
+    assert NOT_RECORDED in found.notes
+
+
+async def test_what_cannot_be_drafted_is_refused(collection: Collection) -> None:
+    """Other than two profiles, more than 20 hits, and twice the same name when they are compared."""
+    with pytest.raises(InvalidRequestError, match="two profiles"):
+        await collection.interleave("red", profiles={"one": Profile()})
+    with pytest.raises(InvalidLimitError, match="1 to 20"):
+        await collection.interleave("red", profiles=PROFILES, limit=21)
+
+
+async def test_a_profile_is_not_compared_with_itself(platform: Platform, collection: Collection) -> None:
+    """Nor since a time without a zone."""
+    stored = await collection.refresh()
+    with pytest.raises(InvalidRequestError, match="name two"):
+        await compare_interleaved(platform.database, platform.tenant_id, stored, "words", "words", since=SINCE)
+    naive = SINCE.replace(tzinfo=None)
+    with pytest.raises(InvalidRequestError, match="time zone"):
+        await compare_interleaved(platform.database, platform.tenant_id, stored, "words", "meaning", since=naive)

@@ -1,0 +1,53 @@
+"""Off-policy estimates on the Open Bandit data: the Open Bandit Pipeline's figures, and the other log's truth.
+
+Needs the data: set RETRIEVAL_TEST_DATA to the folder that holds obd. Skipped, and said, where it is not there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from open_bandit import PIPELINE, Estimated, estimated
+
+from retrieval.domain.estimate import Estimator
+
+DATA = Path(os.environ.get("RETRIEVAL_TEST_DATA", "")) / "obd"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (os.environ.get("RETRIEVAL_TEST_DATA") and DATA.is_dir()),
+        reason="NOT MEASURED: set RETRIEVAL_TEST_DATA to the folder of the test collections, with obd in it",
+    ),
+    pytest.mark.quality,
+]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Estimated]:
+    """Each policy by the other's log, in every campaign."""
+    return estimated(DATA)
+
+
+def test_ips_and_snips_are_the_pipelines(found: list[Estimated]) -> None:
+    """To 1e-9, for both policies in all three campaigns."""
+    assert {(one.campaign, one.target) for one in found} == set(PIPELINE)
+    for one in found:
+        for name, value in PIPELINE[one.campaign, one.target].items():
+            assert one.estimates[Estimator(name)].value == pytest.approx(value, abs=1e-9)
+
+
+def test_intervals_hold_what_the_policy_earned_itself(found: list[Estimated]) -> None:
+    """SNIPS by the other's log, for every policy and campaign; IPS too, by the log that shows all items alike."""
+    for one in found:
+        snips, ips = one.estimates[Estimator.SNIPS], one.estimates[Estimator.IPS]
+        assert snips.low <= one.on_policy <= snips.high
+        if one.target == "bts":
+            assert ips.low <= one.on_policy <= ips.high
+
+
+def test_a_log_without_a_floor_is_refused_where_it_cannot_speak(found: list[Estimated]) -> None:
+    """BTS hardly ever showed some women's items: of 10,000 rows, two are left to tell what a uniform choice earns."""
+    refused = {(one.campaign, one.target) for one in found if one.weighing.objections()}
+    assert refused == {("women", "random")}

@@ -1,0 +1,61 @@
+"""Recorded candidates in another profile's order: as the fusion itself would have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.fusion import Candidate, fuse
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.learning.target_ranking import target_ranking
+from tests.support.pools import pool_of
+
+SCORES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(-20, 100).map(float), max_size=7)
+
+
+def rankings(legs: Mapping[str, Mapping[str, float]]) -> dict[str, list[Candidate]]:
+    """Each leg's candidates, best first."""
+    found = {}
+    for leg, scores in legs.items():
+        ordered = sorted((-score, item) for item, score in scores.items())
+        found[leg] = [Candidate(leg, item, rank, -negative) for rank, (negative, item) in enumerate(ordered, 1)]
+    return found
+
+
+@given(SCORES, SCORES, st.sampled_from(list(FusionKind)), st.floats(0.1, 3))
+def test_it_is_what_fusion_says(
+    dense: dict[str, float], lexical: dict[str, float], kind: FusionKind, weight: float
+) -> None:
+    """The same items in the same order with the same scores, whatever the fusion."""
+    legs = {"dense": dense, "lexical": lexical}
+    profile = Profile(legs={"dense": 1.0, "lexical": weight}, fusion=Fusion(kind=kind))
+    wanted = [(one.item_id, one.score) for one in fuse(rankings(legs), profile.legs, profile.fusion)]
+    found = target_ranking(pool_of(legs), profile) or []
+    assert [score for _, score in found] == pytest.approx([score for _, score in wanted])
+    assert {item for item, _ in found} == {item for item, _ in wanted}
+
+
+def test_one_leg_has_its_own_scores() -> None:
+    """As in a search that one leg answers."""
+    pool = pool_of({"dense": {"a": 0.5, "b": 0.9}, "lexical": {"c": 3.0}})
+    assert target_ranking(pool, Profile(legs={"dense": 2.0})) == [("b", 0.9), ("a", 0.5)]
+
+
+def test_a_leg_that_was_not_recorded_leaves_it_open() -> None:
+    """What it would have brought, nobody knows; one without a weight is not missed."""
+    pool = pool_of({"dense": {"a": 0.5}})
+    assert target_ranking(pool, Profile()) is None
+    assert target_ranking(pool, Profile(legs={"dense": 1.0, "lexical": 0.0})) == [("a", 0.5)]
+
+
+def test_recorded_ranks_and_bounds_count_those_that_the_pool_does_not_hold() -> None:
+    """A candidate at rank 7 of its leg stays there, though only one that was better is in the pool."""
+    legs = {"dense": {"a": 0.9, "b": 0.5}, "lexical": {"a": 2.0}}
+    pool = pool_of(legs, ranks={"dense": [1, 7], "lexical": [3, None]}, bounds={"dense": (0.1, 0.9), "lexical": (0, 4)})
+    by_rank = target_ranking(pool, Profile())
+    assert dict(by_rank or []) == pytest.approx({"a": 1 / 61 + 1 / 63, "b": 1 / 67})
+    by_score = target_ranking(pool, Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)))
+    assert dict(by_score or []) == pytest.approx({"a": 0.5 + 0.25, "b": 0.25})

@@ -1,0 +1,89 @@
+"""What another profile would have shown: certain, by chance, or not to be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.domain.diversity import Diversity
+from retrieval.domain.exploration import Exploration, PolicyName, Posterior
+from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.profile import Profile
+from retrieval.learning.target_slate import NamedProfile, Unanswerable, target_slate
+from tests.support.pools import pool_of
+
+LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
+PLAIN = Learned(combination=Combination.OFF)
+LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "learned_sd": [0.1] * 4}
+DRAWN: dict[str, Any] = {**LEARNED, "propensity": [1.0, 0.3, 0.3, 0.4], "policy": "thompson_slots/1"}
+THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
+
+
+def asked(profile: Profile, version: int | None = None) -> NamedProfile:
+    """The profile under some name."""
+    return NamedProfile(name="target", profile=profile, version=version)
+
+
+def test_without_exploration_the_best_are_shown_for_certain() -> None:
+    """As many as were asked for."""
+    assert target_slate(pool_of(LEGS, limit=3), asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert target_slate(pool_of(LEGS), asked(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
+
+
+def test_the_version_that_answered_showed_what_it_showed() -> None:
+    """Its candidates are not ranked again, even where they cannot be."""
+    grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
+    assert target_slate(grouped, asked(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
+    drawn = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
+    assert target_slate(drawn, asked(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
+
+
+def test_a_calls_own_profile_is_nobodys_version() -> None:
+    """Version 0 is no version: such a search is ranked again like any other."""
+    pool = pool_of(LEGS, profile_version=0, shown={"x": 1.0})
+    assert target_slate(pool, asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "profile", "reason"),
+    [
+        ({"item_ids": [], "scores": {}}, Profile(), Unanswerable.NO_POOL),
+        ({"is_grouped": True}, Profile(), Unanswerable.GROUPED),
+        ({}, Profile(diversity=Diversity(collapse_above=0.9)), Unanswerable.DIVERSE),
+        ({"scores": {"dense": [0.9, 0.8, 0.7, 0.6]}}, Profile(), Unanswerable.NO_LEG),
+        (LEARNED, Profile(), Unanswerable.LEARNED),
+        ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        (LEARNED, Profile(learned=PLAIN, exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        (
+            DRAWN,
+            Profile(learned=PLAIN, exploration=Exploration(policy="thompson_slots", posterior=Posterior.BETA)),  # type: ignore[arg-type]
+            Unanswerable.NO_ELIGIBLE,
+        ),
+    ],
+)
+def test_what_the_record_does_not_tell_is_not_guessed(
+    changed: dict[str, Any], profile: Profile, reason: Unanswerable
+) -> None:
+    """The reason is given instead."""
+    assert target_slate(pool_of(LEGS, **changed), asked(profile)) is reason
+
+
+def test_an_exploring_profile_shows_by_chance() -> None:
+    """Its slate's probabilities add up to the places, the same every time, and the settled place is certain."""
+    target = asked(Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=THOMPSON))
+    slate = target_slate(pool_of(LEGS, **DRAWN), target)
+    assert not isinstance(slate, Unanswerable)
+    assert slate == target_slate(pool_of(LEGS, **DRAWN), target)
+    assert slate["a"] == 1.0
+    assert sum(slate.values()) == pytest.approx(2)
+    assert slate["d"] > slate["b"] > slate["c"] > 0.3 / 3 - 1e-9
+
+
+def test_a_bonus_needs_no_eligible_ones() -> None:
+    """What is uncertain is raised, and the floor reaches everybody else."""
+    bonus = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, floor=0.3)
+    slate = target_slate(
+        pool_of(LEGS, **LEARNED), asked(Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=bonus))
+    )
+    assert slate == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})

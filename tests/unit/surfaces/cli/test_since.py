@@ -1,0 +1,35 @@
+"""``--since``: what it understands, and what not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.since import since_of
+
+NOW = datetime(2026, 3, 8, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("7d", NOW - timedelta(days=7)),
+        ("24h", NOW - timedelta(hours=24)),
+        ("2w", NOW - timedelta(weeks=2)),
+        (" 30m ", NOW - timedelta(minutes=30)),
+        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026-03-01T10:00+02:00", datetime(2026, 3, 1, 10, tzinfo=timezone(timedelta(hours=2)))),
+    ],
+)
+def test_ages_and_moments_are_understood(text: str, moment: datetime) -> None:
+    """A moment without a zone is UTC's."""
+    assert since_of(text, NOW) == moment
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "-7d", "7y", "2026-13-01", "999999w"])
+def test_anything_else_is_refused(text: str) -> None:
+    """With what to write instead."""
+    with pytest.raises(InvalidRequestError, match="write 7d, 24h or 2026-03-01"):
+        since_of(text, NOW)
