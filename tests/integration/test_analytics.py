@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,7 +20,9 @@ from retrieval.adapters.store.analysts import add_analyst, analysts, remove_anal
 from retrieval.adapters.store.analytics import analytics_statement
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownCollectionError
+from tests.support.analytics_reference import mark, written_into
 from tests.support.database import SCHEMA
+from tests.support.markdown import blocks
 
 FIRST, SECOND = datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 3, tzinfo=UTC)
 END = datetime(2026, 3, 4, tzinfo=UTC)
@@ -482,3 +485,24 @@ async def test_a_login_that_sees_more_cannot_be_an_analyst(two: tuple[Platform, 
                 await add_analyst(*where, login)
         finally:
             await connection.execute(f"DROP ROLE {login}".encode())
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "analytics.md"
+
+
+async def test_the_documentation_says_what_the_catalogue_says(two: tuple[Platform, Platform]) -> None:
+    """Each view has its sentence and its columns there; ``written_into`` makes them anew."""
+    views = await two[0].analytics_views()
+    page = PAGE.read_text(encoding="utf-8")
+    assert not [view.name for view in views if mark(view) not in page]
+    assert page == written_into(page, views)
+
+
+QUESTIONS = [block for block in blocks(PAGE, "sql") if block.text.startswith("SELECT")]
+
+
+async def test_the_questions_of_the_documentation_are_answered(analyst: Analyst) -> None:
+    """An analyst can copy each."""
+    assert len(QUESTIONS) == len(VIEWS)
+    for block in QUESTIONS:
+        await analyst[1].execute(block.text.encode())
