@@ -18,7 +18,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.analysts import add_analyst, analysts, remove_analyst
 from retrieval.adapters.store.analytics import analytics_statement
-from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownCollectionError
 from tests.support.analytics_reference import mark, written_into
 from tests.support.database import SCHEMA
@@ -298,6 +298,8 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
     assert picked(await platform.analytics("queries", since=SECOND, limit=1), "query") == [("three",)]
     assert len(await platform.analytics("queries", collection="docs", until=SECOND)) == 2
     assert len(await platform.analytics("queries", since=timedelta(minutes=1))) == 0
+    assert len(await platform.analytics("queries", collection="docs", since=timedelta(hours=14), until=END)) == 2
+    assert picked(await platform.analytics("profiles", collection="docs", until=SECOND), "profile_version") == [(1,)]
     assert len(await platform.analytics("profiles", since=timedelta(minutes=1))) == 0
     rows = await platform.analytics("queries", collection="docs")
     with pytest.raises(TypeError):
@@ -329,8 +331,7 @@ async def read_all(connection: psycopg.AsyncConnection[Any], views: list[Analyti
     """How many rows each view has, over all of time and all collections."""
     found = {}
     for view in views:
-        since = FIRST if view.is_function else None
-        statement = analytics_statement(view, collection=None, since=since, until=END if since else None, limit=None)
+        statement = analytics_statement(view, Question(since=FIRST, until=END) if view.is_function else Question())
         cursor = await connection.execute(statement.text.encode(), statement.parameters)
         found[view.name] = len(await cursor.fetchall())
     return found
