@@ -38,7 +38,6 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import (
     DatabaseError,
     InvalidRequestError,
-    NotFoundError,
     SchemaRevisionError,
     UnknownCollectionError,
 )
