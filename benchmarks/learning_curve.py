@@ -145,15 +145,16 @@ def written(result: dict[str, Any]) -> str:
         "# Learning curve",
         "",
         "Simulated users on SciFact (`benchmarks/learning_curve.py`): they ask train queries, click by position and",
-        "relevance with 30 % noise, and say whether what they clicked on helped. nDCG@10 on test queries, which nobody",
-        "asks.",
+        "relevance with 30 % noise, and say whether what they clicked on helped. nDCG@10 on test queries,",
+        "which nobody asks.",
         "",
         "| combination | wrong verdicts | seeds | at the start | after the feedback | gain | least gain | worst moment |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['combination']} | {row['wrong_verdicts']:.0%} | {row['seeds']} | {row['start']:.4f} | "
-        f"{row['end_mean']:.4f} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} | {row['worst_on_the_way']:+.1%} |"
+        f"| {row['combination']} | {row['wrong_verdicts']:.0%} | {row['seeds']} | {row['start']:.4f} "
+        f"| {row['end_mean']:.4f} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} "
+        f"| {row['worst_on_the_way']:+.1%} |"
         for row in result["summary"]
     ]
     return "\n".join(lines) + "\n"

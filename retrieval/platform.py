@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from uuid import UUID
 
 from pydantic import SecretStr
@@ -35,7 +35,7 @@ from retrieval.adapters.store.embedded import default_home, start_embedded
 from retrieval.adapters.store.months import ensure_months
 from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
-from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, check_period
+from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.context import Context
@@ -43,7 +43,6 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import (
     DatabaseError,
     InvalidRequestError,
-    NotFoundError,
     SchemaRevisionError,
     UnknownCollectionError,
 )
@@ -237,20 +236,16 @@ class Platform(FeedbackCalls):
         until: datetime | None = None,
         limit: int | None = None,
     ) -> AnalyticsTable:
-        """The rows of a view of figures: of one collection or of all, of a period or of all time.
+        """The rows of a view of figures, most telling first: of a collection or of all, of a period or of all time.
 
-        ``since`` is a time, or how long ago; what sums up a period takes 28 days (``rising_items`` 14) without it.
-        ``limit``: at most so many rows, the most telling first. Raises ``NotFoundError`` for an unknown view or
-        collection and ``InvalidRequestError`` for a time without a time zone or a limit below 1.
+        ``since`` is a time, or how long before ``until`` or now; what sums up a period takes 28 days (``rising_items``
+        14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
+        time without a time zone or a limit below 1.
         """
-        check_period(since, until, limit)
-        known = {one.name: one for one in await self.analytics_views()}
-        if view not in known:
-            raise NotFoundError(f"there is no view {view!r:.80}; there are: {', '.join(known)}")
         if collection is not None:
             await self.collection(collection, create=False)
-        where: dict[str, Any] = {"collection": collection, "since": since, "until": until, "limit": limit}
-        return await analytics_rows(self.database, self._tenant_id, known[view], **where)
+        where = Question(collection=collection, since=since, until=until, limit=limit)
+        return await analytics_rows(self.database, self._tenant_id, view, where)
 
     def _handle(self, stored: StoredCollection) -> Collection:
         return Collection(

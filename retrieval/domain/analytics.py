@@ -47,6 +47,45 @@ class AnalyticsView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What of a view is asked for.
+
+    Raises ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` for a limit
+    below 1.
+    """
+
+    collection: str | None = None
+    """None: all of the tenant's."""
+    since: datetime | timedelta | None = None
+    """A time, or how long before ``until``, or before now."""
+    until: datetime | None = None
+    """Before that time."""
+    limit: int | None = None
+    """At most so many rows; None: all."""
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            time = getattr(self, name)
+            if isinstance(time, datetime) and time.utcoffset() is None:
+                raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
+        if isinstance(self.since, timedelta) and self.since < timedelta():
+            raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
+        limit: object = self.limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
+
+    def begins(self, default: timedelta | None) -> datetime | timedelta | None:
+        """The time that the period begins at, or how long before now; ``default`` is its length where none is said.
+
+        None: it is not said, and ends now or never.
+        """
+        since = self.since if self.since is not None or self.until is None else default
+        if isinstance(since, timedelta) and self.until is not None:
+            return self.until - since
+        return since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyticsTable(Sequence[Mapping[str, Any]]):
     """The rows of a view: reads like a list of mappings by column, which cannot be changed."""
 
@@ -76,17 +115,6 @@ class AnalyticsTable(Sequence[Mapping[str, Any]]):
 
     def _row(self, values: tuple[Any, ...]) -> Mapping[str, Any]:
         return MappingProxyType(dict(zip(self.columns, values, strict=True)))
-
-
-def check_period(since: datetime | timedelta | None, until: datetime | None, limit: int | None) -> None:
-    """Raise ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` below 1."""
-    for name, value in (("since", since), ("until", until)):
-        if isinstance(value, datetime) and value.utcoffset() is None:
-            raise InvalidRequestError(f"{name} is {value.isoformat()}, without a time zone; add one, such as +00:00")
-    if isinstance(since, timedelta) and since < timedelta():
-        raise InvalidRequestError(f"since is {since}; as an age it must be 0 or more")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -20,14 +20,14 @@ from retrieval.domain.embedding import Vector
 from retrieval.domain.fusion import Fused
 from retrieval.domain.profile import Profile
 from retrieval.domain.slate import Placed
+from retrieval.engine.contenders import scored, unlearned
 from retrieval.engine.models import Models
 from retrieval.engine.record import Decided
 from retrieval.engine.relevance import leg_features, relevances
 from retrieval.engine.scoring import Pool, combined, in_order, predictions
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.policies.choice import policy_for
-from retrieval.learning.prediction import Prediction
-from retrieval.learning.ranked import Ranked, is_eligible
+from retrieval.learning.ranked import Ranked
 
 POOL = 100
 """Candidates, at least, among which what was learned chooses."""
@@ -157,54 +157,30 @@ def _decision(
         buckets=facts.buckets,
     )
     if facts.model is None:
-        return _unlearned(one, facts, pool, now)
+        candidates = unlearned(pool, one.profile.exploration, now)
+        return Decision(ranked=one.ranked, candidates=candidates, decided=_decided(facts, pool, candidates, now))
     learned = one.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
-    rescored, scores = combined(pool, facts.model, learned, predicted)
+    rescored = combined(pool, facts.model, learned, predicted)
     order = in_order(rescored)
-    candidates = [
-        _candidate(pool, place, float(scores[place]), predicted[place], profile=one.profile, now=now) for place in order
-    ]
-    item_ids = [candidate.item_id for candidate in rescored]
-    decided = Decided(
+    contenders = scored(pool, facts.model, learned, predicted, exploration=one.profile.exploration, now=now)
+    candidates = [contenders[place] for place in order]
+    decided = replace(
+        _decided(facts, pool, candidates, now),
         model_version=facts.model.version,
-        statistics_at=now,
-        cluster=facts.cluster,
-        eligible=sum(candidate.eligible for candidate in candidates),
-        pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
         scores={candidate.item_id: candidate.score for candidate in rescored},
-        learned=dict(zip(item_ids, (prediction.mean for prediction in predicted), strict=True)),
-        learned_sd=dict(zip(item_ids, (prediction.sd for prediction in predicted), strict=True)),
+        learned={prediction.item_id: prediction.mean for prediction in predicted},
+        learned_sd={prediction.item_id: prediction.sd for prediction in predicted},
     )
     return Decision(ranked=[rescored[place] for place in order], candidates=candidates, decided=decided)
 
 
-def _unlearned(one: Undecided, facts: _Known, pool: Pool, now: datetime) -> Decision:
-    candidates = [
-        _candidate(pool, place, pool.relevance[place], None, profile=one.profile, now=now)
-        for place in range(len(pool.ranked))
-    ]
-    decided = Decided(
+def _decided(facts: _Known, pool: Pool, candidates: Sequence[Ranked], now: datetime) -> Decided:
+    return Decided(
         statistics_at=now,
         cluster=facts.cluster,
         eligible=sum(candidate.eligible for candidate in candidates),
         pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
-    )
-    return Decision(ranked=one.ranked, candidates=candidates, decided=decided)
-
-
-def _candidate(
-    pool: Pool, place: int, score: float, predicted: Prediction | None, *, profile: Profile, now: datetime
-) -> Ranked:
-    item = pool.arms[place]
-    return Ranked(
-        item_id=pool.ranked[place].item_id,
-        score=score,
-        eligible=is_eligible(item.anywhere, item.created_at, now, profile.exploration),
-        arm=item.anywhere,
-        logit_mean=predicted.logit_mean if predicted else None,
-        logit_sd=predicted.logit_sd if predicted else None,
-        reward_sd=predicted.sd if predicted else 0.0,
     )
 
 

@@ -30,7 +30,12 @@ def on_unit_scale(scores: Sequence[float], ends: Mapping[str, tuple[float, float
 
 
 def leg_features(ranked: Sequence[Fused], found: Found, depth: int) -> dict[str, list[float]]:
-    """Each candidate's score in each leg, 0 (not brought, or at the cut) to 1 (the leg's best), by leg."""
+    """Each candidate's score in each leg, 0 (not brought, or at the cut) to 1 (the leg's best), by leg.
+
+    None where there is one leg: relevance tells it.
+    """
+    if len(found.rankings) == 1:
+        return {}
     features: dict[str, list[float]] = {}
     for leg, candidates in found.rankings.items():
         raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}

@@ -24,7 +24,7 @@ class Pool:
     relevance: Sequence[float]
     """0 to 1."""
     legs: Mapping[str, Sequence[float]]
-    """0 to 1, by leg."""
+    """0 to 1, by leg; none where there is one leg, which relevance tells."""
     arms: Sequence[ItemArms]
     cosines: Sequence[float | None]
     """Of the query and those that the item was rewarded for; None: it never was."""
@@ -35,22 +35,21 @@ class Pool:
 def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
     """What each candidate is expected to earn, as the combination needs it."""
     if combination is Combination.SUM:
-        return model.reward.predict(pool.buckets, pool.arms, pool.relevance)
-    return model.by_item.predict(pool.buckets, pool.arms, None)
+        return model.reward.predict(pool.buckets, pool.arms, pool.relevance, signals=pool.legs)
+    return model.by_item.predict(pool.buckets, pool.arms)
 
 
-def combined(
-    pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]
-) -> tuple[list[Fused], Floats]:
-    """The candidates with their scores, in the order of the pool, and each score from 0 to 1, shape (candidates,)."""
+def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> list[Fused]:
+    """The candidates with their scores and what these are made of, in the order of the pool."""
     if learned.combination is Combination.SUM:
-        rescored = _summed(pool, learned.share, predicted)
-        return rescored, np.array([one.score for one in rescored])
-    signals = blend_signals(
-        relevance=pool.relevance, legs=pool.legs, logits=[one.logit_mean for one in predicted], cosines=pool.cosines
-    )
-    rescored = _blended(pool, model.blend, signals)
-    return rescored, model.blend.probability(signals, np.ones(len(rescored)))
+        return _summed(pool, learned.share, predicted)
+    return _blended(pool, model.blend, pool_signals(pool, predicted))
+
+
+def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
+    """The blend's signals of the pool, by name."""
+    logits = [one.logit_mean for one in predicted]
+    return blend_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines)
 
 
 def blend_signals(
@@ -63,8 +62,7 @@ def blend_signals(
     """The signals of the blend by name, each of shape (candidates,)."""
     named = {RELEVANCE: np.array(relevance, dtype=np.float64), LEARNED: np.array(logits, dtype=np.float64)}
     named[AFFINITY] = affinity_signal(cosines)
-    # One leg alone says what relevance says.
-    return named | ({leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()} if len(legs) > 1 else {})
+    return named | {leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()}
 
 
 def in_order(rescored: Sequence[Fused]) -> list[int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.context import ANYWHERE
+from retrieval.learning import shrinkage
 from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
 from retrieval.learning.event import arms_of
 from retrieval.learning.examples import Direction, Example, Examples, columns, directions, without_own
@@ -33,7 +34,7 @@ def fit(examples: Examples) -> Fitted:
     events = [one.event for one in examples.rated]
     arms = arms_of(events, examples.clusters)
     known = directions(examples.rated)
-    by_item = learn([], arms)
+    by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [one for one in examples.rated if one.event.relevance is not None]
     return Fitted(
         reward=learn(events, arms),
@@ -76,7 +77,7 @@ def _logits_without_own(shown: Sequence[Example], by_item: LearnedReward, cluste
                 for bucket in (ANYWHERE, *buckets)
             }
             items.append(ItemArms(item_id=item_id, arms=left, cluster=clusters.get(item_id)))
-        logits[places] = [one.logit_mean for one in by_item.predict((ANYWHERE, *buckets), items, None)]
+        logits[places] = [one.logit_mean for one in by_item.predict((ANYWHERE, *buckets), items)]
     return logits
 
 

@@ -17,7 +17,7 @@ from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Estimate
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array  # type: ignore[import-untyped]
+    from scipy.sparse import csr_array
 
 SCALES = (0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
 """The prior standard deviations that are tried for each block of effects."""

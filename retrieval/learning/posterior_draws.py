@@ -15,7 +15,8 @@ def score_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, r
     """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior."""
     relevance = np.array([one.relevance for one in candidates], dtype=float)
     share = np.array([one.learned_share for one in candidates], dtype=float)
-    return (1 - share) * relevance + share * reward_draws(candidates, posterior, rows, rng)
+    drawn: Floats = (1 - share) * relevance + share * reward_draws(candidates, posterior, rows, rng)
+    return drawn
 
 
 def reward_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, rng: np.random.Generator) -> Floats:

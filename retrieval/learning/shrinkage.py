@@ -149,7 +149,7 @@ class _Shrunk(NamedTuple):
 
 
 def _shrunk(successes: Floats, failures: Floats, prior_logit: Floats, concentration: float) -> _Shrunk:
-    from scipy.special import polygamma  # type: ignore[import-untyped]
+    from scipy.special import polygamma
 
     prior = sigmoid(prior_logit)
     a = successes + concentration * prior

@@ -110,14 +110,14 @@ def _newton(
     weight = (concentration + 1.0) / (concentration + np.maximum(uses, 1.0))
     beta = beta.copy()
     prior_mean, prior_variance = prior
-    covariance = np.zeros((len(beta), len(beta)))
+    covariance: Floats = np.zeros((len(beta), len(beta)))
     for _ in range(8):
         mean = sigmoid(beta[0] + beta[1] * exposure + _by_cluster(beta[2:], table.cluster))
         slope = weight * (table.successes - uses * mean)
         curve = weight * uses * mean * (1.0 - mean)
         information = _cross(curve, exposure, table.cluster, len(table.clusters)) + np.diag(1.0 / prior_variance)
         gradient = _against(slope, exposure, table.cluster, len(table.clusters)) - (beta - prior_mean) / prior_variance
-        covariance = np.linalg.inv(information)
+        covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
         step = np.clip(covariance @ gradient, -2.0, 2.0)
         beta += step
         beta[1] = min(max(float(beta[1]), 0.0), _most_by_uses(concentration))
@@ -238,8 +238,8 @@ def _concentration(
     successes: Floats, failures: Floats, prior_logit: Floats, priors: Priors, prior_variance: Floats | None = None
 ) -> float:
     """The MAP concentration of beta-binomial counts around known means, at most the cap."""
-    from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
-    from scipy.special import betaln  # type: ignore[import-untyped]
+    from scipy.optimize import minimize_scalar
+    from scipy.special import betaln
 
     used = successes + failures > 0
     won, lost, mean = successes[used], failures[used], sigmoid(prior_logit[used])

@@ -122,7 +122,7 @@ def _numbers(events: Sequence[Event], learned: Sequence[float], legs: Sequence[s
 
 
 def _fit(numbers: Floats, reward: Floats, weight: Floats, centre: Floats) -> Floats:
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
+    from scipy.optimize import minimize
 
     def cost(weights: Floats) -> tuple[float, Floats]:
         scores = numbers @ weights

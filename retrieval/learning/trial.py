@@ -109,17 +109,27 @@ def _before(
 
 
 def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Way:
-    def means(slate: Slate) -> Floats:
-        return np.array([one.mean for one in reward.predict(slate.buckets, _items(slate, arms), slate.relevance)])
+    def means(slate: Slate, *, shown: bool) -> Floats:
+        found = reward.predict(
+            slate.buckets,
+            _items(slate, arms),
+            slate.relevance,
+            signals=slate.legs,
+            ranks=range(1, len(slate.item_ids) + 1) if shown else None,
+        )
+        return np.array([one.mean for one in found])
 
-    return _Way(lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate), means)
+    return _Way(
+        lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False),
+        lambda slate: means(slate, shown=True),
+    )
 
 
 def _blend_way(
     blend: Blend, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
 ) -> _Way:
     def signals(slate: Slate) -> dict[str, Floats]:
-        predicted = by_item.predict(slate.buckets, _items(slate, arms), None)
+        predicted = by_item.predict(slate.buckets, _items(slate, arms))
         totals = [known[item].total if item in known else None for item in slate.item_ids]
         return {
             RELEVANCE: np.array(slate.relevance),

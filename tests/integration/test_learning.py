@@ -60,7 +60,7 @@ def _share_of_good(result: object) -> float:
 
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
 async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
-    """A question that nobody asked before finds what helped others; the hits' parts add up and name what was learned."""
+    """A question that nobody asked before finds what helped others, and its hits' parts name what was learned."""
     collection = await _filled(platform)
     await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
     before = await collection.search("common word39", limit=6)

@@ -38,7 +38,7 @@ def adding(names: Names, tenant_id: int, login: str) -> list[str]:
         login,
         tenant_id,
         "INSERT INTO {schema}.analyst_logins (login, tenant_id) VALUES ({name}, {tenant})",
-        "GRANT {role} TO {login}",
+        "GRANT {role} TO {login} WITH INHERIT TRUE",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -11,7 +11,8 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
+from retrieval.domain.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView, Question
+from retrieval.domain.errors import NotFoundError
 
 PREFIX = "analytics_"
 
@@ -49,6 +50,10 @@ _ORDERS = {
 }
 """What stands first, by view; another view is ordered by its first column."""
 
+_LENGTH = timedelta(days=28)
+_LENGTHS = {"rising_items": timedelta(days=14)}
+"""How long a period is of which only the end is said, as the functions' own default."""
+
 
 async def analytics_views(database: Database, tenant_id: int) -> list[AnalyticsView]:
     """The views and functions of figures, by name, as the catalogue describes them."""
@@ -68,49 +73,37 @@ def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
     ]
 
 
-async def analytics_rows(
-    database: Database,
-    tenant_id: int,
-    view: AnalyticsView,
-    *,
-    collection: str | None = None,
-    since: datetime | timedelta | None = None,
-    until: datetime | None = None,
-    limit: int | None = None,
-) -> AnalyticsTable:
-    """The rows of a view that ``analytics_views`` gave; ``since`` is a time, or how long ago."""
-    statement = analytics_statement(view, collection=collection, since=since, until=until, limit=limit)
-    rows = await database.read(tenant_id, statement)
-    return AnalyticsTable(view=view.name, columns=tuple(one.name for one in view.columns), values=tuple(rows))
+async def analytics_rows(database: Database, tenant_id: int, name: str, question: Question) -> AnalyticsTable:
+    """The rows of the view of that name. Raises ``NotFoundError`` if there is none."""
+    known = {one.name: one for one in await analytics_views(database, tenant_id)}
+    if name not in known:
+        raise NotFoundError(f"there is no view {name!r:.80}; there are: {', '.join(known)}")
+    view = known[name]
+    rows = await database.read(tenant_id, analytics_statement(view, question))
+    return AnalyticsTable(view=name, columns=tuple(one.name for one in view.columns), values=tuple(rows))
 
 
-def analytics_statement(
-    view: AnalyticsView,
-    *,
-    collection: str | None,
-    since: datetime | timedelta | None,
-    until: datetime | None,
-    limit: int | None,
-) -> Compiled:
+def analytics_statement(view: AnalyticsView, question: Question) -> Compiled:
     """The statement that reads a view. Its name and columns are the catalogue's; what a caller says are parameters."""
+    since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None)
     begin = "(now() - %(since)s::interval)" if isinstance(since, timedelta) else "%(since)s::timestamptz"
-    given = {"collection": collection, "since": since, "until": until}
-    said = [name for name, value in given.items() if value is not None]
     values = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
+    given = {"collection": question.collection, "since": since, "until": question.until}
+    said = {name: values[name] for name, value in given.items() if value is not None}
     source: sql.Composable = _identifier(view)
     conditions: sql.Composable = sql.SQL("true")
     if view.is_function:
-        arguments = ", ".join(f"{name} => {values[name]}" for name in said)
+        arguments = ", ".join(f"{name} => {value}" for name, value in said.items())
         source = sql.SQL("{}({})").format(source, _trusted(arguments))
     else:
-        conditions = _conditions(view, {name: values[name] for name in said})
+        conditions = _conditions(view, said)
     statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT %(limit)s").format(
         sql.SQL(", ").join(sql.Identifier(one.name) for one in view.columns),
         source,
         conditions,
         _trusted(_ORDERS.get(view.name, "1")),
     )
-    return Compiled(statement.as_string(), {**{name: given[name] for name in said}, "limit": limit})
+    return Compiled(statement.as_string(), {**{name: given[name] for name in said}, "limit": question.limit})
 
 
 def _identifier(view: AnalyticsView) -> sql.Composable:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from retrieval.adapters.store.analysts import Analyst
     from retrieval.platform import Platform
 
-EXAMPLES = ("retrieval --tenant acme analysts add ann", "retrieval --tenant acme analysts add ann --sql")
+EXAMPLES = ("retrieval analysts add ann", "retrieval analysts add ann --sql")
 
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0], "retrieval analysts list"))
 
@@ -27,8 +27,9 @@ Sql = Annotated[
 def analysts(context: typer.Context) -> None:
     """Let logins of PostgreSQL read one tenant's figures, and nothing else.
 
-    The login is made by a database administrator; which tenant it sees is
-    kept in the database, and nothing that the analyst sets changes it.
+    The tenant is that of --tenant, before the command. The login is made by
+    a database administrator; nothing that the analyst sets shows another
+    tenant.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -52,7 +53,7 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False) -> None:
     _print(run(state_of(context), work))
 
 
-@app.command(epilog=examples("retrieval --tenant acme analysts remove ann"))
+@app.command(epilog=examples("retrieval analysts remove ann"))
 def remove(context: typer.Context, *, login: Login, only_sql: Sql = False) -> None:
     """Let a login see the tenant no more; the login itself stays."""
     from retrieval.surfaces.cli.run import run
@@ -67,7 +68,7 @@ def remove(context: typer.Context, *, login: Login, only_sql: Sql = False) -> No
     _print(run(state_of(context), work))
 
 
-@app.command("list", epilog=examples("retrieval --tenant acme analysts list"))
+@app.command("list", epilog=examples("retrieval analysts list"))
 def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
     """List the logins that see the tenant."""
     from retrieval.surfaces.cli.output import console, print_json, table

@@ -71,9 +71,9 @@ def analytics(
     if as_json:
         print_json([one.as_dict() for one in found] if isinstance(found, list) else found.as_dicts())
     elif as_csv:
-        _print_csv(found)
+        print_csv(found)
     elif isinstance(found, list) or len(found):
-        console().print(_views_table(found) if isinstance(found, list) else _table(found))
+        console().print(views_table(found) if isinstance(found, list) else rows_table(found))
     else:
         console().print("nothing to show for that period and collection", soft_wrap=True)
 
@@ -100,13 +100,15 @@ def time_of(option: str, text: str | None) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _views_table(found: list[AnalyticsView]) -> Table:
+def views_table(found: list[AnalyticsView]) -> Table:
+    """A row a view."""
     from retrieval.surfaces.cli.output import table
 
     return table(["view", "what it shows"], ((one.name, one.about) for one in found))
 
 
-def _table(found: AnalyticsTable) -> Table:
+def rows_table(found: AnalyticsTable) -> Table:
+    """The rows as they are."""
     from retrieval.surfaces.cli.output import table
 
     return table(found.columns, (list(map(_cell, values)) for values in found.values))
@@ -120,7 +122,8 @@ def _cell(value: Any) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def _print_csv(found: AnalyticsTable | list[AnalyticsView]) -> None:
+def print_csv(found: AnalyticsTable | list[AnalyticsView]) -> None:
+    """A line of names, then a line a row."""
     if sys.stdout is None:
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")

@@ -1,0 +1,37 @@
+"""The reference of the figures: what the catalogue says, as it stands in the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrieval.domain.analytics import AnalyticsView
+
+
+def mark(view: AnalyticsView) -> str:
+    """The comment that stands above a view's reference."""
+    return f"<!-- view: {view.name} -->\n"
+
+
+def reference(view: AnalyticsView) -> str:
+    """Its sentence and its columns, as Markdown."""
+    arguments = "(collection, since, until)" if view.is_function else ""
+    rows = [f"| `{one.name}` | {one.type} | {one.about} |" for one in view.columns]
+    lines = [
+        f"{mark(view)}`analytics_{view.name}{arguments}`: {view.about}",
+        "",
+        "| column | type | |",
+        "|---|---|---|",
+    ]
+    return "\n".join([*lines, *rows]) + "\n"
+
+
+def written_into(page: str, views: Sequence[AnalyticsView]) -> str:
+    """The page with every view's reference as the catalogue has it, in place of what stood there."""
+    for view in views:
+        before, found, after = page.partition(mark(view))
+        if found:
+            kept = after.lstrip("\n")
+            while kept.startswith(("`analytics_", "|")):
+                kept = kept.partition("\n")[2].lstrip("\n")
+            page = f"{before}{reference(view)}\n{kept}"
+    return page
