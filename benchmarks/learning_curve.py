@@ -148,7 +148,7 @@ def written(result: dict[str, Any]) -> str:
         "relevance with 30 % noise, and say whether what they clicked on helped. nDCG@10 on test queries,",
         "which nobody asks.",
         "",
-        "| combination | wrong verdicts | seeds | at the start | after the feedback | gain | least gain | worst moment |",
+        "| combination | wrong verdicts | seeds | start | end | gain | least gain | worst moment |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [

@@ -38,7 +38,7 @@ class Models:
         key = (collection_id, version)
         if key not in self._models:
             stored = await read_definition(self.database, self.tenant_id, collection_id, version)
-            _keep(self._models, key, None if stored is None else LearnedModel.from_dict(version, stored))
+            _keep(self._models, key, None if stored is None else LearnedModel.from_dict(version, stored[0]))
         return self._models[key]
 
     async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:

@@ -17,7 +17,7 @@ from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 from retrieval.learning.examples import Direction, unit
 from retrieval.learning.fitting import Fitted, fit
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.trial import Outcome, trial
+from retrieval.learning.trial import Incumbent, Outcome, trial
 
 LEAST_VERDICTS = 50
 """So many new verdicts make a new model worth fitting."""
@@ -30,7 +30,7 @@ class _Tried(NamedTuple):
     """What a trial was about, and how it went."""
 
     outcomes: Mapping[Combination, Outcome]
-    incumbent: LearnedModel | None
+    incumbent: Incumbent | None
     verdicts: int
     until: datetime
 
@@ -69,12 +69,12 @@ async def learn(workplace: Workplace, target: Target, advance: Advance = unheede
     }
 
 
-async def _incumbent(workplace: Workplace, target: Target) -> LearnedModel | None:
+async def _incumbent(workplace: Workplace, target: Target) -> Incumbent | None:
     version = target.collection.model_version
     stored = version and await read_definition(
         workplace.database, target.tenant_id, target.collection.collection_id, version
     )
-    return LearnedModel.from_dict(version, stored) if stored else None
+    return Incumbent(LearnedModel.from_dict(version, stored[0]), stored[1]) if stored else None
 
 
 async def _stored(

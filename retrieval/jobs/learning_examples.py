@@ -86,7 +86,7 @@ def _rated(
     for one, event in zip(verdicts, faded(events, until, half_life), strict=True):
         search = searches.get(one.retrieval_id) if one.retrieval_id else None
         vector = vectors.get(search.retrieval_id) if search else None
-        examples.append(Example(event=event, question=_question(search), vector=vector))
+        examples.append(Example(event=event, question=_question(search), vector=vector, received_at=one.received_at))
     return examples
 
 

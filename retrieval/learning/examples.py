@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class Example:
     """What the search asked, the same for the same words; empty: the verdict came without a search."""
     vector: Vector | None = None
     """Of the question, unit length, shape (dimensions,)."""
+    received_at: datetime | None = None
+    """When the verdict came; None: always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +68,14 @@ class Direction:
     rewards: float
 
 
-def directions(rated: Sequence[Example]) -> dict[str, Direction]:
-    """By item, the sum of the questions that it was rewarded for (Rocchio, 1971)."""
+def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[str, Direction]:
+    """By item, the sum of the questions that it was rewarded for (Rocchio, 1971), as known by then."""
     totals: dict[str, Vector] = {}
     rewards: dict[str, float] = defaultdict(float)
     for one in rated:
         earned = one.event.weight * one.event.reward
-        if one.vector is None or earned <= 0:
+        is_later = until is not None and one.received_at is not None and one.received_at > until
+        if one.vector is None or earned <= 0 or is_later:
             continue
         item_id = one.event.item_id
         totals[item_id] = totals.get(item_id, np.zeros_like(one.vector)) + np.float32(earned) * one.vector

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.learned import Combination
 from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
-from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine
+from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
 from retrieval.learning.fitting import Fitted, fit
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.learned_reward import LearnedReward
@@ -37,6 +39,14 @@ class Outcome:
         return {"passed": self.passed, "reason": self.reason, **self.metrics}
 
 
+class Incumbent(NamedTuple):
+    """The model that is in use."""
+
+    model: LearnedModel
+    statistics_at: datetime
+    """The moment as of which its verdicts were read."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """A way to rank a slate, and to say what each of its items will earn."""
@@ -56,7 +66,7 @@ class _Tally:
 
 
 def trial(
-    examples: Examples, incumbent: LearnedModel | None, *, share: float, seed: int = 1
+    examples: Examples, incumbent: Incumbent | None, *, share: float, seed: int = 1
 ) -> dict[Combination, Outcome]:
     """Fit on four fifths of the questions, try on the rest, five times; gives how each combination did.
 
@@ -71,7 +81,8 @@ def trial(
         fitted, alone = fit(known), relevance_alone(known)
         ways = _ways(fitted, share)
         for combination, tally in tallies.items():
-            before = _before(incumbent, combination, fitted, alone, share)
+            before = _before(incumbent, combination, known, fitted.arms, share)
+            before = before or _Way(_relevance, partial(_chances, alone))
             _compare(tally, ways[combination], before, unseen.slates, _examination(fitted.blend))
     return {combination: _outcome(tally) for combination, tally in tallies.items()}
 
@@ -98,14 +109,23 @@ def _ways(fitted: Fitted, share: float) -> dict[Combination, _Way]:
 
 
 def _before(
-    incumbent: LearnedModel | None, combination: Combination, fitted: Fitted, alone: Blend, share: float
-) -> _Way:
-    """The incumbent with the arms and directions of the same examples: it learns by them too, between two models."""
-    if incumbent is None or combination not in incumbent.passed:
-        return _Way(lambda slate: np.array(slate.relevance), lambda slate: _chances(alone, slate))
+    incumbent: Incumbent | None,
+    combination: Combination,
+    known: Examples,
+    arms: Mapping[str, ItemArms],
+    share: float,
+) -> _Way | None:
+    """The incumbent as it searches now: its arms go on counting, and the queries it knows are those of its time."""
+    if incumbent is None or combination not in incumbent.model.passed:
+        return None
     if combination is Combination.SUM:
-        return _sum_way(incumbent.reward, fitted.arms, share)
-    return _blend_way(incumbent.blend, incumbent.by_item, fitted.arms, fitted.directions)
+        return _sum_way(incumbent.model.reward, arms, share)
+    rewarded = directions(known.rated, incumbent.statistics_at)
+    return _blend_way(incumbent.model.blend, incumbent.model.by_item, arms, rewarded)
+
+
+def _relevance(slate: Slate) -> Floats:
+    return np.array(slate.relevance)
 
 
 def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Way:

@@ -18,7 +18,8 @@ KEPT = 10
 """Versions whose rewarded queries are kept; of older ones the definition alone stays."""
 
 _DEFINITION = Compiled("""
-    SELECT definition FROM learned_models WHERE collection_id = %(collection_id)s AND version = %(version)s
+    SELECT m.definition, m.statistics_at FROM learned_models AS m
+    WHERE m.collection_id = %(collection_id)s AND m.version = %(version)s
 """)
 _LATEST = Compiled("""
     SELECT version, kind, metrics, events, statistics_at, is_published, reason, created_at
@@ -89,10 +90,10 @@ class RewardedQueries:
 
 async def read_definition(
     database: Database, tenant_id: int, collection_id: int, version: int
-) -> Mapping[str, Any] | None:
-    """The definition of a version; None: there is no such version."""
+) -> tuple[Mapping[str, Any], datetime] | None:
+    """The definition of a version, and the moment as of which its events were read; None: there is no such version."""
     rows = await database.read(tenant_id, _DEFINITION.bind(collection_id=collection_id, version=version))
-    return rows[0][0] if rows else None
+    return (rows[0][0], rows[0][1]) if rows else None
 
 
 async def latest_models(database: Database, tenant_id: int, collection_id: int, *, most: int = 20) -> list[StoredModel]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -31,7 +31,7 @@ _NEW = Compiled("""
     ) AS counted
 """)
 _VERDICTS = Compiled("""
-    SELECT f.item_id, f.retrieval_id, f.contexts, f.reward, f.weight, f.occurred_at
+    SELECT f.item_id, f.retrieval_id, f.contexts, f.reward, f.weight, f.occurred_at, f.received_at
     FROM feedback AS f
     WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
         AND f.received_at <= %(until)s
@@ -58,8 +58,7 @@ _DECAY = Compiled("""
 """)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
+class Rated(NamedTuple):
     """A verdict that counts."""
 
     item_id: str
@@ -68,6 +67,7 @@ class Rated:
     reward: float
     weight: float
     occurred_at: datetime
+    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +100,7 @@ async def read_verdicts(
 ) -> list[Rated]:
     """The latest verdicts that count and were there by then, the newest first."""
     rows = await database.read(tenant_id, _VERDICTS.bind(collection_id=collection_id, until=until, most=most))
-    return [
-        Rated(item_id=item, retrieval_id=search, contexts=tuple(contexts), reward=reward, weight=weight, occurred_at=at)
-        for item, search, contexts, reward, weight, at in rows
-    ]
+    return [Rated(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows]
 
 
 async def read_rated_searches(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from retrieval.learning.policies.policy import Policy
 from retrieval.learning.ranked import Ranked
 
 
+@dataclass(frozen=True, slots=True)
 class Off(Policy):
     """Shows the candidates in their order, each with probability 1."""
 
