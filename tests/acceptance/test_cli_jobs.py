@@ -28,6 +28,7 @@ ONLY_EMBED = {
     "recall": "off",
     "weights": "off",
     "statistics": "off",
+    "months": "off",
     "prune": "off",
 }
 QUICK = {
