@@ -63,7 +63,7 @@ def checked_id(retrieval_id: UUID | str) -> UUID:
         return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
     except (ValueError, TypeError, AttributeError):
         raise InvalidRequestError(
-            f"{retrieval_id!r:.80} is no retrieval id; it is a UUID, as a search's result has it in retrieval_id"
+            f"{retrieval_id!r:.80} is no retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
         ) from None
 
 
