@@ -4,7 +4,8 @@
 -- of that and a model's guess of the reward. Retrievals that it says nothing about are left out.
 -- An impression's reward is the mean of the live feedback for it, by weight; else default_reward (NULL: unrated, and
 -- then it is no part of any estimate). A weight is probability / propensity; clip is the most that a clipped one counts.
--- It has no rights of its own: the policies hold for whoever asks.
+-- It has no rights of its own: the policies hold for whoever asks. The planner does not know how long the arrays are and
+-- would go through them once an impression, so it may not loop: minutes become a second.
 CREATE OR REPLACE FUNCTION off_policy_terms(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
     retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
@@ -25,7 +26,7 @@ RETURNS TABLE (
     corrected double precision,        -- weight * (reward - modelled reward)
     corrected_clipped double precision
 )
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET enable_nestloop = off AS $$
     WITH target AS MATERIALIZED (
         SELECT given.retrieval_id, given.item_id, given.probability, given.modelled
         FROM unnest(retrieval_ids, item_ids, probabilities, modelled_rewards)
