@@ -30,6 +30,7 @@ EXAMPLES = (
 
 _AGE = re.compile(r"(\d{1,6})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
+_ANY_WIDTH = 100_000
 
 
 def analytics(
@@ -72,8 +73,10 @@ def analytics(
         print_json([one.as_dict() for one in found] if isinstance(found, list) else found.as_dicts())
     elif as_csv:
         print_csv(found)
-    elif isinstance(found, list) or len(found):
-        console().print(views_table(found) if isinstance(found, list) else rows_table(found))
+    elif isinstance(found, list):
+        console().print(views_table(found))
+    elif len(found):
+        print_rows(found)
     else:
         console().print("nothing to show for that period and collection", soft_wrap=True)
 
@@ -107,11 +110,24 @@ def views_table(found: list[AnalyticsView]) -> Table:
     return table(["view", "what it shows"], ((one.name, one.about) for one in found))
 
 
-def rows_table(found: AnalyticsTable) -> Table:
-    """The rows as they are."""
-    from retrieval.surfaces.cli.output import table
+def print_rows(found: AnalyticsTable) -> None:
+    """A table where it fits the width, else each row as a list of names and values; empty columns are left out."""
+    from rich.measure import Measurement
 
-    return table(found.columns, (list(map(_cell, values)) for values in found.values))
+    from retrieval.surfaces.cli.output import console, table
+
+    rows = [list(map(_cell, values)) for values in found.values]
+    filled = [place for place, _ in enumerate(found.columns) if any(row[place] not in (None, "", {}) for row in rows)]
+    names = [found.columns[place] for place in filled]
+    kept = [[row[place] for place in filled] for row in rows]
+    out, made = console(), table(names, kept)
+    if Measurement.get(out, out.options.update(width=_ANY_WIDTH), made).maximum <= out.width:
+        out.print(made)
+        return
+    for number, row in enumerate(kept, start=1):
+        if number > 1:
+            out.print()
+        out.print(table([str(number), ""], zip(names, row, strict=True)))
 
 
 def _cell(value: Any) -> object:

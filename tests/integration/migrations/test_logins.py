@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-from retrieval import Settings
+from retrieval import Settings, connect
+from retrieval.adapters.store.analysts import add_analyst
 from retrieval.adapters.store.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
 from tests.support.database import database_url, opened, use
@@ -45,7 +46,7 @@ def with_password(url: str, user: str, password: str = "secret") -> str:  # noqa
 async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
     database: str, schema: str, settings: Settings
 ) -> None:
-    """The right to make roles, and the database, are enough where the extension is installed."""
+    """The right to make roles, and the database, are enough where the extension is installed; for analysts too."""
     with opened(database) as connection:
         connection.execute("CREATE EXTENSION vector")
     with login(database, "CREATEROLE") as (name, url):
@@ -54,6 +55,12 @@ async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
             connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(here, sql.Identifier(name)))
         upgrade(url, schema)
         await use(url, settings.changed(database_schema=schema))
+        with login(database) as (analyst, analyst_url):
+            async with connect(url, settings=settings.changed(database_schema=schema)) as platform:
+                await add_analyst(platform.database, platform.tenant_id, analyst)
+            with opened(analyst_url) as connection:
+                found = connection.execute(sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(schema, "items")))
+                assert found.fetchall() == [("1",)]
         downgrade(url, schema, "base")
         upgrade(url, schema)
         await use(url, settings.changed(database_schema=schema))

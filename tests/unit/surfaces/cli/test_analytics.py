@@ -9,8 +9,7 @@ import pytest
 
 from retrieval.domain.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.analytics import print_csv, rows_table, since_of, time_of
-from retrieval.surfaces.cli.output import console
+from retrieval.surfaces.cli.analytics import print_csv, print_rows, since_of, time_of
 
 MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
 TABLE = AnalyticsTable(
@@ -61,11 +60,20 @@ def test_csv_of_the_list_of_views_names_each(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.splitlines() == ["view,about", "usage,How it fared."]
 
 
-def test_a_table_shows_times_to_the_minute(capsys: pytest.CaptureFixture[str]) -> None:
-    """In UTC; lists are joined."""
-    shown = console()
-    shown.width = 200
-    shown.print(rows_table(TABLE))
-    out = capsys.readouterr().out
-    assert "2026-03-02 10:30" in out
-    assert "x, y" in out
+def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are in UTC to the minute, lists are joined, and a column without a value is left out."""
+    monkeypatch.setenv("COLUMNS", "200")
+    print_rows(TABLE)
+    names, _, row = capsys.readouterr().out.splitlines()
+    assert names.split() == ["query", "retrieved_at", "day", "notes", "condition", "id"]
+    assert "a, b    2026-03-02 10:30   2026-03-02   x, y    {'n': 1}" in row
+
+
+def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is numbered and has a line a column, however many columns there are."""
+    monkeypatch.setenv("COLUMNS", "60")
+    print_rows(AnalyticsTable(view="queries", columns=TABLE.columns, values=TABLE.values * 2))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["1"] in lines
+    assert ["2"] in lines
+    assert lines.count(["retrieved_at", "2026-03-02", "10:30"]) == 2
