@@ -81,7 +81,7 @@ def _fit_items(table: ArmTable, priors: Priors) -> _Items:
     centre[1] = priors.uses_coefficient
     beta = centre
     concentration, between = priors.concentration, priors.between_variance
-    covariance = np.zeros((len(centre), len(centre)))
+    covariance: Floats = np.zeros((len(centre), len(centre)))
     for _ in range(ROUNDS):
         prior = np.array([priors.collection_variance, priors.uses_variance, *[between] * len(table.clusters)])
         beta, covariance = _newton(table, exposure, beta, (centre, prior), concentration)
@@ -110,14 +110,14 @@ def _newton(
     weight = (concentration + 1.0) / (concentration + np.maximum(uses, 1.0))
     beta = beta.copy()
     prior_mean, prior_variance = prior
-    covariance = np.zeros((len(beta), len(beta)))
+    covariance: Floats = np.zeros((len(beta), len(beta)))
     for _ in range(8):
         mean = sigmoid(beta[0] + beta[1] * exposure + _by_cluster(beta[2:], table.cluster))
         slope = weight * (table.successes - uses * mean)
         curve = weight * uses * mean * (1.0 - mean)
         information = _cross(curve, exposure, table.cluster, len(table.clusters)) + np.diag(1.0 / prior_variance)
         gradient = _against(slope, exposure, table.cluster, len(table.clusters)) - (beta - prior_mean) / prior_variance
-        covariance = np.linalg.inv(information)
+        covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
         step = np.clip(covariance @ gradient, -2.0, 2.0)
         beta += step
         beta[1] = min(max(float(beta[1]), 0.0), _most_by_uses(concentration))
