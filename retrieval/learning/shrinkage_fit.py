@@ -81,7 +81,7 @@ def _fit_items(table: ArmTable, priors: Priors) -> _Items:
     centre[1] = priors.uses_coefficient
     beta = centre
     concentration, between = priors.concentration, priors.between_variance
-    covariance = np.zeros((len(centre), len(centre)))
+    covariance: Floats = np.zeros((len(centre), len(centre)))
     for _ in range(ROUNDS):
         prior = np.array([priors.collection_variance, priors.uses_variance, *[between] * len(table.clusters)])
         beta, covariance = _newton(table, exposure, beta, (centre, prior), concentration)
