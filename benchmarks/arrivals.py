@@ -228,14 +228,14 @@ def row(name: str, outcome: Outcome, without: Outcome) -> dict[str, Any]:
         "standard error": round(float(error), 4),
         "cost in the last eighth": round(float(outcome.regret[:, -1].mean() / without.regret[:, -1].mean() - 1), 4),
         "of all rewards": round(float(outcome.earned.mean() / without.earned.mean() - 1), 4),
-        "slots a search": round(float(outcome.slots.mean()), 3),
+        "places at stake a search": round(float(outcome.slots.mean()), 3),
     }
 
 
 WAYS: Mapping[str, Way] = {
     "no slots": Way(),
-    "uncertainty bonus .1": Way(PolicyName.UNCERTAINTY_BONUS),
-    "uncertainty bonus .5": Way(PolicyName.UNCERTAINTY_BONUS, rate=0.5),
+    "uncertainty bonus .1, no floor": Way(PolicyName.UNCERTAINTY_BONUS),
+    "uncertainty bonus .5, no floor": Way(PolicyName.UNCERTAINTY_BONUS, rate=0.5),
     "1 slot, shrunk": Way(PolicyName.THOMPSON_SLOTS),
     "2 slots, shrunk": Way(PolicyName.THOMPSON_SLOTS, slots=2),
     "1 slot, Beta": Way(PolicyName.THOMPSON_SLOTS, beta=True),

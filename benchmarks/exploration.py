@@ -1,0 +1,244 @@
+"""Exploration: regret beside other policies, decay under change, newcomers found and their cost, propensities.
+
+    python benchmarks/exploration.py [--quick]
+
+Everything but the times is simulated with fixed seeds. Results go to ``benchmarks/results/exploration.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import arrivals
+import bandits
+import numpy as np
+import served
+from report import table
+from targets import target
+
+RESULTS = Path(__file__).parent / "results"
+
+HALF_LIFE = 1000
+"""What 30 days are taken to be in the simulation: pulls of all arms together."""
+
+POLICIES: Mapping[str, bandits.Policy] = {
+    "Thompson, shrunk": bandits.shrunk_thompson,
+    "Thompson, Beta(1, 1)": bandits.thompson,
+    "Thompson, Beta(1, 1), floor .1": bandits.mixed(bandits.thompson, 0.1),
+    "ε-greedy, .05": bandits.mixed(bandits.greedy, 0.05),
+    "UCB1": bandits.ucb1,
+    "greedy": bandits.greedy,
+    "random": bandits.uniform,
+}
+
+DEFAULT, BETA, UCB1 = "Thompson, shrunk", "Thompson, Beta(1, 1)", "UCB1"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is simulated."""
+
+    runs: int = 300
+    horizon: int = 10_000
+    half_lives: tuple[int, ...] = (250, 500, 700, 1000, 1400, 2000, 4000, 8000)
+    arrival_runs: int = 24
+    collection: arrivals.Collection = field(default_factory=arrivals.Collection)
+    slates: int = 100_000
+    timed: int = 400
+
+
+NORMAL = Extent()
+QUICK = Extent(20, 400, (HALF_LIFE,), 2, arrivals.Collection(arriving=40, searches=60, searches_a_day=10), 200, 3)
+
+
+def run(extent: Extent) -> dict[str, Any]:
+    """Simulate and measure; gives what the JSON file holds."""
+    result: dict[str, Any] = {
+        "about": {
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "runs": extent.runs,
+            "horizon": extent.horizon,
+            "arrival_runs": extent.arrival_runs,
+            "searches": extent.collection.searches,
+            "arriving": extent.collection.arriving,
+            "searches_a_day": extent.collection.searches_a_day,
+        },
+        "stationary": stationary(extent),
+    }
+    result["change"] = change(extent)
+    result["arrivals"] = [row for stack in (False, True) for row in newcomers(extent, stack=stack)]
+    result["timings"] = served.timings(extent.timed, 1)
+    result["agreement"] = [served.agreement(extent.slates // 2, slots, 2) for slots in (1, 2)]
+    return result | {"targets": targets(result)}
+
+
+def stationary(extent: Extent) -> dict[str, Any]:
+    """Ten arms, a gap of .1; the batches' policies see what happened up to the last full hundred."""
+    world = bandits.World(horizon=extent.horizon)
+    rows, curves = [], {}
+    for name, policy in POLICIES.items():
+        found = bandits.simulate(world, policy, extent.runs, 1)
+        rows.append({"policy": name, **_regret(found.total)})
+        curves[name] = _curve(found.curve)
+        say(f"{name}: regret {rows[-1]['regret']}")
+    for name in (DEFAULT, BETA):
+        for batch in (100, 1000):
+            found = bandits.simulate(world, POLICIES[name], extent.runs, 1, batch=batch)
+            rows.append({"policy": f"{name}, batches of {batch:,}", **_regret(found.total)})
+    return {"rows": rows, "curves": curves}
+
+
+def change(extent: Extent) -> dict[str, Any]:
+    """The best arm becomes another one four times within the horizon."""
+    world = bandits.World(horizon=extent.horizon, change_every=extent.horizon // 4)
+    rows, curves = [], {}
+    for name in (DEFAULT, BETA):
+        without = bandits.simulate(world, POLICIES[name], extent.runs, 2)
+        for half_life in (None, *extent.half_lives):
+            found = without if half_life is None else _decayed(world, name, extent, half_life)
+            ratio = found.total.mean() / without.total.mean()
+            error = (found.total - ratio * without.total).std() / np.sqrt(extent.runs) / without.total.mean()
+            row = {"policy": name, "half-life": half_life or "none", **_regret(found.total)}
+            rows.append(row | {"ratio to none": round(float(ratio), 4), "± of it": round(float(error), 4)})
+            curves[f"{name}, {half_life or 'no decay'}"] = _curve(found.curve)
+        say(f"{name} under change: {[row['ratio to none'] for row in rows if row['policy'] == name]}")
+    return {"rows": rows, "curves": curves}
+
+
+def _decayed(world: bandits.World, name: str, extent: Extent, half_life: int) -> bandits.Regret:
+    return bandits.simulate(world, POLICIES[name], extent.runs, 2, half_life=half_life)
+
+
+def newcomers(extent: Extent, *, stack: bool) -> list[dict[str, Any]]:
+    """Each way to fill the slate, in the same worlds."""
+    about = replace(extent.collection, stack=stack)
+    without = arrivals.simulate(about, arrivals.WAYS["no slots"], extent.arrival_runs, 3)
+    rows = []
+    for name, way in arrivals.WAYS.items():
+        found = arrivals.simulate(about, way, extent.arrival_runs, 3)
+        rows.append({"score": "logit stack" if stack else ".4 / .6", **arrivals.row(name, found, without)})
+        say(f"{rows[-1]['score']}, {name}: found {rows[-1]['top decile found']}, cost {rows[-1]['regret cost']}")
+    return rows
+
+
+def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was wanted, and what came out; the policies are those that are shipped."""
+    regret = {row["policy"]: row["regret"] for row in result["stationary"]["rows"]}
+    change_rows = {(row["policy"], row["half-life"]): row for row in result["change"]["rows"]}
+    arriving = {(row["score"], row["policy"]): row for row in result["arrivals"]}
+    slot = arriving[".4 / .6", "1 slot, shrunk"]
+    batches = {name: regret[f"{name}, batches of 100"] / regret[name] - 1 for name in (DEFAULT, BETA)}
+    rows = [
+        *(target(f"regret, {name}", regret[name], 175, "at most 175") for name in (DEFAULT, BETA)),
+        target("the same, of UCB1's", regret[DEFAULT] / regret[UCB1], 0.3, "at most .3 of it"),
+        *(target(f"batches of 100 add, {name}", more, 0.05, "at most 5 %") for name, more in batches.items()),
+        target("top decile found, one slot", slot["top decile found"], 0.99, "at least 99 %", at_least=True),
+        target("regret cost, one slot", slot["regret cost"], 0.1, "at most 10 % of that without slots"),
+        target(
+            "slate of 50 candidates, CPU p95 ms",
+            max(one["CPU p95 ms"] for one in result["timings"]),
+            10,
+            "at most 10 ms",
+        ),
+        *(
+            target(
+                f"p of {one['slates']:,} slates, slots: {one['slots']}", one["p"], 0.01, "at least .01", at_least=True
+            )
+            for one in result["agreement"]
+        ),
+    ]
+    decayed = {name: change_rows[name, HALF_LIFE]["ratio to none"] for name in (DEFAULT, BETA)}
+    return rows + [target(f"decay under change, {name}", ratio, 0.9, "at most .9") for name, ratio in decayed.items()]
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """The Markdown page."""
+    about = result["about"]
+    return f"""# Exploration
+
+{about["date"]}, `benchmarks/exploration.py`. Simulated users, fixed seeds; ± is the standard error.
+
+## Ten arms, a gap of .1
+
+The best arm earns .5, nine earn .4; {about["horizon"]:,} pulls, {about["runs"]} runs. Shrunk: each arm towards the
+mean of all with the weight of 8 uses. The Lai-Robbins bound's leading term is 412 at 10,000 pulls.
+
+{table(result["stationary"]["rows"])}
+
+## Half-lives, with a change every {about["horizon"] // 4:,} pulls
+
+Half-lives are in pulls of all arms together; the shipped one, 30 days, is taken as {HALF_LIFE:,}. Evidence decays
+towards the prior.
+
+{table(result["change"]["rows"])}
+
+## Newcomers
+
+{about["arrival_runs"]} runs of {about["searches"]:,} searches; {about["arriving"]} items arrive during the first three
+quarters of them in a collection of 100: ten topics, five places, {about["searches_a_day"]} searches a day. Found: the
+share of the best tenth of the newcomers that reached 5 uses. Costs are ratios to the regret without slots in the same
+worlds. Reserved: an eligible item has the slot in any case; else it competes with who has the place by score.
+
+{table(result["arrivals"])}
+
+## Slates
+
+{served.CANDIDATES} candidates, {served.PLACES} places, with propensities, milliseconds.
+
+{table(result["timings"])}
+
+Served slates against their propensities, each slate with a posterior draw and a seed of its own:
+
+{table(result["agreement"])}
+
+## Targets
+
+{table(result["targets"])}
+"""
+
+
+def _regret(total: bandits.Floats) -> dict[str, float]:
+    return {
+        "regret": round(float(total.mean()), 1),
+        "±": round(float(total.std() / np.sqrt(len(total))), 1),
+        "p95 of the runs": round(float(np.percentile(total, 95)), 1),
+    }
+
+
+def _curve(curve: Sequence[bandits.Floats]) -> dict[str, list[float]]:
+    """Mean and band over the runs, at each hundredth of the horizon."""
+    return {
+        "mean": [round(float(at.mean()), 2) for at in curve],
+        "p10": [round(float(np.percentile(at, 10)), 2) for at in curve],
+        "p90": [round(float(np.percentile(at, 90)), 2) for at in curve],
+    }
+
+
+def say(text: str) -> None:
+    """Tell how far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few runs, to see that it works")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    result = run(QUICK if given.quick else NORMAL)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "exploration.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (given.out / "exploration.md").write_text(page(result), encoding="utf-8")
+    say(f"written: {given.out / 'exploration.md'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
