@@ -1,0 +1,105 @@
+"""Relevance and learned reward as one score: on one scale, in parts that add up, in an order that is settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.adapters.store.candidates import Found
+from retrieval.domain.arm import Arm, ItemArms
+from retrieval.domain.fusion import Candidate, Fused, fuse
+from retrieval.domain.hit import Path
+from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.engine.relevance import leg_features, relevances
+from retrieval.engine.scoring import Pool, combined, in_order, predictions
+from retrieval.learning.blend import Blend
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.learned_reward import learn
+
+RANKINGS = {
+    "dense": [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.6), Candidate("dense", "c", 3, 0.3)],
+    "lexical": [Candidate("lexical", "b", 1, 8.0), Candidate("lexical", "d", 2, 2.0)],
+}
+FOUND = Found(rankings=RANKINGS, path=Path.EXACT, weighed=3)
+
+
+def _profile(kind: FusionKind) -> Profile:
+    return Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=kind))
+
+
+@pytest.mark.parametrize("kind", list(FusionKind))
+def test_relevance_keeps_the_order_of_the_fusion_and_ends_at_one(kind: FusionKind) -> None:
+    """Whatever scale the fusion has, its best possible score is 1."""
+    profile = _profile(kind)
+    ranked = fuse(RANKINGS, profile.legs, profile.fusion, depth=3)
+    found = relevances(ranked, FOUND, profile, 3)
+    assert found == sorted(found, reverse=True)
+    assert 0 <= found[-1] < found[0] <= 1
+
+
+def test_of_one_leg_relevance_is_the_place_between_its_cut_and_its_best() -> None:
+    """A leg that brought all it was asked for has its cut at the last; its features tell nothing more."""
+    alone = Found(rankings={"dense": RANKINGS["dense"]}, path=Path.EXACT, weighed=3)
+    ranked = [Fused(one.item_id, one.score, ()) for one in RANKINGS["dense"]]
+    assert relevances(ranked, alone, _profile(FusionKind.RRF), 3) == pytest.approx([1.0, 0.5, 0.0])
+    assert leg_features(ranked, alone, 3) == {}
+
+
+def test_an_item_that_a_leg_did_not_bring_has_nothing_from_it() -> None:
+    """Its feature is 0."""
+    ranked = [Fused(item, 0.0, ()) for item in "abcd"]
+    features = leg_features(ranked, FOUND, 3)
+    assert features["dense"] == pytest.approx([1.0, 0.5, 0.0, 0.0])
+    assert features["lexical"] == pytest.approx([0.0, 1.0, 0.0, 0.25])
+
+
+def _pool() -> Pool:
+    profile = _profile(FusionKind.WEIGHTED_SUM)
+    ranked = fuse(RANKINGS, profile.legs, profile.fusion, depth=3)
+    return Pool(
+        ranked=ranked,
+        relevance=relevances(ranked, FOUND, profile, 3),
+        legs=leg_features(ranked, FOUND, 3),
+        arms=[ItemArms(item_id=one.item_id, arms={"": Arm(9.0, 1.0)} if one.item_id == "d" else {}) for one in ranked],
+        cosines=[0.9 if one.item_id == "c" else None for one in ranked],
+        buckets=("",),
+    )
+
+
+def _model() -> LearnedModel:
+    reward = learn(
+        (), [ItemArms(item_id="d", arms={"": Arm(9.0, 1.0)}), ItemArms(item_id="x", arms={"": Arm(1.0, 9.0)})]
+    )
+    blend = Blend(weights={"relevance": 3.0, "learned": 0.5, "affinity": 5.0})
+    return LearnedModel(version=1, reward=reward, by_item=reward, blend=blend, passed=frozenset(Combination))
+
+
+@pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
+def test_the_parts_of_a_score_add_up(combination: Combination) -> None:
+    """Also where legs, learned reward and affinity share it."""
+    pool, model = _pool(), _model()
+    predicted = predictions(pool, model, combination)
+    for one in combined(pool, model, Learned(combination=combination), predicted):
+        assert one.score == pytest.approx(sum(part.value for part in one.contributions))
+
+
+def test_the_sum_is_four_tenths_relevance_and_six_tenths_learned_reward() -> None:
+    """On one scale from 0 to 1; an item that earned much overtakes."""
+    pool, model = _pool(), _model()
+    predicted = predictions(pool, model, Combination.SUM)
+    scored = combined(pool, model, Learned(), predicted)
+    for one, relevance, prediction in zip(scored, pool.relevance, predicted, strict=True):
+        assert one.score == pytest.approx(0.4 * relevance + 0.6 * prediction.mean)
+    places = {pool.ranked[place].item_id: rank for rank, place in enumerate(in_order(scored))}
+    assert places["d"] < places["c"]
+
+
+def test_the_stack_counts_how_near_a_query_is_to_those_that_were_rewarded() -> None:
+    """An item that helped with a question like this one comes first."""
+    pool, model = _pool(), _model()
+    predicted = predictions(pool, model, Combination.LOGIT_STACK)
+    scored = combined(pool, model, Learned(combination=Combination.LOGIT_STACK), predicted)
+    by_id = {one.item_id: one for one in scored}
+    parts = {part.leg: part.value for part in by_id["c"].contributions}
+    assert parts["affinity"] == pytest.approx(5.0 * 0.6)
+    assert {part.leg: part.value for part in by_id["a"].contributions}["affinity"] == 0

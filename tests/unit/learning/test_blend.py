@@ -1,0 +1,68 @@
+"""The blend: weights found in feedback, of signals that are never counted against an item."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
+
+EVENTS = 4000
+
+
+def _world(seed: int, **weights: float) -> tuple[dict[str, Floats], Floats, Floats]:
+    """Signals, rewards and ranks of events whose rewards follow these weights."""
+    rng = np.random.default_rng(seed)
+    signals = {name: rng.random(EVENTS) for name in weights}
+    ranks = rng.integers(1, 11, EVENTS).astype(np.float64)
+    logits = -1.0 - 0.6 * np.log(ranks) + np.sum([weights[name] * signals[name] for name in weights], axis=0)
+    return signals, (rng.random(EVENTS) < 1 / (1 + np.exp(-logits))).astype(np.float64), ranks
+
+
+def test_it_finds_the_weights_that_rewards_follow() -> None:
+    """After thousands of events the priors are forgotten, and what the place took away is told apart."""
+    signals, rewards, ranks = _world(1, **{RELEVANCE: 2.0, LEARNED: 1.0, "dense": -0.5})
+    blend = fit_blend(signals, rewards, np.ones(EVENTS), ranks)
+    assert blend.weights == pytest.approx({RELEVANCE: 2.0, LEARNED: 1.0, "dense": -0.5}, abs=0.35)
+    assert blend.position == pytest.approx(-0.6, abs=0.15)
+    expected = blend.probability(signals, ranks)
+    assert float(np.mean(expected)) == pytest.approx(float(np.mean(rewards)), abs=0.01)
+
+
+def test_without_events_the_order_is_that_of_relevance() -> None:
+    """What is not known yet weighs little beside it."""
+    none = np.zeros(0)
+    blend = fit_blend({RELEVANCE: none, LEARNED: none, AFFINITY: none}, none, none, none)
+    assert blend.weights == pytest.approx({RELEVANCE: 3.0, LEARNED: 0.5, AFFINITY: 1.0})
+
+
+def test_better_by_a_measure_is_never_worse_by_the_blend() -> None:
+    """Even where feedback says the opposite: that would be noise, or a place that nobody looks at."""
+    signals, rewards, ranks = _world(2, **{RELEVANCE: -2.0, LEARNED: -1.0, AFFINITY: -1.0})
+    blend = fit_blend(signals, rewards, np.ones(EVENTS), ranks)
+    assert min(blend.weights.values()) >= 0
+
+
+def test_an_event_without_weight_changes_nothing() -> None:
+    """It is as if it had not been there."""
+    signals, rewards, ranks = _world(3, **{RELEVANCE: 2.0})
+    half = np.arange(EVENTS) % 2 == 0
+    some = fit_blend({RELEVANCE: signals[RELEVANCE][half]}, rewards[half], np.ones(half.sum()), ranks[half])
+    weighed = fit_blend(signals, rewards, half.astype(np.float64), ranks)
+    assert weighed.weights == pytest.approx(some.weights, abs=1e-3)
+
+
+def test_the_parts_are_the_score_and_survive_storage() -> None:
+    """They add up, and JSON gives back the same blend."""
+    blend = Blend(weights={RELEVANCE: 2.0, LEARNED: 0.5}, intercept=-1.0, position=-0.3)
+    signals = {RELEVANCE: np.array([0.5, 1.0]), LEARNED: np.array([-1.0, 2.0]), "unknown": np.ones(2)}
+    assert sum(blend.parts(signals).values()) == pytest.approx(blend.score(signals))
+    assert blend.score(signals) == pytest.approx([0.5, 3.0])
+    assert Blend.from_dict(json.loads(json.dumps(blend.as_dict()))) == blend
+
+
+def test_queries_that_are_alike_by_chance_are_no_affinity() -> None:
+    """Only what is above a cosine of 0.3 counts; an item that was never rewarded has none."""
+    assert affinity_signal([None, -0.5, 0.3, 0.8]) == pytest.approx([0, 0, 0, 0.5])

@@ -1,0 +1,105 @@
+"""The trial: a model is used only if it does surely better on questions that it was not fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from retrieval.domain.context import ANYWHERE
+from retrieval.domain.learned import Combination
+from retrieval.learning.event import Event
+from retrieval.learning.examples import Example, Examples, Slate, cosine, directions, without_own
+from retrieval.learning.fitting import fit
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.trial import Incumbent, trial
+
+ITEMS = [f"i{number}" for number in range(30)]
+GOOD = set(ITEMS[::3])
+
+
+def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Examples:
+    """Ten items shown to each question; which help is a matter of the item, or of chance."""
+    rng = np.random.default_rng(seed)
+    rated, slates = [], []
+    for number in range(questions):
+        shown = [ITEMS[place] for place in rng.choice(len(ITEMS), 10, replace=False)]
+        relevance = sorted(rng.random(10).tolist(), reverse=True)
+        lucky = set(shown[:3]) if is_learnable else set(rng.choice(shown, 3, replace=False))
+        rewards = [float(item in GOOD) if is_learnable else float(item in lucky) for item in shown]
+        for rank, (item, fits, reward) in enumerate(zip(shown, relevance, rewards, strict=True), 1):
+            event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
+            rated.append(Example(event=event, question=f"q{number}"))
+        slates.append(
+            Slate(
+                question=f"q{number}",
+                vector=None,
+                buckets=(ANYWHERE,),
+                item_ids=shown,
+                relevance=relevance,
+                legs={},
+                rewards=rewards,
+            )
+        )
+    return Examples(rated=rated, slates=slates, clusters={})
+
+
+def test_what_can_be_learned_passes_both_ways() -> None:
+    """Rewards that follow the item are foretold better, and put it first."""
+    outcomes = trial(_examples(60), None, share=0.6)
+    assert {combination: outcome.passed for combination, outcome in outcomes.items()} == {
+        Combination.SUM: True, Combination.LOGIT_STACK: True,
+    }  # fmt: skip
+    assert all(outcome.metrics["value_more_at_least"] > 0 for outcome in outcomes.values())
+
+
+def test_what_is_chance_passes_neither_way() -> None:
+    """However many verdicts there are."""
+    outcomes = trial(_examples(60, is_learnable=False), None, share=0.6)
+    assert not any(outcome.passed for outcome in outcomes.values())
+
+
+def test_few_searches_are_too_few_to_tell() -> None:
+    """The reason says how many are needed."""
+    outcomes = trial(_examples(10), None, share=0.6)
+    for outcome in outcomes.values():
+        assert not outcome.passed
+        assert outcome.reason.endswith("are too few to tell; 30 are needed")
+
+
+def test_a_model_is_no_better_than_itself() -> None:
+    """What is in use already is not published again for the same feedback."""
+    examples = _examples(60)
+    fitted = fit(examples)
+    model = LearnedModel(
+        version=1, reward=fitted.reward, by_item=fitted.by_item, blend=fitted.blend, passed=frozenset(Combination)
+    )
+    outcomes = trial(examples, Incumbent(model, datetime(2026, 1, 1, tzinfo=UTC)), share=0.6)
+    assert not any(outcome.passed for outcome in outcomes.values())
+
+
+def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
+    """An item that one question alone rewarded has no affinity to it, and one that another did has."""
+    query, other = np.eye(2, dtype=np.float32)
+    event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0, relevance=0.5)
+    alone = [Example(event=event, question="q", vector=query)]
+    assert without_own(alone, directions(alone)) == [None]
+    both = [*alone, Example(event=event, question="r", vector=(query + other) / np.float32(np.sqrt(2)))]
+    assert without_own(both, directions(both)) == pytest.approx([0.7071, 0.7071], abs=1e-3)
+    assert cosine(query, directions(both)["a"].total) == pytest.approx(0.9239, abs=1e-3)
+
+
+def test_directions_of_an_earlier_time_leave_out_what_came_later() -> None:
+    """An incumbent knows the queries of its time."""
+    early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+    event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0)
+    examples = [
+        Example(event=event, question="q", vector=np.eye(2, dtype=np.float32)[0], received_at=early),
+        Example(
+            event=replace(event, item_id="b"), question="q", vector=np.eye(2, dtype=np.float32)[0], received_at=late
+        ),
+    ]
+    assert set(directions(examples, early)) == {"a"}
+    assert set(directions(examples)) == {"a", "b"}
