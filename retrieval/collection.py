@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -16,7 +16,9 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
+from retrieval.adapters.store.models import StoredModel, latest_models, use_model
 from retrieval.domain.attribute import checked_filterable, checked_name
+from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError, UnknownFieldError
@@ -42,28 +44,6 @@ _VECTORS_BATCH_ITEMS = 2000
 
 FRESH_SECONDS = 1.0
 """How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionInfo:
-    """A collection at a glance."""
-
-    name: str
-    documents: int
-    """Items that a search can find."""
-    pending: int
-    """Items that wait for their vector."""
-    space: str | None
-    """The embedding space's name; None: lexical search only."""
-    text_search_config: str
-    profile_version: int
-    has_hnsw: bool
-    filterable: Mapping[str, str]
-    """The types of the declared attributes, by name."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**{name: getattr(self, name) for name in CollectionInfo.__slots__}, "filterable": dict(self.filterable)}
 
 
 class Collection:
@@ -314,6 +294,19 @@ class Collection:
         await self.refresh()
         return version
 
+    async def models(self) -> list[StoredModel]:
+        """The models of the learned reward that were fitted, the newest first; the latest twenty."""
+        return await latest_models(self._database, self._tenant_id, self._stored.collection_id)
+
+    async def use_model(self, version: int) -> None:
+        """Search with that model from now on, until a better one is published; 0: with none.
+
+        Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
+        """
+        async with self._database.transaction(self._tenant_id) as connection:
+            await use_model(connection, self._stored.collection_id, version)
+        await self.refresh()
+
     async def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
 
@@ -359,6 +352,7 @@ class Collection:
             space=stored.space.space.name if stored.space else None,
             text_search_config=stored.text_search_config,
             profile_version=stored.profile_version,
+            model_version=stored.model_version,
             has_hnsw=stored.ann_index is not None,
             filterable={attribute: kind.value for attribute, kind in stored.filterable},
         )

@@ -29,8 +29,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.actors import Pseudonymised
 from retrieval.adapters.store.collections import StoredCollection
-from retrieval.collection import Collection, CollectionInfo
+from retrieval.adapters.store.models import StoredModel
+from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
@@ -308,6 +310,14 @@ class SyncCollection:
     def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """See ``Collection.set_profile``."""
         return self._run(self._collection.set_profile, profile, note=note)
+
+    def models(self) -> list[StoredModel]:
+        """See ``Collection.models``."""
+        return self._run(self._collection.models)
+
+    def use_model(self, version: int) -> None:
+        """See ``Collection.use_model``."""
+        self._run(self._collection.use_model, version)
 
     def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """See ``Collection.make_filterable``."""

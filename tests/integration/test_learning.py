@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from retrieval import Collection, Context, Platform
-from retrieval.adapters.store.models import latest_models, use_model
 from retrieval.adapters.store.recordings import find_recorded
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.domain.feedback import Feedback
 from retrieval.domain.learned import Combination, Learned
@@ -96,24 +96,25 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     assert details["published"] is False
     stored = await collection.refresh()
     assert stored.model_version == 0
-    models = await latest_models(platform.database, platform.tenant_id, stored.collection_id)
+    models = await collection.models()
     assert [(one.version, one.is_published) for one in models] == [(1, False)]
     assert "not surely better" in models[0].reason
     assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
 
 
 async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
-    """Version 0 is relevance alone."""
+    """Version 0 is relevance alone; a version that was never good enough cannot be chosen."""
     collection = await _filled(platform)
     before = await collection.search("common word39", limit=6)
     await _use(platform, collection, QUESTIONS[:36])
     assert (await _learn(platform, collection))["published"]
-    stored = await collection.refresh()
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        await use_model(connection, stored.collection_id, 0)
-    await collection.refresh()
+    await collection.use_model(0)
     after = await collection.search("common word39", limit=6)
     assert [(hit.item_id, hit.score) for hit in after] == [(hit.item_id, hit.score) for hit in before]
+    await collection.use_model(1)
+    assert (await collection.info()).model_version == 1
+    with pytest.raises(InvalidRequestError, match=r"model 7 cannot be used; there are 0, 1 \(0: none\)"):
+        await collection.use_model(7)
 
 
 async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:

@@ -13,9 +13,10 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import InvalidRequestError
 
 KEPT = 10
-"""Versions whose rewarded queries are kept; of older ones the definition alone stays."""
+"""Published versions that can be used again; of older ones the definition alone stays."""
 
 _DEFINITION = Compiled("""
     SELECT m.definition, m.statistics_at FROM learned_models AS m
@@ -48,9 +49,22 @@ _QUERIES = """
     ORDER BY entry.item_id
 """
 _USE = "UPDATE learning_states SET model_version = %(version)s WHERE collection_id = %(collection_id)s"
+_USABLE = """
+    SELECT m.version FROM learned_models AS m
+    WHERE m.collection_id = %(collection_id)s AND m.is_published
+    ORDER BY m.version DESC
+    LIMIT %(kept)s
+"""
 _FORGET = """
     DELETE FROM rewarded_queries
-    WHERE collection_id = %(collection_id)s AND version <= %(version)s - %(kept)s
+    WHERE collection_id = %(collection_id)s AND version < (
+        SELECT min(p.version) FROM (
+            SELECT m.version FROM learned_models AS m
+            WHERE m.collection_id = %(collection_id)s AND m.is_published
+            ORDER BY m.version DESC
+            LIMIT %(kept)s
+        ) AS p
+    )
 """
 _AFFINITIES = Compiled("""
     SELECT w.item_id, (
@@ -76,6 +90,19 @@ class StoredModel:
     reason: str
     """Why it was published, or was not."""
     created_at: datetime
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            "version": self.version,
+            "kind": self.kind,
+            "published": self.is_published,
+            "reason": self.reason,
+            "events": self.events,
+            "metrics": dict(self.metrics),
+            "statistics_at": self.statistics_at.isoformat(),
+            "created_at": self.created_at.isoformat(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +170,17 @@ async def add_model(
 
 
 async def use_model(connection: Connection, collection_id: int, version: int) -> None:
-    """Search with that version from now on; 0: with none."""
-    await connection.execute(_HOLD, {"collection_id": collection_id})
-    await connection.execute(_USE, {"collection_id": collection_id, "version": version})
+    """Search with that version from now on; 0: with none.
+
+    Raises ``InvalidRequestError`` for a version that was not published, or whose rewarded queries are gone.
+    """
+    values = {"collection_id": collection_id, "version": version, "kept": KEPT}
+    await connection.execute(_HOLD, values)
+    usable = [0, *(row[0] for row in await (await connection.execute(_USABLE, values)).fetchall())]
+    if version not in usable:
+        there_are = ", ".join(map(str, usable))
+        raise InvalidRequestError(f"model {version!r:.20} cannot be used; there are {there_are} (0: none)")
+    await connection.execute(_USE, values)
 
 
 def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:

@@ -16,6 +16,7 @@ from retrieval.surfaces.cli import (
     evaluate,
     ingest,
     jobs,
+    models,
     reindex,
     replay,
     search,
@@ -88,6 +89,7 @@ app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(i
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
+app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)
 app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)

@@ -12,7 +12,7 @@ from retrieval.surfaces.cli.state import state_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieval.collection import CollectionInfo
+    from retrieval.domain.collection_info import CollectionInfo
     from retrieval.platform import Platform
 
 EXAMPLES = (
@@ -95,7 +95,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
     from retrieval.surfaces.cli.output import table
 
     return table(
-        ["name", "documents", "pending", "space", "language", "profile", "HNSW", "filterable"],
+        ["name", "documents", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
         (
             (
                 info.name,
@@ -104,6 +104,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
                 info.space,
                 info.text_search_config,
                 f"v{info.profile_version}",
+                f"v{info.model_version}" if info.model_version else "",
                 info.has_hnsw,
                 " ".join(f"{name}:{kind}" for name, kind in info.filterable.items()),
             )

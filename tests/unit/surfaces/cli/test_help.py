@@ -40,6 +40,7 @@ def test_every_command_is_there() -> None:
         "retrieval collections",
         "retrieval collections filterable",
         "retrieval replay",
+        "retrieval models",
         "retrieval actors",
         "retrieval actors pseudonymise",
         "retrieval evaluate",

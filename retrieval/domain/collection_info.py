@@ -1,0 +1,31 @@
+"""What there is to say about a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionInfo:
+    """A collection at a glance."""
+
+    name: str
+    documents: int
+    """Items that a search can find."""
+    pending: int
+    """Items that wait for their vector."""
+    space: str | None
+    """The embedding space's name; None: lexical search only."""
+    text_search_config: str
+    profile_version: int
+    model_version: int
+    """The model of the learned reward that searches use; 0: none."""
+    has_hnsw: bool
+    filterable: Mapping[str, str]
+    """The types of the declared attributes, by name."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**{name: getattr(self, name) for name in CollectionInfo.__slots__}, "filterable": dict(self.filterable)}
