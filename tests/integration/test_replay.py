@@ -13,8 +13,15 @@ from psycopg import sql
 from retrieval import Collection, Context, Platform, Profile, Settings, connect
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
+from retrieval.domain.exploration import Exploration, PolicyName
+from retrieval.domain.feedback import Feedback
 from retrieval.domain.filters import Contains, Or
+from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.slate import Slot
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from tests.support.jobs import target_of
 
 
 async def _filled(platform: Platform) -> Collection:
@@ -68,6 +75,41 @@ async def test_each_difference_says_why(platform: Platform) -> None:
     assert why["new"][0] == "the item is new"
     assert why[second][0] == "the item was changed"
     assert found.as_dict()["differences"][0]["item_id"] == found.differences[0].item_id
+
+
+async def test_what_was_learned_is_replayed(platform: Platform) -> None:
+    """A sum follows from its record, and what has moved since by what was learned says so."""
+    collection = await platform.collection("learning")
+    await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(24)])
+    await collection.set_profile(replace(SUM, learned=Learned(combination=Combination.SUM)))
+    searches = await collection.search_each([f"common word{number % 9}" for number in range(36)])
+    events = [
+        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
+        for one in searches
+        for hit in one
+    ]
+    await platform.feedback_each(events)
+    report = await run_job(platform.workplace, job_named("learn"), await target_of(platform, collection))
+    assert report.details["published"]
+    await collection.refresh()
+    result = await collection.search("common word4", limit=5)
+    assert result.retrieval_id is not None
+    found = await platform.replay(result.retrieval_id)
+    assert found.why_not == ()
+    assert [one.item_id for one in found.differences if one.rank_then != one.rank_now] == []
+    assert {one.why for one in found.differences} <= {("what is learned of it has moved",)}
+
+
+async def test_what_exploration_drew_is_told(platform: Platform) -> None:
+    """The other places follow from the record."""
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
+    result = await (await _filled(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
+    assert result.retrieval_id is not None
+    found = await platform.replay(result.retrieval_id)
+    assert found.why_not == ()
+    drawn = {hit.item_id for hit in result if hit.slot is Slot.EXPLORE}
+    reasons = {one.item_id: one.why for one in found.differences}
+    assert {item_id for item_id in drawn & set(reasons) if "exploration drew it then" not in reasons[item_id]} == set()
 
 
 async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:

@@ -1,0 +1,27 @@
+"""How everything stands, as it is printed."""
+
+from __future__ import annotations
+
+from retrieval.jobs.status import CollectionStatus
+from retrieval.surfaces.cli.status import lost_lines
+
+
+def _status(name: str, **unrecorded: int) -> CollectionStatus:
+    return CollectionStatus(
+        name=name,
+        documents=1,
+        space=None,
+        pending=0,
+        weights_pending=False,
+        indexes=(),
+        runs=(),
+        recall=(),
+        unrecorded=unrecorded,
+    )
+
+
+def test_searches_that_were_not_recorded_have_a_line_with_the_reasons() -> None:
+    """A collection whose searches are all on record has none."""
+    found = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
+    assert lost_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
+    assert found[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
