@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +71,13 @@ def in_buckets(items: Sequence[ItemArms], buckets: Sequence[str]) -> tuple[Float
     return shaped[:, :, 0], shaped[:, :, 1]
 
 
-def _checked(pairs: Sequence[tuple[float, ...]]) -> Floats:
-    found = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+def pairs(rows: Sequence[tuple[float, ...]]) -> Floats:
+    """(rows, 2); several times faster than ``np.array`` on a list of tuples."""
+    return np.fromiter(chain.from_iterable(rows), np.float64, 2 * len(rows)).reshape(-1, 2)
+
+
+def _checked(rows: Sequence[tuple[float, ...]]) -> Floats:
+    found = pairs(rows)
     if not np.isfinite(found).all() or (found < 0).any():
         raise InvalidRequestError("an arm has negative or infinite successes or failures; recompute the statistics")
     return found

@@ -70,7 +70,7 @@ class LearnedReward:
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
         fitted = logistic_posterior(self.logistic, buckets, items, numbers)
         known = self.logistic.effects.get("item", {})
-        return predictions(ids, _chosen(np.array([item in known for item in ids]), fitted, shrunk))
+        return predictions(ids, _chosen(np.array([item in known for item in ids]), fitted, shrunk, self.logistic))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -118,12 +118,12 @@ def learn(
     return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
 
 
-def _chosen(known: NDArray[np.bool_], fitted: Posterior, shrunk: Posterior) -> Posterior:
+def _chosen(known: NDArray[np.bool_], fitted: Posterior, shrunk: Posterior, model: Logistic) -> Posterior:
     """The logistic model's answer where it knows the item, and the shrunk rate with the slopes' parts elsewhere."""
     if known.all():
         return fitted
     ours, theirs = dict(fitted.parts), dict(shrunk.parts)
-    moved = {name: part for name, part in ours.items() if name not in theirs and name != SHRUNK}
+    moved = {name: part for name, part in ours.items() if name in model.slopes and name != SHRUNK}
     none = np.zeros(len(known))
     parts = {name: np.where(known, ours.get(name, none), (theirs | moved).get(name, none)) for name in ours | theirs}
     mean = shrunk.logit_mean + sum(moved.values(), none)

@@ -17,7 +17,7 @@ import numpy as np
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import ANYWHERE
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.arm_table import Floats, kind_of
+from retrieval.learning.arm_table import Floats, kind_of, pairs
 from retrieval.learning.logit import logit
 from retrieval.learning.shrinkage import Estimate, Posterior
 
@@ -142,7 +142,7 @@ def _looked_up(model: Logistic, block: str, group: str, keys: Sequence[str | Non
     unseen = Estimate(0.0, model.spreads.get(block, UNSEEN_SPREAD) ** 2)
     effects = model.effects.get(group, {})
     found = [unseen if key is None else effects.get(key, unseen) for key in keys]
-    return np.array(found, dtype=np.float64).reshape(-1, 2)
+    return pairs(found)
 
 
 def _centred(name: str, given: Floats | None, slope: Slope, length: int) -> Floats:

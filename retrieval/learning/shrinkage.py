@@ -18,8 +18,9 @@ import numpy as np
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import ANYWHERE
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.arm_table import Floats, in_buckets, kind_of
+from retrieval.learning.arm_table import Floats, in_buckets, kind_of, pairs
 from retrieval.learning.logit import moderation, sigmoid
+from retrieval.learning.trigamma import trigamma
 
 KIND = "shrinkage"
 
@@ -149,12 +150,10 @@ class _Shrunk(NamedTuple):
 
 
 def _shrunk(successes: Floats, failures: Floats, prior_logit: Floats, concentration: float) -> _Shrunk:
-    from scipy.special import polygamma
-
     prior = sigmoid(prior_logit)
     a = successes + concentration * prior
     b = failures + concentration * (1.0 - prior)
-    variance = np.asarray(polygamma(1, a) + polygamma(1, b), dtype=np.float64)
+    variance = trigamma(np.stack([a, b])).sum(axis=0)
     return _Shrunk(np.log(a) - np.log(b), variance, concentration / (a + b))
 
 
@@ -162,7 +161,7 @@ def _item_prior(
     model: Shrinkage, clusters: Sequence[int | None], uses: Floats
 ) -> tuple[Floats, Floats, list[tuple[str, Floats]]]:
     known = [model.anywhere if cluster is None else model.clusters.get(cluster, model.anywhere) for cluster in clusters]
-    base = np.array(known, dtype=np.float64).reshape(-1, 2)
+    base = pairs(known)
     by_uses = model.uses_coefficient * np.log1p(uses)
     collection = np.full(len(known), model.anywhere.logit)
     parts = [("collection", collection), ("item cluster", base[:, 0] - collection), ("uses", by_uses)]
@@ -174,7 +173,7 @@ def _shift(model: Shrinkage, level: Level, bucket: str, clusters: Sequence[int |
     unseen = Estimate(0.0, level.cluster_variance)
     shifts = model.cluster_shifts.get(bucket, {})
     own = [unseen if cluster is None else shifts.get(cluster, unseen) for cluster in clusters]
-    found = np.array(own, dtype=np.float64).reshape(-1, 2)
+    found = pairs(own)
     return whole.logit + found[:, 0], whole.variance + found[:, 1]
 
 

@@ -1,0 +1,294 @@
+"""How much better the learned reward predicts than tables of rates, how honest it is, and what it costs.
+
+    python benchmarks/learned_reward.py [--seeds N] [--quick]
+
+Simulated (see ``reward_simulation.py``), so the true rates are known. Results go to
+``benchmarks/results/learned_reward.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from report import table
+from reward_simulation import (
+    LESS_ALIKE,
+    Floats,
+    Log,
+    Shape,
+    Spread,
+    World,
+    arms_of_log,
+    averaged_tables,
+    buckets,
+    cells,
+    events_of,
+    make_log,
+    make_world,
+    unshrunk,
+)
+from targets import target
+
+from retrieval.domain.arm import Arm, ItemArms
+from retrieval.learning.calibration import interval_coverage
+from retrieval.learning.learned_reward import LearnedReward, learn
+from retrieval.learning.logit import sigmoid
+from retrieval.learning.shrinkage import Estimate, Shrinkage
+from retrieval.learning.shrinkage_fit import Priors
+
+RESULTS = Path(__file__).parent / "results"
+NO_CAP = Priors(most_concentration=1e4, concentration_spread=5.0)
+
+
+FULL_SIZE = Shape()
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is measured."""
+
+    seeds: int = 20
+    sizes: tuple[int, ...] = (0, 10, 100, 500, 2_000, 5_000, 20_000, 100_000)
+    logistic_from: int = 2_000
+    shape: Shape = FULL_SIZE
+    fit_rows: int = 100_000
+
+
+QUICK = Extent(seeds=2, sizes=(0, 100, 2_000), shape=Shape(6, 3, 60, 6), fit_rows=2_000)
+
+Answer = tuple[Floats, Floats]
+"""Logit means and variances, (domains, complexities, items) each."""
+
+
+def run(extent: Extent) -> dict[str, Any]:
+    """Measure; gives what the JSON file holds."""
+    rows = rows_of(extent, Spread())
+    less_alike = rows_of(
+        replace(extent, sizes=tuple(size for size in extent.sizes if 100 <= size <= 20_000)), LESS_ALIKE
+    )
+    cost = cost_of(extent)
+    about = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "seeds": extent.seeds, "cores": os.cpu_count()}
+    return {"about": about, "rows": rows, "less_alike": less_alike, "cost": cost, "targets": targets(rows, cost)}
+
+
+def rows_of(extent: Extent, spread: Spread) -> list[dict[str, Any]]:
+    """A row for each number of events and model, over the seeds."""
+    measured: dict[tuple[int, str], list[dict[str, float]]] = {}
+    for seed in range(extent.seeds):
+        for size in extent.sizes:
+            for name, row in one(seed, size, extent, spread).items():
+                measured.setdefault((size, name), []).append(row)
+        print(f"seed {seed} done", file=sys.stderr, flush=True)
+    return [summary(size, name, found) for (size, name), found in measured.items()]
+
+
+def one(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[str, float]]:
+    """Every model on one world with one log; the same seed is the same world at every size."""
+    world = make_world(np.random.default_rng([seed, 0]), extent.shape, spread)
+    log = make_log(np.random.default_rng([seed, 1]), world, size)
+    baseline = log_loss(world, averaged_tables(log, world))
+    found = {"truth": {"log_loss": log_loss(world, world.rates)}, "averaged tables": {"log_loss": baseline}}
+    for name, model in models(log, world, extent):
+        logits, variances = model() if callable(model) else answer(model, log, world)
+        found[name] = judged(world, logits, variances, baseline)
+    return found
+
+
+def models(log: Log, world: World, extent: Extent) -> list[tuple[str, LearnedReward | Callable[[], Answer]]]:
+    """What is compared, by name."""
+    arms = arms_of_log(log, world)
+    shrunk = learn([], arms)
+    found: list[tuple[str, LearnedReward | Callable[[], Answer]]] = [
+        ("shrinkage", shrunk),
+        ("without shrinkage", lambda: unshrunk(log, world)),
+        ("without cap", learn([], arms, priors=NO_CAP)),
+        ("without parent variance", replace(shrunk, shrinkage=certain(shrunk.shrinkage))),
+    ]
+    if extent.logistic_from <= len(log.item) <= 20_000:
+        found.append(("logistic", learn(events_of(log), arms, kind="logistic")))
+    return found
+
+
+def certain(model: Shrinkage) -> Shrinkage:
+    """An ablation: the estimates of clusters and buckets are taken as known."""
+    return replace(
+        model,
+        anywhere=Estimate(model.anywhere.logit, 0.0),
+        clusters={key: Estimate(one.logit, 0.0) for key, one in model.clusters.items()},
+        levels={
+            kind: level._replace(bucket_variance=0.0, cluster_variance=0.0) for kind, level in model.levels.items()
+        },
+        buckets={key: Estimate(one.logit, 0.0) for key, one in model.buckets.items()},
+        cluster_shifts={
+            bucket: {key: Estimate(one.logit, 0.0) for key, one in shifts.items()}
+            for bucket, shifts in model.cluster_shifts.items()
+        },
+    )
+
+
+def answer(model: LearnedReward, log: Log, world: World) -> Answer:
+    """Every cell through the public door."""
+    items = arms_of_log(log, world)
+    logits, variances = np.empty_like(world.logits), np.empty_like(world.logits)
+    for domain, complexity in cells(world):
+        found = model.predict(buckets(domain, complexity), items)
+        logits[domain, complexity] = [each.logit_mean for each in found]
+        variances[domain, complexity] = [each.logit_sd**2 for each in found]
+    return logits, variances
+
+
+def judged(world: World, logits: Floats, variances: Floats, baseline: float) -> dict[str, float]:
+    """Against the truth, uniformly over all cells."""
+    rates, spread = sigmoid(logits), np.sqrt(variances)
+    loss = log_loss(world, rates)
+    width = sigmoid(logits + 1.645 * spread) - sigmoid(logits - 1.645 * spread)
+    return {
+        "log_loss": loss,
+        "gain": 1 - loss / baseline,
+        "calibration_error": calibration(world, rates),
+        "coverage": interval_coverage(logits.ravel(), spread.ravel(), world.rates.ravel()),
+        "width": float(width.mean()),
+    }
+
+
+def log_loss(world: World, rates: Floats) -> float:
+    """The expected log-loss over all cells, by the true rates."""
+    kept = np.clip(rates, 1e-6, 1 - 1e-6)
+    return float(-(world.rates * np.log(kept) + (1 - world.rates) * np.log(1 - kept)).mean())
+
+
+def calibration(world: World, rates: Floats) -> float:
+    """The expected calibration error, ten bins of equal size, against the true rates."""
+    order = np.argsort(rates.ravel(), kind="stable")
+    truth, said = world.rates.ravel()[order], rates.ravel()[order]
+    gaps = [
+        abs(one.mean() - other.mean()) * len(one)
+        for one, other in zip(np.array_split(truth, 10), np.array_split(said, 10), strict=True)
+    ]
+    return float(sum(gaps) / truth.size)
+
+
+def summary(size: int, name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Means over the seeds, the spread of the log-loss and the gain, and how often the tables were better."""
+    row: dict[str, Any] = {"feedbacks": size, "model": name}
+    for key in found[0]:
+        values = [each[key] for each in found]
+        row[key] = round(float(np.mean(values)), 4)
+        if key in {"log_loss", "gain"} and len(values) > 1:
+            row[f"{key}_sd"] = round(float(np.std(values, ddof=1)), 4)
+    if "gain" in found[0]:
+        row["worse_in"] = sum(each["gain"] < -1e-9 for each in found)
+    return row
+
+
+def cost_of(extent: Extent) -> dict[str, float]:
+    """Milliseconds of processor time to predict for 200 items in four buckets, the median of 50; seconds to learn."""
+    world = make_world(np.random.default_rng(7), Shape())
+    log = make_log(np.random.default_rng(8), world, extent.fit_rows)
+    arms, events = arms_of_log(log, world), events_of(log)
+    started = time.perf_counter()
+    shrunk = learn([], arms)
+    middle = time.perf_counter()
+    fitted = learn(events, arms, kind="logistic")
+    ended = time.perf_counter()
+    items = [replace(item, arms={**item.arms, "cluster=3": Arm(2.0, 1.0)}) for item in arms[:200]]
+    return {
+        "events": extent.fit_rows,
+        "learn_shrinkage_s": round(middle - started, 3),
+        "learn_logistic_s": round(ended - middle, 2),
+        "predict_200_shrinkage_ms": round(median_ms(shrunk, items), 2),
+        "predict_200_logistic_ms": round(median_ms(fitted, items), 2),
+    }
+
+
+def median_ms(model: LearnedReward, items: Sequence[ItemArms]) -> float:
+    """The median of 50 predictions, in processor time: other work on the machine does not count."""
+    took = []
+    for _ in range(50):
+        started = time.thread_time()
+        model.predict((*buckets(1, 2), "cluster=3"), items)
+        took.append(time.thread_time() - started)
+    return 1000 * float(np.median(took))
+
+
+def targets(rows: Sequence[Mapping[str, Any]], cost: Mapping[str, float]) -> list[dict[str, Any]]:
+    """What is wanted, and what this run says about it."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        size, model = row["feedbacks"], row["model"]
+        if model not in {"shrinkage", "logistic"}:
+            continue
+        label = f"at {size:,} feedbacks, {model}"
+        if size in {5_000, 20_000}:
+            found.append(target(f"lower log-loss {label}", row["gain"], 0.07, "at least 7 %", at_least=True))
+        if size in {0, 10, 100}:
+            found.append(target(f"log-loss not worse {label}", row["gain"], 0.0, "on average", at_least=True))
+        if size == 20_000:
+            found.append(target(f"calibration error {label}", row["calibration_error"], 0.04, "at most .04"))
+        if size in {500, 2_000, 20_000}:
+            off = abs(row["coverage"] - 0.9)
+            found.append(target(f"90 % intervals off by, {label}", round(off, 4), 0.03, ".87 to .93 covered"))
+    return found + [
+        target(f"predict for 200 items, {model}, ms", cost[f"predict_200_{model}_ms"], 5.0, "at most 5")
+        for model in ("shrinkage", "logistic")
+    ]
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """The Markdown page."""
+    about = result["about"]
+    names = ("feedbacks", "model", "log_loss", "log_loss_sd", "gain", "gain_sd", "worse_in")
+    honest = ("feedbacks", "model", "calibration_error", "coverage", "width")
+    shown = ("averaged tables", "shrinkage", "logistic")
+    judged_rows = [row for row in result["rows"] if "gain" in row]
+    opening = (
+        f"Simulated, {about['seeds']} seeds, {about['date']}: 12 domains × 300 items × 4 complexities, logs skewed by "
+        "popularity, judged uniformly over all cells by the true rates. `gain` is how much lower the log-loss is than "
+        "that of averaged Beta(1, 1) tables; `worse in` counts the seeds where it is higher."
+    )
+    parts = [
+        "# Learned reward",
+        opening,
+        "## Targets",
+        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+        "## Log-loss",
+        table(result["rows"], names),
+        "## Honesty",
+        "Coverage and mean width of 90 % intervals of the true rates.",
+        table(judged_rows, honest),
+        "## A world that is less alike",
+        "Items of a cluster have less in common, and differ more by context: the targets are not set for it.",
+        table([row for row in result["less_alike"] if row["model"] in shown], (*names[:6], *honest[2:4])),
+        "## Cost",
+        table([result["cost"]]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, help="worlds to average over; 20 unless said otherwise")
+    parser.add_argument("--quick", action="store_true", help="a small world, in seconds; prints and writes nothing")
+    given = parser.parse_args(arguments)
+    extent = QUICK if given.quick else Extent()
+    result = run(replace(extent, seeds=given.seeds) if given.seeds else extent)
+    if not given.quick:
+        (RESULTS / "learned_reward.json").write_text(json.dumps(result, indent=1) + "\n")
+        (RESULTS / "learned_reward.md").write_text(page(result))
+    print(page(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Shrinkage: an item's own events against what its like earned."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.domain.arm import Arm, ItemArms
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.learning.arm_table import arm_table
+from retrieval.learning.logit import sigmoid
+from retrieval.learning.shrinkage import Estimate, Level, Shrinkage, posterior
+from retrieval.learning.shrinkage_fit import Priors, fit_shrinkage
+
+DOMAIN = "domain=physics"
+KNOWN = Shrinkage(
+    anywhere=Estimate(math.log(0.2 / 0.8), 0.0),
+    concentration=5.0,
+    levels={"domain": Level(4.0, 0.1, 0.0)},
+    buckets={DOMAIN: Estimate(0.0, 0.0)},
+)
+"""A collection whose rate of 20 % is known for certain."""
+
+events = st.integers(0, 40)
+
+
+def item(*counts: float, cluster: int | None = None, name: str = "a") -> ItemArms:
+    """An item with successes and failures anywhere and, if given, in the domain."""
+    arms = {"": Arm(counts[0], counts[1])}
+    inside = {DOMAIN: Arm(counts[2], counts[3])} if len(counts) > 2 else {}
+    return ItemArms(item_id=name, arms=arms | inside, cluster=cluster)
+
+
+def rate(model: Shrinkage, one: ItemArms, *buckets: str) -> float:
+    """The expected reward of one item."""
+    return float(sigmoid(posterior(model, ("", *buckets), [one]).logit_mean)[0])
+
+
+def many(count: int = 40, seed: int = 3) -> list[ItemArms]:
+    """Items of three clusters, the first of them the best, each with up to 30 events."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        cluster, uses = number % 3, int(rng.integers(0, 30))
+        inside = int(rng.integers(0, uses + 1))
+        won = int(rng.binomial(uses, (0.8, 0.5, 0.3)[cluster]))
+        won_inside = min(won, inside, int(rng.binomial(inside, 0.7)))
+        lost_inside = min(inside - won_inside, uses - won)
+        found.append(item(won, uses - won, won_inside, lost_inside, cluster=cluster, name=str(number)))
+    return found
+
+
+FITTED = fit_shrinkage(arm_table(many()))
+"""What those items teach."""
+
+
+@pytest.mark.parametrize(("won", "lost"), [(0, 0), (3, 1), (0, 9), (100, 20)])
+def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, lost: float) -> None:
+    """(successes + m × rate) / (uses + m), by the closed form of a Beta prior."""
+    assert rate(KNOWN, item(won, lost)) == pytest.approx((won + 5 * 0.2) / (won + lost + 5))
+
+
+def test_an_item_in_a_bucket_is_shrunk_to_the_item() -> None:
+    """The item's own estimate is the prior mean of its estimate in the bucket."""
+    whole = (6 + 5 * 0.2) / (8 + 5)
+
+    assert rate(KNOWN, item(6, 2, 1, 2), DOMAIN) == pytest.approx((1 + 4 * whole) / (3 + 4))
+
+
+def test_a_bucket_that_is_unknown_to_everyone_changes_nothing_but_the_uncertainty() -> None:
+    """There is no reason to expect more or less there."""
+    here, elsewhere = (posterior(KNOWN, buckets, [item(6, 2)]) for buckets in (("",), ("", "cluster=9")))
+
+    assert sigmoid(elsewhere.logit_mean)[0] == pytest.approx(sigmoid(here.logit_mean)[0], abs=0.01)
+    assert elsewhere.logit_variance[0] > here.logit_variance[0]
+
+
+def test_several_buckets_add_up_on_the_logit_scale() -> None:
+    """With b buckets: the sum of the item's logits in them, less b - 1 times the item's own."""
+    model = Shrinkage(anywhere=Estimate(0.0, 0.0), buckets={"x=1": Estimate(1.0, 0.0), "y=1": Estimate(-0.3, 0.0)})
+    known = ItemArms(item_id="a", arms={"": Arm(2, 2)})
+    one, other, both = (
+        posterior(model, buckets, [known]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
+    )
+    alone = posterior(model, (), [known]).logit_mean[0]
+
+    assert both == pytest.approx(one + other - alone, abs=0.1)
+    assert one > alone > other
+
+
+@given(events, events, events, events, st.floats(-2, 2))
+@settings(max_examples=30, deadline=None)
+def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
+    won: int, lost: int, won_inside: int, lost_inside: int, base: float
+) -> None:
+    """An event counts for the item and in the bucket alike."""
+    model = Shrinkage(
+        anywhere=Estimate(base, 0.5), levels={"domain": Level(8.0, 0.1, 0.4)}, buckets={DOMAIN: Estimate(0.3, 0.1)}
+    )
+    counts = (won + won_inside, lost + lost_inside, won_inside, lost_inside)
+    before = rate(model, item(*counts), DOMAIN)
+    success = rate(model, item(counts[0] + 1, counts[1], counts[2] + 1, counts[3]), DOMAIN)
+    failure = rate(model, item(counts[0], counts[1] + 1, counts[2], counts[3] + 1), DOMAIN)
+
+    assert failure <= before + 1e-12
+    assert success >= before - 1e-12
+
+
+@given(st.lists(st.tuples(events, events, events, events), min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
+    """For any items, in a bucket that is known and in one that is not."""
+    items = [item(a + c, b + d, c, d, cluster=a % 4) for a, b, c, d in counts]
+    found = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
+
+    assert np.allclose(sum(part for _, part in found.parts), found.logit_mean, atol=1e-12)
+    assert (found.logit_variance > 0).all()
+
+
+def test_uncertainty_falls_with_every_event() -> None:
+    """From the prior's width towards nothing."""
+    variances = [float(posterior(FITTED, (), [item(n, n, cluster=1)]).logit_variance[0]) for n in (0, 1, 5, 50, 5_000)]
+
+    assert variances == sorted(variances, reverse=True)
+    assert variances[-1] < 0.001
+
+
+def test_the_order_of_the_items_makes_no_difference() -> None:
+    """Neither to what is learned nor to what is predicted."""
+    items = many()
+    there, back = fit_shrinkage(arm_table(items)), fit_shrinkage(arm_table(items[::-1]))
+
+    assert there.concentration == pytest.approx(back.concentration, rel=1e-6)
+    assert posterior(there, (DOMAIN,), items).logit_mean == pytest.approx(
+        posterior(back, (DOMAIN,), items[::-1]).logit_mean[::-1], abs=1e-6
+    )
+
+
+def test_a_new_item_starts_at_what_its_cluster_earned() -> None:
+    """The first cluster earned most, the third least, and a new one is in between."""
+    model = fit_shrinkage(arm_table(many(120)))
+    best, worst, unknown = (rate(model, item(0, 0, cluster=cluster)) for cluster in (0, 2, None))
+
+    assert best > 0.6 > unknown > 0.4 > worst
+
+
+def test_a_bucket_in_which_all_items_do_better_raises_them_all() -> None:
+    """Even an item that was never shown there."""
+    items = [item(5 + 9, 5 + 1, 9, 1, name=str(number)) for number in range(20)]
+    model = fit_shrinkage(arm_table(items))
+
+    assert rate(model, item(5, 5), DOMAIN) > rate(model, item(5, 5)) + 0.1
+
+
+def test_the_concentration_is_high_where_items_are_alike_and_low_where_they_differ() -> None:
+    """But never above the cap."""
+    alike = [item(5, 5, name=str(number)) for number in range(50)]
+    apart = [item(10 * (number % 2), 10 * (1 - number % 2), name=str(number)) for number in range(50)]
+
+    assert fit_shrinkage(arm_table(alike)).concentration == pytest.approx(Priors().most_concentration, abs=0.01)
+    assert fit_shrinkage(arm_table(apart)).concentration < 2
+
+
+def test_nothing_at_all_is_one_half_and_wide() -> None:
+    """A cold platform, fitted to no items or never fitted."""
+    for model in (fit_shrinkage(arm_table([])), Shrinkage()):
+        found = posterior(model, ("", DOMAIN), [item(0, 0, cluster=7)])
+        assert sigmoid(found.logit_mean)[0] == pytest.approx(0.5)
+        assert found.logit_variance[0] > 1
+
+
+def test_a_stored_shrinkage_comes_back_equal() -> None:
+    """Through JSON and back nothing is lost."""
+    assert Shrinkage.from_dict(json.loads(json.dumps(FITTED.as_dict()))) == FITTED
+
+
+def test_a_broken_shrinkage_is_refused() -> None:
+    """The message says what to do."""
+    with pytest.raises(InvalidRequestError, match="learn it anew"):
+        Shrinkage.from_dict({"anywhere": [0.0]})
+
+
+def test_an_arm_with_negative_sums_is_refused() -> None:
+    """It would make a logarithm of nothing."""
+    with pytest.raises(InvalidRequestError, match="recompute the statistics"):
+        arm_table([item(-1, 3)])
