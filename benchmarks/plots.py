@@ -1,6 +1,7 @@
 """Pictures of what the benchmarks wrote: ``python benchmarks/plots.py [FOLDER]``, by the peers' environment.
 
-FOLDER holds ``side_by_side.json`` and ``growth.json``, or one of them; the pictures go there too, as PNG.
+FOLDER holds ``side_by_side.json``, ``growth.json`` and ``exploration.json``, or some of them; the pictures go there
+too, as PNG.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ MARKS = {"ours": "o", "by hand": "s", "FAISS flat": "D", "langchain-postgres": "
 
 def main(folder: Path) -> None:
     """Draw what there is."""
-    for name, draw in (("side_by_side.json", _side_by_side), ("growth.json", _growth)):
+    for name, draw in (
+        ("side_by_side.json", _side_by_side),
+        ("growth.json", _growth),
+        ("exploration.json", _exploration),
+    ):
         path = folder / name
         if path.exists():
             draw(json.loads(path.read_text(encoding="utf-8")), folder)
@@ -79,6 +84,39 @@ def _quality(rows: Rows, path: Path) -> None:
     axis.set_ylabel("nDCG@10, SciFact")
     axis.margins(x=0.25, y=0.1)
     _finish(figure, axis, path)
+
+
+def _exploration(result: Mapping[str, Any], folder: Path) -> None:
+    figure, (regret, decay, newcomers) = plt.subplots(1, 3, figsize=(13, 3.8))
+    pulls = result["about"]["horizon"]
+    for name, curve in result["stationary"]["curves"].items():
+        at = [pulls * (step + 1) / len(curve["mean"]) for step in range(len(curve["mean"]))]
+        regret.plot(at, curve["mean"], label=name, linewidth=1.4)
+        regret.fill_between(at, curve["p10"], curve["p90"], alpha=0.12)
+    regret.set_xlabel("pulls")
+    regret.set_ylabel("regret, mean and 80 % of the runs")
+    regret.set_ylim(0, 700)
+    regret.legend(fontsize=7)
+    rows = [row for row in result["change"]["rows"] if row["half-life"] != "none"]
+    for name in dict.fromkeys(row["policy"] for row in rows):
+        own = [row for row in rows if row["policy"] == name]
+        places, ratios = [row["half-life"] for row in own], [row["ratio to none"] for row in own]
+        decay.errorbar(places, ratios, [row["± of it"] for row in own], marker="o", markersize=4, label=name)
+    decay.axhline(1, color="#bbbbbb", linewidth=0.8, zorder=0)
+    decay.set_xscale("log")
+    decay.set_xlabel("half-life, pulls")
+    decay.set_ylabel("regret under change, ratio to no decay")
+    decay.legend(fontsize=7)
+    for row in (row for row in result["arrivals"] if row["score"] == ".4 / .6"):
+        place = (100 * row["regret cost"], 100 * row["top decile found"])
+        newcomers.plot(
+            *place, marker="o", linestyle="none", color="#c0392b" if "shrunk" in row["policy"] else "#555555"
+        )
+        newcomers.annotate(row["policy"], place, (4, -9), textcoords="offset points", fontsize=6)
+    newcomers.set_xlabel("regret cost, %")
+    newcomers.set_ylabel("best newcomers found, %")
+    newcomers.margins(x=0.25, y=0.15)
+    _finish(figure, None, folder / "exploration.png")
 
 
 def _points(axis: Any, rows: Rows, value: str) -> None:
