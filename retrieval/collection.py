@@ -7,10 +7,13 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine, item_from_record
+from retrieval.adapters.store.arm_upkeep import Decay, set_decay
 from retrieval.adapters.store.collections import StoredCollection, add_profile, find_collection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
@@ -306,6 +309,13 @@ class Collection:
         async with self._database.transaction(self._tenant_id) as connection:
             await use_model(connection, self._stored.collection_id, version)
         await self.refresh()
+    async def set_half_life(self, days: float) -> None:
+        """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
+        if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
+            raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
+        now = datetime.fromtimestamp(self._wall_clock(), UTC)
+        decay = Decay(half_life_days=float(days), landmark=now)
+        await set_decay(self._database, self._tenant_id, self._stored.collection_id, decay, now)
 
     async def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.

@@ -81,6 +81,9 @@ class Settings(BaseSettings):
     retention_retrievals_days: int = Field(default=365, ge=1)
     """How long recorded searches are kept, at least: they go by whole months, those of every tenant together."""
 
+    retention_feedback_days: int | None = Field(default=None, ge=1)
+    """How long an event of feedback is kept; unset: for ever. What it counted for stays."""
+
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""
         return self.model_validate({**self.model_dump(), **values})

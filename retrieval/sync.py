@@ -36,6 +36,7 @@ from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
+from retrieval.domain.feedback import RATING, Feedback, FeedbackReport
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
@@ -132,6 +133,72 @@ class SyncPlatform:
     def pseudonymise(self, actor: str) -> Pseudonymised:
         """See ``Platform.pseudonymise``."""
         return self._door.run(self._platform.pseudonymise, actor)
+
+    @property
+    def now(self) -> datetime:
+        """See ``Platform.now``."""
+        return self._platform.now
+
+    def feedback(
+        self,
+        retrieval_id: UUID | str | None = None,
+        item_id: str = "",
+        *,
+        helpful: bool | None = None,
+        reward: float | None = None,
+        collection: str | None = None,
+        context: Context | None = None,
+        kind: str = RATING,
+        actor: str = "",
+        session: str = "",
+        note: str = "",
+        at: datetime | None = None,
+        weight: float = 1.0,
+        key: UUID | str | None = None,
+    ) -> FeedbackReport:
+        """See ``Platform.feedback``."""
+        return self._door.run(
+            self._platform.feedback,
+            retrieval_id,
+            item_id,
+            helpful=helpful,
+            reward=reward,
+            collection=collection,
+            context=context,
+            kind=kind,
+            actor=actor,
+            session=session,
+            note=note,
+            at=at,
+            weight=weight,
+            key=key,
+        )
+
+    def feedback_each(self, events: Iterable[Feedback]) -> FeedbackReport:
+        """See ``Platform.feedback_each``."""
+        return self._door.run(self._platform.feedback_each, events)
+
+    def outcome(
+        self,
+        retrieval_id: UUID | str,
+        used: Iterable[str],
+        *,
+        reward: float,
+        actor: str = "",
+        note: str = "",
+        at: datetime | None = None,
+    ) -> FeedbackReport:
+        """See ``Platform.outcome``."""
+        call = self._platform.outcome
+        return self._door.run(call, retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
+
+    def quarantine(self, actor: str, *, reason: str = "") -> int:
+        """See ``Platform.quarantine``."""
+        return self._door.run(self._platform.quarantine, actor, reason=reason)
+
+    def release(self, actor: str) -> int:
+        """See ``Platform.release``."""
+        return self._door.run(self._platform.release, actor)
 
     def collection(
         self,
@@ -318,6 +385,9 @@ class SyncCollection:
     def use_model(self, version: int) -> None:
         """See ``Collection.use_model``."""
         self._run(self._collection.use_model, version)
+    def set_half_life(self, days: float) -> None:
+        """See ``Collection.set_half_life``."""
+        self._run(self._collection.set_half_life, days)
 
     def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """See ``Collection.make_filterable``."""

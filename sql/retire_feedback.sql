@@ -1,22 +1,13 @@
--- Removes a step of a collection's events that were received before a time, and gives how many. What counts of them
--- moves into the baselines, so that the arms stay as they are.
-CREATE OR REPLACE FUNCTION retire_feedback(collection bigint, received_before timestamptz, step integer)
+-- Removes the events of some items that were received before a time, and gives how many. What counts of them moves into
+-- the baselines, so that the arms stay as they are.
+CREATE OR REPLACE FUNCTION retire_feedback(collection bigint, item_ids text[], received_before timestamptz)
 RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     decay learning_states;
-    item_ids text[];
     retired bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(feedback_lock());
-    SELECT array_agg(DISTINCT old.item_id) INTO item_ids FROM (
-        SELECT event.item_id FROM feedback AS event
-        WHERE event.collection_id = collection AND event.received_at < received_before
-        ORDER BY event.received_at LIMIT step
-    ) AS old;
-    IF item_ids IS NULL THEN
-        RETURN 0;
-    END IF;
     PERFORM FROM arms AS arm
     WHERE arm.collection_id = collection AND arm.item_id = ANY(item_ids) AND arm.context = ''
     ORDER BY arm.item_id FOR NO KEY UPDATE;
@@ -51,5 +42,5 @@ BEGIN
     RETURN retired;
 END
 $$;
-GRANT EXECUTE ON FUNCTION retire_feedback(bigint, timestamptz, integer) TO @app@;
-REVOKE ALL ON FUNCTION retire_feedback(bigint, timestamptz, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION retire_feedback(bigint, text[], timestamptz) TO @app@;
+REVOKE ALL ON FUNCTION retire_feedback(bigint, text[], timestamptz) FROM PUBLIC;

@@ -20,10 +20,11 @@ FUNCTIONS = {
     "decay_weight": "timestamptz, timestamptz, double precision",
     "feedback_lock": "",
     "recount_arms": "bigint, text[], double precision",
-    "record_feedback": "jsonb, boolean",
+    "record_plain_event": "jsonb, timestamptz",
+    "record_feedback": "jsonb, timestamptz, timestamptz, boolean",
     "quarantine_actor": "text, text, boolean",
     "set_decay": "bigint, double precision, timestamptz, timestamptz",
-    "retire_feedback": "bigint, timestamptz, integer",
+    "retire_feedback": "bigint, text[], timestamptz",
 }
 """In the order in which they need one another, with the types of their arguments."""
 

@@ -16,6 +16,7 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "clusters": "47 * * * *",
     "learn": "57 * * * *",
     "months": "47 3 * * *",
+    "arms": "57 3 * * *",
     "prune": "27 3 * * *",
 }
 """Cron expressions by job, in UTC. What is done often costs one look where there is nothing to do."""

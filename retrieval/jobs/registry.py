@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.jobs.arms import has_feedback, keep_arms
 from retrieval.jobs.clusters import are_clusters_needed, find_clusters
 from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
 from retrieval.jobs.learn import is_there_to_learn, learn
@@ -49,6 +50,8 @@ _ALL = (
         run=learn, is_needed=is_there_to_learn),
     Job(name="months", what="make the months of recorded searches, drop old ones", noun="table",
         run=keep_months, is_needed=are_months_due),
+    Job(name="arms", what="recount arms from their events, and mend drift", noun="arm",
+        run=keep_arms, is_needed=has_feedback),
     Job(name="prune", what="remove what has been kept long enough", noun="row",
         run=prune, is_needed=always),
 )  # fmt: skip

@@ -16,7 +16,11 @@ from retrieval.domain.feedback import Feedback
 
 PAGE_EVENTS = 2000
 
-_RECORD = Compiled("SELECT place, outcome, discounted FROM record_feedback(%(events)s, %(skip_refused)s)")
+_RECORD = Compiled("""
+    SELECT place, outcome, discounted FROM record_feedback(
+        %(events)s, %(retrieved_from)s::timestamptz, %(retrieved_to)s::timestamptz, %(skip_refused)s
+    )
+""")
 _QUARANTINE = "SELECT quarantine_actor(%s, %s, %s)"
 _EVENTS = """
     SELECT f.item_id, f.contexts, f.reward, f.weight, f.kind, f.occurred_at, f.retrieval_id,
@@ -75,7 +79,13 @@ async def record_feedback(
     """
     payload = [_as_json(place, event, now, make_key) for place, event in enumerate(events)]
     # With its keys in it, the statement may be sent again should the connection be lost.
-    statement = _RECORD.bind(events=Jsonb(payload), skip_refused=skip_refused)
+    moments = [event.retrieved_at for event in events if event.retrieved_at is not None]
+    statement = _RECORD.bind(
+        events=Jsonb(payload),
+        retrieved_from=min(moments, default=None),
+        retrieved_to=max(moments, default=None),
+        skip_refused=skip_refused,
+    )
     return [Outcome(*row) for row in await database.read(tenant_id, statement)]
 
 

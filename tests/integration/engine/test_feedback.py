@@ -1,0 +1,228 @@
+"""Feedback through the platform: what counts, what does not, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from retrieval import Context, Feedback, Platform
+from retrieval.adapters.store.arms import read_arms
+from retrieval.adapters.store.feedback import read_events
+from retrieval.domain.arm import Arm
+from retrieval.domain.errors import (
+    InvalidRequestError,
+    UnknownCollectionError,
+    UnknownItemError,
+    UnknownRetrievalError,
+)
+from retrieval.engine.feedback import take_what_can_be
+
+SITUATION = Context(domain="db", complexity=0.2)
+NEVER = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+async def _stored(platform: Platform) -> int:
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": one, "text": f"timeout {one}"} for one in "abcd"])
+    return (await collection.refresh()).collection_id
+
+
+async def _shown(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
+    """A search in the situation, and what it showed."""
+    result = await (await platform.collection("docs")).search("timeout", context=SITUATION, limit=limit)
+    assert result.retrieval_id is not None
+    return result.retrieval_id, [hit.item_id for hit in result]
+
+
+async def _arm(platform: Platform, item_id: str, bucket: str = "") -> Arm:
+    number = (await (await platform.collection("docs")).refresh()).collection_id
+    where = (platform.database, platform.tenant_id, number)
+    arms = await read_arms(*where, item_ids=[item_id], buckets=[bucket], now=platform.now)
+    return arms[item_id].arms.get(bucket, Arm())
+
+
+async def _raw(platform: Platform, item_id: str, bucket: str = "") -> tuple[int, int]:
+    arm = await _arm(platform, item_id, bucket)
+    return arm.uses, arm.raw_successes
+
+
+async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform: Platform) -> None:
+    """In the item by itself, the domain and the range of complexity, and nowhere else."""
+    await _stored(platform)
+    retrieval, (first, *_) = await _shown(platform)
+    report = await platform.feedback(retrieval, first, reward=0.75)
+    assert report.as_dict() == {"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}
+    for bucket in SITUATION.buckets():
+        arm = await _arm(platform, first, bucket)
+        assert (arm.uses, arm.raw_successes) == (1, 1)
+        assert arm.successes == pytest.approx(0.75, rel=1e-6)
+        assert arm.failures == pytest.approx(0.25, rel=1e-6)
+    assert await _raw(platform, first, "domain=web") == (0, 0)
+
+
+async def test_a_repeated_call_counts_once(platform: Platform) -> None:
+    """By what it says, or by the key that was given, one by one or within a batch."""
+    await _stored(platform)
+    retrieval, (first, second, *_) = await _shown(platform)
+    for _ in range(2):
+        report = await platform.feedback(retrieval, first, helpful=True)
+    assert (report.recorded, report.repeated) == (0, 1)
+    said = Feedback(collection="docs", item_id=second, helpful=True, key="order 17")
+    assert (await platform.feedback_each([said, said])).as_dict()["repeated"] == 1
+    assert (await platform.feedback_each([said])).repeated == 1
+    assert await _raw(platform, first) == (1, 1)
+    assert await _raw(platform, second) == (1, 1)
+    for _ in range(2):
+        await platform.feedback(collection="docs", item_id=second, helpful=True)
+    assert await _raw(platform, second) == (3, 3)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_the_later_verdict_counts_whichever_arrives_first(platform: Platform, *, is_late: bool) -> None:
+    """By the time of the event; another kind or another actor is another subject."""
+    await _stored(platform)
+    retrieval, (first, *_) = await _shown(platform)
+    early = datetime(2026, 3, 1, tzinfo=UTC)
+    verdicts = [(True, early), (False, early + timedelta(seconds=1))]
+    reports = [
+        await platform.feedback(retrieval, first, helpful=helpful, at=at, actor="u1")
+        for helpful, at in (verdicts[::-1] if is_late else verdicts)
+    ]
+    assert [report.superseding for report in reports] == ([0, 0] if is_late else [0, 1])
+    arm = await _arm(platform, first)
+    assert (arm.uses, arm.raw_successes, arm.last_used_at) == (1, 0, verdicts[1][1])
+    assert arm.successes == 0
+    await platform.feedback(retrieval, first, helpful=True, at=early, actor="u2")
+    await platform.feedback(retrieval, first, helpful=True, at=early, actor="u1", kind="click")
+    assert await _raw(platform, first) == (3, 2)
+
+
+async def test_in_a_batch_one_verdict_of_a_subject_counts(platform: Platform) -> None:
+    """The latest of those that come together and of what was there."""
+    await _stored(platform)
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    said = [
+        Feedback(collection="docs", item_id="a", actor="u", reward=reward, at=day + timedelta(hours=hour))
+        for reward, hour in ((0.1, 1), (0.9, 3), (0.2, 2))
+    ]
+    assert (await platform.feedback_each(said[:1])).recorded == 1
+    report = await platform.feedback_each(said)
+    assert (report.recorded, report.repeated, report.superseding) == (2, 1, 1)
+    assert await _raw(platform, "a") == (1, 1)
+    assert (await _arm(platform, "a")).last_used_at == day + timedelta(hours=3)
+
+
+async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platform) -> None:
+    """The report says why; the item's arm stays empty."""
+    await _stored(platform)
+    retrieval, shown = await _shown(platform, limit=1)
+    other = ({"a", "b"} - set(shown)).pop()
+    report = await platform.feedback(retrieval, other, helpful=True)
+    assert (report.recorded, report.discounted) == (1, {"not shown": 1})
+    assert await _raw(platform, other) == (0, 0)
+
+
+async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
+    """What is said beyond it is stored and does not count, one by one and in batches."""
+    number = await _stored(platform)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("INSERT INTO learning_states (collection_id, daily_cap) VALUES (%s, 3)", (number,))
+    said = [
+        Feedback(collection="docs", item_id=one, helpful=True, actor="u", kind=kind) for kind in "xy" for one in "ab"
+    ]
+    assert not (await platform.feedback_each(said[:2])).discounted
+    assert (await platform.feedback_each(said)).discounted == {"over the daily cap": 1}
+    alone = await platform.feedback(collection="docs", item_id="c", helpful=True, actor="u")
+    assert alone.discounted == {"over the daily cap": 1}
+    assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
+    assert [await _raw(platform, one) for one in "abc"] == [(2, 2), (1, 1), (1, 1)]
+
+
+async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_back(platform: Platform) -> None:
+    """With the weights that were given; what is said meanwhile counts from the release on."""
+    await _stored(platform)
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    for actor, at in (("u1", day), ("u2", day - timedelta(days=9))):
+        await platform.feedback(collection="docs", item_id="a", reward=0.7, weight=0.5, actor=actor, at=at)
+    before = await _arm(platform, "a")
+    assert await platform.quarantine("u1", reason="spam") == 1
+    arm = await _arm(platform, "a")
+    assert (arm.uses, arm.last_used_at) == (1, day - timedelta(days=9))
+    meanwhile = await platform.feedback(collection="docs", item_id="b", helpful=True, actor="u1", at=day)
+    assert meanwhile.discounted == {"quarantined": 1}
+    assert await platform.quarantine("u1") == 0
+    assert await platform.release("u1") == 2
+    after = await _arm(platform, "a")
+    assert after[2:] == before[2:]
+    assert after.pulls == pytest.approx(before.pulls, rel=1e-5)
+    assert await _raw(platform, "b") == (1, 1)
+
+
+async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(platform: Platform) -> None:
+    """Then nothing of that subject counts, and the arm's last use is that of another event."""
+    number = await _stored(platform)
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("INSERT INTO learning_states (collection_id, daily_cap) VALUES (%s, 1)", (number,))
+    await platform.feedback(collection="docs", item_id="a", helpful=True, at=day)
+    await platform.feedback(collection="docs", item_id="a", helpful=True, actor="u", at=day + timedelta(days=1))
+    assert await _raw(platform, "a") == (2, 2)
+    await platform.feedback(collection="docs", item_id="a", helpful=False, actor="u", at=day + timedelta(days=2))
+    arm = await _arm(platform, "a")
+    assert (arm.uses, arm.raw_successes, arm.last_used_at) == (1, 1, day)
+
+
+async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platform) -> None:
+    """One event's weight in equal parts, of a kind of its own."""
+    number = await _stored(platform)
+    retrieval, shown = await _shown(platform)
+    assert (await platform.outcome(retrieval, shown[:2], reward=1.0, actor="agent")).recorded == 2
+    pages = [page async for page in read_events(platform.database, platform.tenant_id, number)]
+    assert [(event.kind, event.weight, event.rank, event.propensity) for page in pages for event in page] == [
+        ("outcome", 0.5, 1, 1.0),
+        ("outcome", 0.5, 2, 1.0),
+    ]
+    assert all(event.signals and event.slot == "exploit" for page in pages for event in page)
+    with pytest.raises(InvalidRequestError, match="at least one"):
+        await platform.outcome(retrieval, [], reward=1.0)
+
+
+async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
+    """The first such event is named; in bulk the others are stored, and each refusal has its place."""
+    await _stored(platform)
+    retrieval, (first, *_) = await _shown(platform)
+    good = Feedback(retrieval_id=retrieval, item_id=first, helpful=True)
+    bad = {
+        UnknownRetrievalError: Feedback(retrieval_id=NEVER, item_id="a", helpful=True),
+        UnknownItemError: Feedback(retrieval_id=retrieval, item_id="nowhere", helpful=True),
+        UnknownCollectionError: Feedback(collection="nowhere", item_id="a", helpful=True),
+        InvalidRequestError: Feedback(
+            collection="docs", item_id="a", helpful=True, at=platform.now + timedelta(days=2)
+        ),
+    }
+    for kind, event in bad.items():
+        with pytest.raises(kind, match=r"item '\w+'"):
+            await platform.feedback_each([good, event])
+    assert await _raw(platform, first) == (0, 0)
+    where = (platform.database, platform.tenant_id)
+    report, refused = await take_what_can_be(*where, [*bad.values(), good], platform.now)
+    assert report.recorded == 1
+    assert [(place, type(error)) for place, error in refused] == list(enumerate(bad))
+
+
+async def test_another_tenants_retrieval_is_unknown(platform: Platform, database_url: str) -> None:
+    """Whoever knows its identifier learns nothing and changes nothing."""
+    from retrieval import connect
+
+    await _stored(platform)
+    retrieval, (first, *_) = await _shown(platform)
+    await platform.recorded()
+    other = platform.settings.changed(tenant=f"{platform.settings.tenant}-other")
+    async with connect(database_url, settings=other) as stranger:
+        with pytest.raises(UnknownRetrievalError):
+            await stranger.feedback(retrieval, first, helpful=True)
+        with pytest.raises(UnknownCollectionError):
+            await stranger.feedback(collection="docs", item_id=first, helpful=True)
+    assert await _raw(platform, first) == (0, 0)
