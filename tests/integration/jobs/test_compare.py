@@ -12,12 +12,14 @@ import pytest
 
 from retrieval import Platform, Profile
 from retrieval.adapters.store.collections import StoredCollection, ensure_tenant
+from retrieval.adapters.store.recorded_pools import read_pools
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.estimate import Estimator
 from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.engine.target_slate import NamedProfile, target_slate
 from retrieval.jobs.compare import ProfileComparison, compare_profiles
 from retrieval.jobs.named_profile import named_profile
-from retrieval.learning.target_slate import NamedProfile
 from tests.support.recorded import Feedback, Recorded, Shown, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
@@ -145,6 +147,29 @@ async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:
     since = SINCE + timedelta(minutes=200)
     few = await compare_profiles(database, tenant, stored, BEST, WORST, since=since, default_reward=0.0)
     assert (few.searches, few.weighings[0].rated, few.weighings[0].impressions) == (30, 60, 60)
+
+
+async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Platform) -> None:
+    """From the candidates that real searches recorded, for single legs and for other weights, fused either way."""
+    collection = await platform.collection("docs")
+    words = ("red", "green", "apple", "pear", "tree", "leaf")
+    rng = np.random.default_rng(2)
+    await collection.add([{"_id": f"i{n:02}", "text": " ".join(rng.choice(words, size=4))} for n in range(40)])
+    weights = ({"dense": 1.0}, {"lexical": 1.0}, {"dense": 1.0, "lexical": 5.0})
+    profiles = [Profile(legs=legs, fusion=Fusion(kind=kind)) for legs in weights for kind in FusionKind]
+    queries = ("red apple", "green leaf tree", "pear")
+    for query in queries:
+        await collection.search(query, limit=5)
+    await platform.recorded()
+    stored, pools = await collection.refresh(), []
+    async with platform.database.snapshot(platform.tenant_id) as connection:
+        async for pool in read_pools(connection, stored.collection_id, since=SINCE, most=10):
+            pools.append(pool)
+    for query, pool in zip(reversed(queries), pools, strict=True):
+        for profile in profiles:
+            shown = await collection.search(query, limit=5, profile=profile)
+            slate = target_slate(pool, NamedProfile(name="other", profile=profile))
+            assert slate == {hit.item_id: 1.0 for hit in shown}
 
 
 async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform) -> None:
