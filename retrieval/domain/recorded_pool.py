@@ -30,9 +30,9 @@ class RecordedPool:
     scores: Mapping[str, Optional]
     """The legs' own scores; None for what the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
-    """The candidates' ranks in the legs, from 1; empty: only their order among these is known."""
-    bounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """By leg, the scores that a weighted sum takes as 0 and as 1; empty: those of these candidates."""
+    """The candidates' ranks in the legs, from 1."""
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By leg, the scores that a weighted sum takes as 0 and as 1."""
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
     learned_sd: Optional = ()

@@ -23,8 +23,8 @@ from retrieval.domain.estimate import Estimate, Estimator
 from retrieval.domain.recorded_pool import RecordedPool
 from retrieval.domain.target import Target
 from retrieval.domain.weighing import Weighing
+from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
 from retrieval.learning.reward_model import RewardModel
-from retrieval.learning.target_slate import NamedProfile, Unanswerable, target_slate
 from retrieval.learning.verdict import Verdict, judge
 
 MOST = 10_000

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.collections import StoredCollection, find_profile
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.profiles import profile_of_version
 from retrieval.domain.errors import InvalidProfileError, NotFoundError
 from retrieval.domain.profile import Profile
-from retrieval.learning.target_slate import NamedProfile
+from retrieval.engine.target_slate import NamedProfile
 
 ACTIVE = "active"
 """The name of the profile that the collection searches with."""
@@ -33,7 +32,7 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
 
 async def _stored(database: Database, tenant_id: int, collection: StoredCollection, version: int) -> NamedProfile:
     known = version <= _MOST_VERSION
-    found = await profile_of_version(database, tenant_id, collection.collection_id, version) if known else None
+    found = await find_profile(database, tenant_id, collection.collection_id, version) if known else None
     if found is None:
         raise NotFoundError(
             f"collection {collection.name!r} has no profile {version}; it has 1 to {collection.profile_version} and "

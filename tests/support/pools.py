@@ -7,12 +7,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from retrieval.domain.fusion import bounds
+from retrieval.domain.profile import DEPTH
 from retrieval.domain.recorded_pool import RecordedPool
 
+Legs = Mapping[str, Mapping[str, float]]
+"""Scores of items by leg."""
 
-def pool_of(legs: Mapping[str, Mapping[str, float]], **others: Any) -> RecordedPool:
+
+def pool_of(legs: Legs, **others: Any) -> RecordedPool:
     """The pool of a search whose legs gave these scores; ``others`` replaces what is usual."""
-    items = list(dict.fromkeys(item_id for scores in legs.values() for item_id in scores))
+    items = items_of(legs)
     usual: dict[str, Any] = {
         "retrieval_id": uuid.uuid4(),
         "retrieved_at": datetime(2026, 3, 1, tzinfo=UTC),
@@ -22,6 +27,24 @@ def pool_of(legs: Mapping[str, Mapping[str, float]], **others: Any) -> RecordedP
         "policy": "off/1",
         "seed": 1,
         "item_ids": items,
-        "scores": {leg: [scores.get(item_id) for item_id in items] for leg, scores in legs.items()},
+        **columns_of(legs),
     }
     return RecordedPool(**{**usual, **others})
+
+
+def items_of(legs: Legs) -> list[str]:
+    """Every item that a leg returned."""
+    return list(dict.fromkeys(item_id for scores in legs.values() for item_id in scores))
+
+
+def columns_of(legs: Legs) -> dict[str, dict[str, Any]]:
+    """The legs' ``scores``, ``ranks`` and ``bounds``, in the order of the items."""
+    items, ranks = items_of(legs), {}
+    for leg, scores in legs.items():
+        ordered = sorted(scores, key=lambda item_id: (-scores[item_id], item_id))
+        ranks[leg] = [ordered.index(item_id) + 1 if item_id in scores else None for item_id in items]
+    return {
+        "scores": {leg: [scores.get(item_id) for item_id in items] for leg, scores in legs.items()},
+        "ranks": ranks,
+        "bounds": {leg: bounds(list(scores.values()), DEPTH) for leg, scores in legs.items()},
+    }

@@ -11,6 +11,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.database import Connection
+from tests.support.pools import columns_of, items_of
 
 _RETRIEVAL = """
     INSERT INTO retrievals (
@@ -72,11 +73,6 @@ class Recorded:
     request: Mapping[str, Any] = field(default_factory=lambda: {"limit": 10})
     retrieval_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
-    @property
-    def pool(self) -> list[str]:
-        """Every item that a leg returned."""
-        return list(dict.fromkeys(item_id for scores in self.legs.values() for item_id in scores))
-
 
 async def record(connection: Connection, collection_id: int, recorded: Sequence[Recorded]) -> None:
     """Store the searches, what they showed, and what was said about it. The transaction acts as the tenant."""
@@ -87,15 +83,15 @@ async def record(connection: Connection, collection_id: int, recorded: Sequence[
 
 
 def _retrieval(collection_id: int, one: Recorded) -> dict[str, Any]:
-    legs = {leg: [scores.get(item_id) for item_id in one.pool] for leg, scores in one.legs.items()}
+    columns = columns_of(one.legs)
     return {
         "collection_id": collection_id,
         "retrieval_id": one.retrieval_id,
         "retrieved_at": one.retrieved_at,
         "request": Jsonb(dict(one.request)),
         "hits": len(one.shown),
-        "pool_items": one.pool,
-        "pool_signals": Jsonb({"legs": legs}),
+        "pool_items": items_of(one.legs),
+        "pool_signals": Jsonb({"legs": columns["scores"], "ranks": columns["ranks"], "bounds": columns["bounds"]}),
     }
 
 

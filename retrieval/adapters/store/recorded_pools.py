@@ -81,7 +81,7 @@ def _pool(row: tuple[Any, ...]) -> RecordedPool:
         item_ids=items,
         scores=signals.get("legs", {}),
         ranks=signals.get("ranks", {}),
-        bounds=signals.get("bounds", {}),
+        bounds={leg: (cut, best) for leg, (cut, best) in signals.get("bounds", {}).items()},
         learned=signals.get("learned", ()),
         learned_sd=signals.get("learned_sd", ()),
         propensity=signals.get("propensity", ()),

@@ -12,12 +12,15 @@ import pytest
 
 from retrieval import Platform, Profile
 from retrieval.adapters.store.collections import StoredCollection, ensure_tenant
+from retrieval.adapters.store.recorded_pools import read_pools
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.estimate import Estimator
 from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.recorded_pool import RecordedPool
+from retrieval.engine.target_slate import NamedProfile, target_slate
 from retrieval.jobs.compare import ProfileComparison, compare_profiles
 from retrieval.jobs.named_profile import named_profile
-from retrieval.learning.target_slate import NamedProfile
 from tests.support.recorded import Feedback, Recorded, Shown, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
@@ -72,9 +75,9 @@ async def compared(
 
 async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Platform) -> None:
     """Its value is about what its items are worth, by every estimator, and the interval of the difference says so."""
-    stored = await prepared(platform, explored(420))
+    stored = await prepared(platform, explored(360))
     found = await compared(platform, stored)
-    assert (found.searches, found.changed, found.left_out) == (420, 420, {})
+    assert (found.searches, found.changed, found.left_out) == (360, 360, {})
     assert (found.verdict.is_conclusive, found.verdict.better) == (True, "best")
     assert [(one.estimator, one.is_clipped) for one in found.estimates] == [
         (estimator, clipped) for estimator in Estimator for clipped in (False, True)
@@ -88,7 +91,7 @@ async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Pla
 
 async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None:
     """Without exploration the other profile's items have no support, which is said instead of a verdict."""
-    stored = await prepared(platform, unexplored(300))
+    stored = await prepared(platform, unexplored(240))
     found = await compared(platform, stored)
     assert (found.verdict.is_conclusive, found.verdict.better) == (False, None)
     assert "best: " in found.verdict.text
@@ -107,7 +110,7 @@ async def test_little_traffic_is_refused(platform: Platform) -> None:
 
 async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platform) -> None:
     """Its SNIPS, with propensities of its own, is the mean reward of what it showed."""
-    searches = unexplored(250)
+    searches = unexplored(220)
     stored = await prepared(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
     found = await compared(platform, stored, active, active)
@@ -138,13 +141,35 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
 
 async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:
     """As many as were asked for, over as many pages as that takes; a default reward counts what nobody rated."""
-    stored = await prepared(platform, explored(230))
+    stored = await prepared(platform, explored(205))
     database, tenant = platform.database, platform.tenant_id
-    late = await compare_profiles(database, tenant, stored, BEST, WORST, since=SINCE, most=210)
-    assert late.searches == 210
-    since = SINCE + timedelta(minutes=200)
+    late = await compare_profiles(database, tenant, stored, BEST, WORST, since=SINCE, most=203)
+    assert late.searches == 203
+    since = SINCE + timedelta(minutes=175)
     few = await compare_profiles(database, tenant, stored, BEST, WORST, since=since, default_reward=0.0)
     assert (few.searches, few.weighings[0].rated, few.weighings[0].impressions) == (30, 60, 60)
+
+
+async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Platform) -> None:
+    """From the candidates that real searches recorded, for single legs and for other weights, fused either way."""
+    collection = await platform.collection("docs")
+    words = ("red", "green", "apple", "pear", "tree", "leaf")
+    rng = np.random.default_rng(2)
+    await collection.add([{"_id": f"i{n:02}", "text": " ".join(rng.choice(words, size=4))} for n in range(40)])
+    weights = ({"dense": 1.0}, {"lexical": 1.0}, {"dense": 1.0, "lexical": 5.0})
+    profiles = [Profile(legs=legs, fusion=Fusion(kind=kind)) for legs in weights for kind in FusionKind]
+    queries = ("red apple", "green leaf tree", "pear")
+    for query in queries:
+        await collection.search(query, limit=5)
+    await platform.recorded()
+    stored, pools = await collection.refresh(), list[RecordedPool]()
+    async with platform.database.snapshot(platform.tenant_id) as connection:
+        pools += [one async for one in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
+    for query, pool in zip(reversed(queries), pools, strict=True):
+        for profile in profiles:
+            shown = await collection.search(query, limit=5, profile=profile)
+            slate = target_slate(pool, NamedProfile(name="other", profile=profile))
+            assert slate == {hit.item_id: 1.0 for hit in shown}
 
 
 async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from retrieval.domain.diversity import Diversity
 from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile
-from retrieval.learning.target_slate import NamedProfile, Unanswerable, target_slate
+from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
 from tests.support.pools import pool_of
 
 LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
@@ -52,12 +53,13 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         ({"is_grouped": True}, Profile(), Unanswerable.GROUPED),
         ({}, Profile(diversity=Diversity(collapse_above=0.9)), Unanswerable.DIVERSE),
         ({"scores": {"dense": [0.9, 0.8, 0.7, 0.6]}}, Profile(), Unanswerable.NO_LEG),
-        (LEARNED, Profile(), Unanswerable.LEARNED),
+        (LEARNED, Profile(learned=Learned(combination=Combination.LOGIT_STACK)), Unanswerable.LEARNED),
         ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
         (LEARNED, Profile(learned=PLAIN, exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        (DRAWN, Profile(learned=PLAIN, exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
         (
             DRAWN,
-            Profile(learned=PLAIN, exploration=Exploration(policy="thompson_slots", posterior=Posterior.BETA)),  # type: ignore[arg-type]
+            Profile(exploration=replace(THOMPSON, posterior=Posterior.BETA)),
             Unanswerable.NO_ELIGIBLE,
         ),
     ],
@@ -70,20 +72,23 @@ def test_what_the_record_does_not_tell_is_not_guessed(
 
 
 def test_an_exploring_profile_shows_by_chance() -> None:
-    """Its slate's probabilities add up to the places, the same every time, and the settled place is certain."""
-    target = asked(Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=THOMPSON))
+    """Its slate's probabilities add up to the places, the same every time; the settled place is certain."""
+    target = asked(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
     slate = target_slate(pool_of(LEGS, **DRAWN), target)
     assert not isinstance(slate, Unanswerable)
     assert slate == target_slate(pool_of(LEGS, **DRAWN), target)
-    assert slate["a"] == 1.0
+    assert slate["d"] == 1.0
     assert sum(slate.values()) == pytest.approx(2)
-    assert slate["d"] > slate["b"] > slate["c"] > 0.3 / 3 - 1e-9
+    assert all(chance >= 0.3 / 4 for chance in slate.values())
 
 
-def test_a_bonus_needs_no_eligible_ones() -> None:
-    """What is uncertain is raised, and the floor reaches everybody else."""
-    bonus = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, floor=0.3)
-    slate = target_slate(
-        pool_of(LEGS, **LEARNED), asked(Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=bonus))
+def test_a_bonus_raises_what_is_uncertain() -> None:
+    """And the floor reaches the others; where nothing was learned, relevance alone decides who has the places."""
+    bonus = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
+    plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=bonus)
+    assert target_slate(pool_of(LEGS, **LEARNED), asked(plain)) == pytest.approx(
+        {"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1}
     )
-    assert slate == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
+    uncertain = pool_of(LEGS, learned=[0.5] * 4, learned_sd=[0.0, 0.0, 0.0, 0.5])
+    summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=bonus)
+    assert target_slate(uncertain, asked(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
