@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -309,6 +308,7 @@ class Collection:
         async with self._database.transaction(self._tenant_id) as connection:
             await use_model(connection, self._stored.collection_id, version)
         await self.refresh()
+
     async def set_half_life(self, days: float) -> None:
         """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
         if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:

@@ -385,6 +385,7 @@ class SyncCollection:
     def use_model(self, version: int) -> None:
         """See ``Collection.use_model``."""
         self._run(self._collection.use_model, version)
+
     def set_half_life(self, days: float) -> None:
         """See ``Collection.set_half_life``."""
         self._run(self._collection.set_half_life, days)
