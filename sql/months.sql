@@ -60,7 +60,7 @@ $$;
 -- Make the months that there should be, and those of what fell into none; gives how many. One family a call, so that no
 -- two locks wait for each other. Where there is nothing to do it takes no lock.
 CREATE OR REPLACE FUNCTION ensure_months(family text) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '5s' SET timezone = 'UTC' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' SET timezone = 'UTC' AS $$
 DECLARE
     parent regclass := month_family(family);
     month timestamptz;
@@ -87,7 +87,7 @@ $$;
 -- Remove the months of which everything is older than so many days; gives how many. For whoever may act as the definer
 -- role: the months are every tenant's.
 CREATE OR REPLACE FUNCTION drop_months(family text, days integer) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '5s' SET timezone = 'UTC' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' SET timezone = 'UTC' AS $$
 DECLARE
     parent regclass := month_family(family);
     old record;

@@ -23,7 +23,7 @@ from retrieval.engine.record import Answered, record
 
 _log = logging.getLogger(__name__)
 
-MOST_WAITING = 1000
+MOST_WAITING = 2000
 """Records that wait to be stored; a search beside them is not recorded."""
 
 BATCH = 64

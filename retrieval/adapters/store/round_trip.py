@@ -34,10 +34,10 @@ async def run_together(connection: psycopg.AsyncConnection[Any], statements: Seq
         server.pipeline_sync()
         answers = await connection.wait(_exchanged(server, len(statements)))
         server.exit_pipeline_mode()
-    for answer in answers[:-1]:
+    for answer in answers:
         if answer[-1].status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer[-1], encoding=encoding)
-    return [_rows(transformer, answer[-1]) for transformer, answer in zip(transformers, answers[:-1], strict=True)]
+    return [_rows(transformer, answer[-1]) for transformer, answer in zip(transformers, answers, strict=False)]
 
 
 def _exchanged(server: pq.abc.PGconn, statements: int) -> abc.PQGen[list[list[pq.abc.PGresult]]]:
@@ -46,6 +46,9 @@ def _exchanged(server: pq.abc.PGconn, statements: int) -> abc.PQGen[list[list[pq
     answers = []
     for _ in range(statements + 1):  # one answer a statement, and one to the end of the pipeline
         answers.append((yield from generators.fetch_many(server)))  # noqa: PERF401 - no comprehension may yield
+    if answers[-1][-1].status != pq.ExecStatus.PIPELINE_SYNC:
+        # The transaction ends with the pipeline, and could not be committed: the end comes after the error.
+        answers.append((yield from generators.fetch_many(server)))
     return answers
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.errors import DatabaseError
+from tests.support.database import SCHEMA
 
 GOOD = Compiled("SELECT %(one)s::integer, %(two)s::text, %(one)s::integer %% 2", {"one": 7, "two": "é%"})
 ANSWER = [(7, "é%", 1)]
@@ -45,6 +49,21 @@ async def test_a_failing_statement_leaves_the_connection_usable(
                 await platform.database.read_each(None, statements)
             assert await platform.database.read(None, GOOD) == ANSWER
         assert await platform.database.read(None, process) == before
+
+
+async def test_what_cannot_be_committed_is_an_error(database_url: str, platform: Platform) -> None:
+    """A statement that was answered and then taken back at the end did not succeed; the connection stays usable."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as owner:
+        table = sql.Identifier(SCHEMA, f"once_{uuid.uuid4().hex[:12]}")
+        await owner.execute(sql.SQL("CREATE TABLE {} (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)").format(table))
+        await owner.execute(sql.SQL("GRANT ALL ON {} TO {}").format(table, sql.Identifier(f"{SCHEMA}_app")))
+        twice = sql.SQL("INSERT INTO {} VALUES (1), (1) RETURNING n").format(table).as_string()
+        process = Compiled("SELECT pg_backend_pid()")
+        before = await platform.database.read(None, process)
+        with pytest.raises(DatabaseError, match="the database refused: duplicate key"):
+            await platform.database.write(None, Compiled(twice))
+        assert await platform.database.read(None, process) == before
+        await owner.execute(sql.SQL("DROP TABLE {}").format(table))
 
 
 async def test_a_value_that_cannot_be_sent_leaves_the_connection_usable(database_url: str, settings: Settings) -> None:
