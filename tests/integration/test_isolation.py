@@ -451,6 +451,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "every_collection",
         "items_containing",
         "lexical_search",
+        "record_feedback",
         "register_embedding_space",
         "textsearch_search",
     }

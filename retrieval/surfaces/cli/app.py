@@ -14,6 +14,7 @@ from retrieval.surfaces.cli import (
     compare,
     db,
     evaluate,
+    feedback,
     ingest,
     jobs,
     models,
@@ -88,6 +89,7 @@ def options(
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
+app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)
 app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)

@@ -20,6 +20,8 @@ EXAMPLES = (
     "retrieval collections filterable tickets --drop hours --json",
 )
 
+HALF_LIFE_EXAMPLE = "retrieval collections half-life tickets 90"
+
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
 
@@ -88,6 +90,28 @@ def filterable(
             f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE",
             soft_wrap=True,
         )
+
+
+@app.command("half-life", epilog=examples(HALF_LIFE_EXAMPLE))
+def half_life(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.", show_default=False)],
+) -> None:
+    """Let feedback lose half its weight in so many days.
+
+    What was learned so far is computed anew; the tenant's feedback waits
+    meanwhile.
+    """
+    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> None:
+        await (await platform.collection(collection, create=False)).set_half_life(days)
+
+    run(state_of(context), work)
+    console().print(f"feedback of {collection} halves in {days:g} days", soft_wrap=True)
 
 
 def collections_table(found: list[CollectionInfo]) -> Table:

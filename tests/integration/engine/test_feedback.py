@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -210,6 +211,17 @@ async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(pla
     report, refused = await take_what_can_be(*where, [*bad.values(), good], platform.now)
     assert report.recorded == 1
     assert [(place, type(error)) for place, error in refused] == list(enumerate(bad))
+
+
+async def test_the_database_gives_a_retrieval_the_buckets_that_its_context_has(platform: Platform) -> None:
+    """Feedback must count where the search looked its arms up."""
+    edges = [None, 0.0, 0.33, 1 / 3, 0.5, 2 / 3, 0.67, 1.0]
+    for domain, complexity, cluster in product(["", "db", "a=b"], edges, [None, 0, 17]):
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            cursor = await connection.execute(
+                "SELECT context_buckets(%s::text, %s::float8, %s::int)", (domain, complexity, cluster)
+            )
+            assert await cursor.fetchone() == (list(Context(domain=domain, complexity=complexity).buckets(cluster)),)
 
 
 async def test_another_tenants_retrieval_is_unknown(platform: Platform, database_url: str) -> None:

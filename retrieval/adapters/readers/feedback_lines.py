@@ -1,0 +1,98 @@
+"""Files of feedback: one event a line, in JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retrieval.adapters.readers.lines import decoded, read_lines, too_long_reason
+from retrieval.domain.context import Context
+from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.domain.feedback import Feedback
+
+MAX_LINE_BYTES = 100_000
+
+_OF_CONTEXT = ("domain", "complexity")
+_NAMES = {
+    "item_id", "retrieval_id", "collection", "reward", "helpful", "kind", "actor", "session", "note", "at", "weight",
+    "key", *_OF_CONTEXT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackLine:
+    """A line of a file, as an event or as an error: exactly one of the two is set."""
+
+    file: str
+    line: int
+    """Counts from 1."""
+    event: Feedback | None
+    error: BadLineError | None
+
+
+def read_feedback(file: str) -> Iterator[FeedbackLine]:
+    """Every line that is not blank. An event with neither actor, session nor key has its line for a key.
+
+    So a file that is read twice counts once; the same line twice in a file is two events. Raises
+    ``InvalidRequestError`` when the file cannot be read.
+    """
+    seen: Counter[str] = Counter()
+    for line in read_lines(file, max_line_bytes=MAX_LINE_BYTES):
+        raw, fault = decoded(line.data)
+        if not raw.strip():
+            continue
+        if line.too_long:
+            fault = too_long_reason(MAX_LINE_BYTES)
+        text = raw.strip()
+        seen[text] += 1
+        try:
+            if fault:
+                raise InvalidRequestError(fault)  # noqa: TRY301 - one place makes errors of lines
+            event = feedback_from_record(_parsed(text), key=f"{seen[text]} {text}"[:10_000])
+        except InvalidRequestError as error:
+            yield FeedbackLine(file, line.number, None, BadLineError(file, line.number, str(error)))
+        else:
+            yield FeedbackLine(file, line.number, event, None)
+
+
+def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -> Feedback:
+    """The event that a record describes, by the names of ``Feedback``, with ``domain`` and ``complexity`` beside them.
+
+    ``key`` stands for an event that has none and that nothing else would tell from another. Raises
+    ``InvalidRequestError``.
+    """
+    unknown = sorted(set(record) - _NAMES)
+    if unknown:
+        raise InvalidRequestError(
+            f"{unknown[0]!r:.80} is nothing that feedback has; it has {', '.join(sorted(_NAMES))}"
+        )
+    given = {name: value for name, value in record.items() if value is not None}
+    context = {name: given.pop(name) for name in _OF_CONTEXT if name in given}
+    if "at" in given:
+        given["at"] = _time(given["at"])
+    event = Feedback(**{"item_id": "", "reward": math.nan, **given}, context=Context(**context) if context else None)
+    if event.own_key is not None or key is None:
+        return event
+    return Feedback(**{"item_id": "", "reward": math.nan, **given, "key": key}, context=event.context)
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise InvalidRequestError("an event is written as an object with an 'item_id'")
+    return record
+
+
+def _time(value: object) -> datetime:
+    try:
+        return datetime.fromisoformat(str(value))
+    except ValueError:
+        raise InvalidRequestError(f"at is {value!r:.80}; write it as 2026-03-01T12:00:00+00:00") from None

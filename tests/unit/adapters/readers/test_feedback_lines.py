@@ -1,0 +1,56 @@
+"""Files of feedback: events by their lines, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retrieval import Context
+from retrieval.adapters.readers.feedback_lines import MAX_LINE_BYTES, read_feedback
+
+DIRECT = {"collection": "docs", "item_id": "a", "helpful": True}
+
+
+def test_a_line_is_an_event(tmp_path: Path) -> None:
+    """By the names of ``Feedback``; domain and complexity make its context; what is null is not said."""
+    path = tmp_path / "events.jsonl"
+    more = {"domain": "db", "complexity": 0.2, "at": "2026-03-01T12:00:00+00:00", "actor": "u", "note": None}
+    path.write_text(json.dumps(DIRECT | more) + "\n\n")
+    (line,) = read_feedback(str(path))
+    assert line.event is not None
+    assert line.event.context == Context(domain="db", complexity=0.2)
+    assert (line.event.actor, line.event.at and line.event.at.year, line.event.note) == ("u", 2026, "")
+
+
+def test_events_of_nobody_are_known_again_by_their_lines(tmp_path: Path) -> None:
+    """The same line twice is two events; the same file twice is the same events."""
+    path = tmp_path / "events.jsonl"
+    path.write_text(f"{json.dumps(DIRECT)}\n" * 2)
+    keys = [[line.event.own_key for line in read_feedback(str(path)) if line.event] for _ in range(2)]
+    assert keys[0] == keys[1]
+    assert len(set(keys[0])) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "object"),
+        (json.dumps(DIRECT | {"helpfull": True}), "'helpfull'"),
+        (json.dumps(DIRECT | {"at": "yesterday"}), "at is 'yesterday'"),
+        (json.dumps({"collection": "docs", "helpful": True}), "item_id"),
+        (json.dumps(DIRECT | {"note": "n" * MAX_LINE_BYTES}), "longer than"),
+        (json.dumps(DIRECT | {"complexity": 2}), "complexity"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_told_with_its_number(tmp_path: Path, text: str, reason: str) -> None:
+    """And the lines after it are read."""
+    path = tmp_path / "events.jsonl"
+    path.write_text(f"\n{text}\n{json.dumps(DIRECT)}\n")
+    bad, good = read_feedback(str(path))
+    assert bad.error is not None
+    assert str(bad.error).startswith(f"{path}:2: ")
+    assert reason in str(bad.error)
+    assert good.event is not None
