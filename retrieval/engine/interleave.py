@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from uuid import UUID
 
 from retrieval.domain.context import Context
@@ -27,6 +28,10 @@ POLICY = "team_draft/1"
 """What chance decided, as it is recorded."""
 
 _FIFTH = 5
+
+_NO_SIGNALS: Mapping[str, object] = MappingProxyType(
+    {"legs": {}, "ranks": {}, "bounds": {}, "relevance": [], "scaled": [], "score": []}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +121,7 @@ class Interleaved:
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             pool_items=(),
-            pool_signals={},
+            pool_signals=_NO_SIGNALS,
             impressions=[_impression(hit, one) for hit, one in zip(hits, self.drafted, strict=True)],
         )
 

@@ -85,6 +85,15 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
     assert (await compared("words", "others")).searches == 0
 
 
+async def test_it_can_be_replayed_like_any_search(platform: Platform, collection: Collection) -> None:
+    """Its ranking does not follow from its record, which is said; today's answer is the collection's own profile's."""
+    found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    assert found.retrieval_id is not None
+    replay = await platform.replay(found.retrieval_id)
+    assert not replay.is_reproduced
+    assert any("team_draft/1" in change for change in replay.changes)
+
+
 async def test_a_search_whose_record_fails_still_answers(
     platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,7 @@ async def test_little_traffic_is_refused(platform: Platform) -> None:
 
 async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platform) -> None:
     """Its SNIPS, with propensities of its own, is the mean reward of what it showed."""
-    searches = unexplored(220)
+    searches = unexplored(240)
     stored = await prepared(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
     found = await compared(platform, stored, active, active)
