@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.learning.arm_table import Floats, Ints
@@ -58,8 +59,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
     from scipy.sparse import csr_array
 
     numbers, centres = _numbers(events, shrunk)
-    columns: dict[tuple[str, str], int] = {("", name): 1 + index for index, name in enumerate(["intercept", *centres])}
-    columns = {key: number - 1 for key, number in columns.items()}
+    columns = {("", name): place for place, name in enumerate(["intercept", *centres])}
     block_of: list[str] = ["intercept", *["slope"] * len(centres)]
     index: list[int] = []
     starts = [0]
@@ -85,7 +85,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
     )
 
 
-def fit_logistic(design: Design, held_out: NDArrayBool | None = None) -> Logistic:
+def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> Logistic:
     """The MAP model. ``held_out`` marks the rows that choose the prior scales; default: every fifth.
 
     Raises ``InvalidRequestError`` for a design without rows.
@@ -98,7 +98,7 @@ def fit_logistic(design: Design, held_out: NDArrayBool | None = None) -> Logisti
     return _model(design, weights, variance, spreads)
 
 
-def choose_spreads(design: Design, held_out: NDArrayBool | None = None) -> dict[str, float]:
+def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
     """The prior standard deviation of each block by which held-out events are least surprising, a block at a time."""
     apart = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
     learned, judged = _some(np.flatnonzero(~apart), MOST_FOR_SCALES), _some(np.flatnonzero(apart), MOST_FOR_SCALES // 4)
@@ -275,6 +275,3 @@ def _some(rows: Ints, most: int) -> Ints:
     if len(rows) <= most:
         return rows
     return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
-
-
-NDArrayBool = np.ndarray[Any, np.dtype[np.bool_]]
