@@ -11,10 +11,10 @@ import numpy as np
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Combination, Learned
 from retrieval.engine.scoring import Pool, pool_signals
-from retrieval.learning.blend import LEARNED
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.prediction import Prediction
 from retrieval.learning.ranked import Ranked, is_eligible
+from retrieval.learning.stack import LEARNED
 
 
 def unlearned(pool: Pool, exploration: Exploration, now: datetime) -> list[Ranked]:
@@ -56,8 +56,8 @@ def scored(
             )
             for item, relevance, one in zip(pool.arms, pool.relevance, predicted, strict=True)
         ]
-    chances = model.blend.probability(pool_signals(pool, predicted), np.ones(len(pool.arms)))
-    weight = model.blend.weights.get(LEARNED, 0.0)
+    chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.arms)))
+    weight = model.stack.weights.get(LEARNED, 0.0)
     return [
         Ranked(
             item_id=item.item_id,

@@ -11,9 +11,10 @@ from retrieval.domain.arm import ItemArms
 from retrieval.domain.fusion import Fused
 from retrieval.domain.hit import Contribution
 from retrieval.domain.learned import Combination, Learned
-from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal
+from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.prediction import Prediction
+from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +44,23 @@ def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Seque
     """The candidates with their scores and what these are made of, in the order of the pool."""
     if learned.combination is Combination.SUM:
         return _summed(pool, learned.share, predicted)
-    return _blended(pool, model.blend, pool_signals(pool, predicted))
+    return _stacked(pool, model.stack, pool_signals(pool, predicted))
 
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
-    """The blend's signals of the pool, by name."""
+    """The stack's signals of the pool, by name."""
     logits = [one.logit_mean for one in predicted]
-    return blend_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines)
+    return stack_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines)
 
 
-def blend_signals(
+def stack_signals(
     *,
     relevance: Sequence[float],
     legs: Mapping[str, Sequence[float]],
     logits: Sequence[float],
     cosines: Sequence[float | None],
 ) -> dict[str, Floats]:
-    """The signals of the blend by name, each of shape (candidates,)."""
+    """The signals of the stack by name, each of shape (candidates,)."""
     named = {RELEVANCE: np.array(relevance, dtype=np.float64), LEARNED: np.array(logits, dtype=np.float64)}
     named[AFFINITY] = affinity_signal(cosines)
     return named | {leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()}
@@ -91,8 +92,8 @@ def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
     return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
 
 
-def _blended(pool: Pool, blend: Blend, signals: Mapping[str, Floats]) -> list[Fused]:
-    parts = blend.parts(signals)
+def _stacked(pool: Pool, stack: LogitStack, signals: Mapping[str, Floats]) -> list[Fused]:
+    parts = stack.parts(signals)
     ranks = {name: _ranks(values.tolist()) for name, values in signals.items()}
     rescored = []
     for place, one in enumerate(pool.ranked):
@@ -101,7 +102,7 @@ def _blended(pool: Pool, blend: Blend, signals: Mapping[str, Floats]) -> list[Fu
                 name,
                 ranks[name][place],
                 float(signals[name][place]),
-                blend.weights.get(name, 0.0),
+                stack.weights.get(name, 0.0),
                 float(parts[name][place]),
             )
             for name in signals

@@ -56,7 +56,7 @@ async def learn(workplace: Workplace, target: Target, advance: Advance = unheede
     workplace.end_of_step()
     fitted = await anyio.to_thread.run_sync(fit, examples)
     passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
-    made = LearnedModel(version=0, reward=fitted.reward, by_item=fitted.by_item, blend=fitted.blend, passed=passed)
+    made = LearnedModel(version=0, reward=fitted.reward, by_item=fitted.by_item, stack=fitted.stack, passed=passed)
     tried = _Tried(outcomes, incumbent, len(examples.rated), until)
     version, is_published = await _stored(workplace, target, made, fitted, tried)
     outcome = outcomes.get(learned.combination)

@@ -10,7 +10,7 @@ from datetime import datetime
 import numpy as np
 
 from retrieval.domain.embedding import Vector
-from retrieval.learning.blend import Floats
+from retrieval.learning.arm_table import Floats
 from retrieval.learning.event import Event
 
 

@@ -1,4 +1,4 @@
-"""A model is fitted on examples: the learned reward by item, with relevance, and the blend of both. Pure."""
+"""A model is fitted on examples: the learned reward by item, with relevance, and the stack of both. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.context import ANYWHERE
 from retrieval.learning import shrinkage
-from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
+from retrieval.learning.arm_table import Floats
 from retrieval.learning.event import arms_of
 from retrieval.learning.examples import Direction, Example, Examples, columns, directions, without_own
 from retrieval.learning.learned_reward import LearnedReward, learn
+from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class Fitted:
 
     reward: LearnedReward
     by_item: LearnedReward
-    blend: Blend
+    stack: LogitStack
     arms: Mapping[str, ItemArms]
     """By item, of the examples alone; and every item of a known cluster."""
     directions: Mapping[str, Direction]
@@ -39,7 +40,7 @@ def fit(examples: Examples) -> Fitted:
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
-        blend=fit_blend(_signals(shown, known, by_item, examples.clusters), *columns(shown)) if shown else Blend(),
+        stack=fit_stack(_signals(shown, known, by_item, examples.clusters), *columns(shown)) if shown else LogitStack(),
         arms={
             **{item: ItemArms(item_id=item, cluster=cluster) for item, cluster in examples.clusters.items()},
             **{one.item_id: one for one in arms},
@@ -51,7 +52,7 @@ def fit(examples: Examples) -> Fitted:
 def _signals(
     shown: Sequence[Example], known: Mapping[str, Direction], by_item: LearnedReward, clusters: Mapping[str, int]
 ) -> dict[str, Floats]:
-    """The blend's signals of rated items, each without what its own question taught: else it would know the answer."""
+    """The stack's signals of rated items, each without what its own question taught: else it would know the answer."""
     legs = sorted({leg for one in shown for leg in one.event.signals})
     signals = {
         RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown]),

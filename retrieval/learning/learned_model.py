@@ -1,4 +1,4 @@
-"""What a published model holds: the learned reward, its blend with relevance, and which of the two ways may be used."""
+"""What a published model holds: the learned reward, its stack with relevance, and which of the two ways may be used."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from retrieval.domain.learned import Combination
-from retrieval.learning.blend import Blend
 from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.stack import LogitStack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,8 @@ class LearnedModel:
     reward: LearnedReward
     """What the sum adds to relevance; it knows of relevance, where that predicts better."""
     by_item: LearnedReward
-    """What the blend weighs beside relevance: the item and its like alone."""
-    blend: Blend
+    """What the stack weighs beside relevance: the item and its like alone."""
+    stack: LogitStack
     passed: frozenset[Combination]
     """The combinations that were better than what they replace, on searches that they were not fitted on."""
 
@@ -29,7 +29,7 @@ class LearnedModel:
         return {
             "reward": self.reward.as_dict(),
             "by_item": self.by_item.as_dict(),
-            "blend": self.blend.as_dict(),
+            "stack": self.stack.as_dict(),
             "passed": sorted(self.passed),
         }
 
@@ -40,6 +40,6 @@ class LearnedModel:
             version=version,
             reward=LearnedReward.from_dict(stored["reward"]),
             by_item=LearnedReward.from_dict(stored["by_item"]),
-            blend=Blend.from_dict(stored["blend"]),
+            stack=LogitStack.from_dict(stored["stack"]),
             passed=frozenset(map(Combination, stored["passed"])),
         )

@@ -13,11 +13,13 @@ import numpy as np
 
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.learned import Combination
-from retrieval.learning.blend import AFFINITY, LEARNED, RELEVANCE, Blend, Floats, affinity_signal, fit_blend
+from retrieval.learning.arm_table import Floats
+from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
 from retrieval.learning.fitting import Fitted, fit
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
 
 FOLDS = 5
 LEAST_SLATES = 30
@@ -83,16 +85,16 @@ def trial(
         for combination, tally in tallies.items():
             before = _before(incumbent, combination, known, fitted.arms, share)
             before = before or _Way(_relevance, partial(_chances, alone))
-            _compare(tally, ways[combination], before, unseen.slates, _examination(fitted.blend))
+            _compare(tally, ways[combination], before, unseen.slates, _examination(fitted.stack))
     return {combination: _outcome(tally) for combination, tally in tallies.items()}
 
 
-def relevance_alone(examples: Examples) -> Blend:
+def relevance_alone(examples: Examples) -> LogitStack:
     """What relevance by itself says about rewards."""
     shown = [one for one in examples.rated if one.event.relevance is not None]
     if not shown:
-        return Blend(weights={RELEVANCE: 1.0})
-    return fit_blend({RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown])}, *columns(shown))
+        return LogitStack(weights={RELEVANCE: 1.0})
+    return fit_stack({RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown])}, *columns(shown))
 
 
 def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
@@ -104,7 +106,7 @@ def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
 def _ways(fitted: Fitted, share: float) -> dict[Combination, _Way]:
     return {
         Combination.SUM: _sum_way(fitted.reward, fitted.arms, share),
-        Combination.LOGIT_STACK: _blend_way(fitted.blend, fitted.by_item, fitted.arms, fitted.directions),
+        Combination.LOGIT_STACK: _stack_way(fitted.stack, fitted.by_item, fitted.arms, fitted.directions),
     }
 
 
@@ -121,7 +123,7 @@ def _before(
     if combination is Combination.SUM:
         return _sum_way(incumbent.model.reward, arms, share)
     rewarded = directions(known.rated, incumbent.statistics_at)
-    return _blend_way(incumbent.model.blend, incumbent.model.by_item, arms, rewarded)
+    return _stack_way(incumbent.model.stack, incumbent.model.by_item, arms, rewarded)
 
 
 def _relevance(slate: Slate) -> Floats:
@@ -145,8 +147,8 @@ def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) 
     )
 
 
-def _blend_way(
-    blend: Blend, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
+def _stack_way(
+    stack: LogitStack, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
 ) -> _Way:
     def signals(slate: Slate) -> dict[str, Floats]:
         predicted = by_item.predict(slate.buckets, _items(slate, arms))
@@ -158,12 +160,12 @@ def _blend_way(
         } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
 
     return _Way(
-        lambda slate: blend.score(signals(slate)),
-        lambda slate: blend.probability(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
+        lambda slate: stack.score(signals(slate)),
+        lambda slate: stack.probability(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
     )
 
 
-def _chances(alone: Blend, slate: Slate) -> Floats:
+def _chances(alone: LogitStack, slate: Slate) -> Floats:
     return alone.probability({RELEVANCE: np.array(slate.relevance)}, np.arange(1, len(slate.item_ids) + 1.0))
 
 
@@ -171,9 +173,9 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
     return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
 
 
-def _examination(blend: Blend) -> float:
+def _examination(stack: LogitStack) -> float:
     """How fast attention sinks with the rank: 1 / rank to this power, 0 to 1."""
-    return min(1.0, max(0.0, -blend.position))
+    return min(1.0, max(0.0, -stack.position))
 
 
 def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slate], examination: float) -> None:
@@ -183,7 +185,7 @@ def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slat
         if not rated:
             continue
         own, other = candidate.probabilities(slate)[rated], before.probabilities(slate)[rated]
-        tally.losses.append(float(np.mean(_log_loss(other, rewards) - _log_loss(own, rewards))))
+        tally.losses.append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
         if rewards.any():
             seen = (1.0 + np.array(rated)) ** examination
             gains = rewards * seen
@@ -197,12 +199,6 @@ def _discounts(scores: Floats) -> Floats:
     ranks = np.empty(len(scores))
     ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
     found: Floats = 1 / np.log2(1 + ranks)
-    return found
-
-
-def _log_loss(probabilities: Floats, rewards: Floats) -> Floats:
-    kept = np.clip(probabilities, 1e-4, 1 - 1e-4)
-    found: Floats = -(rewards * np.log(kept) + (1 - rewards) * np.log(1 - kept))
     return found
 
 

@@ -12,9 +12,9 @@ from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind, Profile
 from retrieval.engine.relevance import leg_features, relevances
 from retrieval.engine.scoring import Pool, combined, in_order, predictions
-from retrieval.learning.blend import Blend
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.learned_reward import learn
+from retrieval.learning.stack import LogitStack
 
 RANKINGS = {
     "dense": [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.6), Candidate("dense", "c", 3, 0.3)],
@@ -70,8 +70,8 @@ def _model() -> LearnedModel:
     reward = learn(
         (), [ItemArms(item_id="d", arms={"": Arm(9.0, 1.0)}), ItemArms(item_id="x", arms={"": Arm(1.0, 9.0)})]
     )
-    blend = Blend(weights={"relevance": 3.0, "learned": 0.5, "affinity": 5.0})
-    return LearnedModel(version=1, reward=reward, by_item=reward, blend=blend, passed=frozenset(Combination))
+    stack = LogitStack(weights={"relevance": 3.0, "learned": 0.5, "affinity": 5.0})
+    return LearnedModel(version=1, reward=reward, by_item=reward, stack=stack, passed=frozenset(Combination))
 
 
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])

@@ -74,7 +74,7 @@ def test_a_model_is_no_better_than_itself() -> None:
     examples = _examples(60)
     fitted = fit(examples)
     model = LearnedModel(
-        version=1, reward=fitted.reward, by_item=fitted.by_item, blend=fitted.blend, passed=frozenset(Combination)
+        version=1, reward=fitted.reward, by_item=fitted.by_item, stack=fitted.stack, passed=frozenset(Combination)
     )
     outcomes = trial(examples, Incumbent(model, datetime(2026, 1, 1, tzinfo=UTC)), share=0.6)
     assert not any(outcome.passed for outcome in outcomes.values())
