@@ -24,7 +24,7 @@ from retrieval.engine.contenders import scored, unlearned
 from retrieval.engine.models import Models
 from retrieval.engine.record import Decided
 from retrieval.engine.relevance import leg_features, relevances
-from retrieval.engine.scoring import Pool, combined, in_order, predictions
+from retrieval.engine.scoring import Pool, combined, in_order, learned_signals, predictions
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.policies.choice import policy_for
 from retrieval.learning.ranked import Ranked
@@ -165,12 +165,12 @@ def _decision(
     order = in_order(rescored)
     contenders = scored(pool, facts.model, learned, predicted, exploration=one.profile.exploration, now=now)
     candidates = [contenders[place] for place in order]
+    decided = _decided(facts, pool, candidates, now)
     decided = replace(
-        _decided(facts, pool, candidates, now),
+        decided,
         model_version=facts.model.version,
         scores={candidate.item_id: candidate.score for candidate in rescored},
-        learned={prediction.item_id: prediction.mean for prediction in predicted},
-        learned_sd={prediction.item_id: prediction.sd for prediction in predicted},
+        signals={**decided.signals, **learned_signals(pool, predicted)},
     )
     return Decision(ranked=[rescored[place] for place in order], candidates=candidates, decided=decided)
 
@@ -181,6 +181,11 @@ def _decided(facts: _Known, pool: Pool, candidates: Sequence[Ranked], now: datet
         cluster=facts.cluster,
         eligible=sum(candidate.eligible for candidate in candidates),
         pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
+        signals={
+            "eligible": {one.item_id: float(one.eligible) for one in candidates},
+            "uses": {item.item_id: float(item.anywhere.uses) for item in pool.arms},
+            "raw_successes": {item.item_id: float(item.anywhere.raw_successes) for item in pool.arms},
+        },
     )
 
 

@@ -43,15 +43,12 @@ class Decided:
     """The decayed number of events by item id; one that is missing has none."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """The final score by item id, where it is not the relevance alone."""
-    learned: Mapping[str, float] = field(default_factory=dict)
-    """The learned reward by item id."""
-    learned_sd: Mapping[str, float] = field(default_factory=dict)
-    propensity: Mapping[str, float] = field(default_factory=dict)
-    """The probability to be shown, by item id, of the pool's items that it is known of."""
+    signals: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    """What is known of the pool's items beside relevance and legs, by name and item id."""
 
     def explored(self, policy: str, propensity: Mapping[str, float]) -> Decided:
-        """The same with a slate drawn by a policy."""
-        return replace(self, policy=policy, propensity=propensity)
+        """The same with a slate drawn by a policy; ``propensity`` is the probability to be shown, by item id."""
+        return replace(self, policy=policy, signals={**self.signals, "propensity": propensity})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +138,8 @@ def pool_signals(pool: Sequence[Fused], answered: Answered) -> dict[str, Any]:
         "scaled": relevances(pool, answered.found, answered.plan.profile, answered.depth),
         "score": [decided.scores.get(one.item_id, one.score) for one in pool],
     }
-    for name in ("learned", "learned_sd", "propensity"):
-        if values := getattr(decided, name):
-            signals[name] = [values.get(one.item_id) for one in pool]
+    for name, values in decided.signals.items():
+        signals[name] = [values.get(one.item_id) for one in pool]
     return signals
 
 

@@ -94,8 +94,10 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     shown = [hit for one in found for hit in one.impressions]
     columns = {column.name for column in impressions.columns} - {"collection_id", "retrieval_id", "retrieved_at"}
     assert {name for name in columns if len(_values(shown, name)) == 1} == set()
-    signals = {"legs", "ranks", "bounds", "relevance", "scaled", "score", "learned", "learned_sd", "propensity"}
-    assert set().union(*(one.pool_signals for one in found)) == signals
+    assert set().union(*(one.pool_signals for one in found)) == {
+        *("legs", "ranks", "bounds", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
+        *("learned", "learned_sd", "logit_mean", "logit_sd", "cosine", "propensity"),
+    }
 
 
 async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:

@@ -61,16 +61,13 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
     """The stages after fusion say what they went by, item by item."""
     decided = Decided(
         model_version=3,
-        policy="thompson_slots/1",
         statistics_at=MOMENT - timedelta(minutes=1),
         cluster=4,
         eligible=2,
         pulls={"a": 1.5},
         scores={"a": 0.7},
-        learned={"a": 0.8, "b": 0.2},
-        learned_sd={"a": 0.1},
-        propensity={"a": 0.25},
-    )
+        signals={"learned": {"a": 0.8, "b": 0.2}},
+    ).explored("thompson_slots/1", {"a": 0.25})
     slate = [Placed("c"), Placed("a", Slot.EXPLORE, 0.25, 0.125)]
     made = record(answered(decided=decided, slate=slate))
     assert (made.model_version, made.policy, made.cluster, made.eligible) == (3, "thompson_slots/1", 4, 2)

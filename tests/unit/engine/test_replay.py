@@ -94,7 +94,7 @@ def test_what_was_learned_is_summed_again() -> None:
     relevant["c"] += 0.6 * 5 / 9
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))
-    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, learned=learned))
+    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
     shown = [replace(one, score=scores[one.item_id]) for one in made.impressions]
     shown.sort(key=lambda one: -one.score)
     made = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(shown, 1)])
@@ -106,7 +106,9 @@ def test_what_was_learned_is_summed_again() -> None:
 def test_a_stack_needs_its_model() -> None:
     """Without it that is said; with it the scores are computed and compared."""
     profile = Profile(learned=Learned(combination=Combination.LOGIT_STACK))
-    decided = Decided(model_version=4, scores=dict.fromkeys("abcd", 0.5), learned=dict.fromkeys("abcd", 0.5))
+    decided = Decided(
+        model_version=4, scores=dict.fromkeys("abcd", 0.5), signals={"learned": dict.fromkeys("abcd", 0.5)}
+    )
     made = _recorded(profile, decided=decided)
     assert why_not_reproduced(made, profile) == ("model v4 is not at hand: its scores are taken as recorded",)
     found = why_not_reproduced(made, profile, lambda *_: [0.5, 0.5, 0.4, 0.5])
