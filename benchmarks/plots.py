@@ -96,7 +96,7 @@ def _exploration(result: Mapping[str, Any], folder: Path) -> None:
     regret.set_xlabel("pulls")
     regret.set_ylabel("regret, mean and 80 % of the runs")
     regret.set_ylim(0, 700)
-    regret.legend(fontsize=7)
+    regret.legend(fontsize=7, loc="upper left")
     rows = [row for row in result["change"]["rows"] if row["half-life"] != "none"]
     for name in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == name]
@@ -104,18 +104,24 @@ def _exploration(result: Mapping[str, Any], folder: Path) -> None:
         decay.errorbar(places, ratios, [row["± of it"] for row in own], marker="o", markersize=4, label=name)
     decay.axhline(1, color="#bbbbbb", linewidth=0.8, zorder=0)
     decay.set_xscale("log")
+    decay.set_xticks(places, [f"{place:,}" for place in places], fontsize=7)
+    decay.minorticks_off()
     decay.set_xlabel("half-life, pulls")
     decay.set_ylabel("regret under change, ratio to no decay")
     decay.legend(fontsize=7)
-    for row in (row for row in result["arrivals"] if row["score"] == ".4 / .6"):
-        place = (100 * row["regret cost"], 100 * row["top decile found"])
+    for mark, row in zip("osD^v<>PX*", (row for row in result["arrivals"] if row["score"] == ".4 / .6"), strict=False):
         newcomers.plot(
-            *place, marker="o", linestyle="none", color="#c0392b" if "shrunk" in row["policy"] else "#555555"
+            100 * row["regret cost"],
+            100 * row["top decile found"],
+            marker=mark,
+            linestyle="none",
+            color="#c0392b" if "shrunk" in row["policy"] else "#555555",
+            label=row["policy"],
         )
-        newcomers.annotate(row["policy"], place, (4, -9), textcoords="offset points", fontsize=6)
+    newcomers.legend(fontsize=7, loc="lower right")
     newcomers.set_xlabel("regret cost, %")
     newcomers.set_ylabel("best newcomers found, %")
-    newcomers.margins(x=0.25, y=0.15)
+    newcomers.margins(0.1)
     _finish(figure, None, folder / "exploration.png")
 
 

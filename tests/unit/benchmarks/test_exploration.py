@@ -58,8 +58,8 @@ def test_the_best_arm_is_another_one_after_each_change() -> None:
 
 
 def test_newcomers_are_found_with_a_slot_and_a_contest_costs_less_than_a_reservation() -> None:
-    """In 600 searches, 40 of them a day, with 40 newcomers and topics of some 20 items."""
-    about = arrivals.Collection(topics=4, established=40, arriving=40, searches=600, searches_a_day=40)
+    """In 400 searches, 40 of them a day, with 40 newcomers and topics of some 20 items."""
+    about = arrivals.Collection(topics=4, established=40, arriving=40, searches=400, searches_a_day=40)
     ways = ("no slots", "1 slot, shrunk", "1 slot, reserved")
     without, contest, reserved = (arrivals.simulate(about, arrivals.WAYS[name], 4, 1) for name in ways)
 
@@ -70,8 +70,8 @@ def test_newcomers_are_found_with_a_slot_and_a_contest_costs_less_than_a_reserva
 
 @pytest.mark.parametrize("slots", [1, 2])
 def test_served_slates_agree_with_their_propensities(slots: int) -> None:
-    """The benchmark's own test, on 300 slates."""
-    found = served.agreement(300, slots, 5)
+    """The benchmark's own test, on 200 slates."""
+    found = served.agreement(200, slots, 5)
 
     assert found["p"] > 0.001
     assert found["greatest error of their sum"] < 1e-9
