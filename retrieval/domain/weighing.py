@@ -46,7 +46,9 @@ class Weighing:
     @property
     def is_balanced(self) -> bool:
         """Whether the mean weight is what it must be, as far as so much traffic can tell."""
-        tolerated = max(TOLERATED_ERRORS * self.weight_error, TOLERATED_SHARE * self.expected_weight)
+        # One retrieval alone has no standard error.
+        error = 0.0 if math.isnan(self.weight_error) else self.weight_error
+        tolerated = max(TOLERATED_ERRORS * error, TOLERATED_SHARE * self.expected_weight)
         return abs(self.mean_weight - self.expected_weight) <= tolerated
 
     def objections(self) -> tuple[str, ...]:

@@ -17,13 +17,18 @@ from retrieval.learning.ranked import Ranked, is_eligible
 from retrieval.learning.stack import LEARNED
 
 
-def unlearned(pool: Pool, exploration: Exploration, now: datetime) -> list[Ranked]:
-    """The pool's candidates where no model is in use: their own counts are all that is known of their rewards."""
+def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datetime) -> list[Ranked]:
+    """The pool's candidates where no model is in use: their own counts are all that is known of their rewards.
+
+    In a contest for a place, these count as much as a learned reward will.
+    """
+    share = 1.0 if learned.is_off else learned.share
     return [
         Ranked(
             item_id=item.item_id,
             score=relevance,
             relevance=relevance,
+            learned_share=share,
             eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
             arm=item.anywhere,
         )

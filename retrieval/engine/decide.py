@@ -157,7 +157,7 @@ def _decision(
         buckets=facts.buckets,
     )
     if facts.model is None:
-        candidates = unlearned(pool, one.profile.exploration, now)
+        candidates = unlearned(pool, one.profile.learned, one.profile.exploration, now)
         return Decision(ranked=one.ranked, candidates=candidates, decided=_decided(facts, pool, candidates, now))
     learned = one.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)

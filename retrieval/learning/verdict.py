@@ -42,7 +42,8 @@ def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], differen
         for name, weighing in zip(names, weighings, strict=True)
         for objection in weighing.objections()
     ]
-    return refused(objections) if objections else by_interval(names, difference)
+    # A profile compared with itself would object twice.
+    return refused(list(dict.fromkeys(objections))) if objections else by_interval(names, difference)
 
 
 def refused(objections: Sequence[str]) -> Verdict:
