@@ -22,8 +22,9 @@ ONLY_ASYNC = {"database", "workplace"}
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:
-    """The public members of a class that are of that kind, by name."""
-    return {name: value for name, value in vars(cls).items() if kind(value) and not name.startswith("_")}
+    """The public members of a class that are of that kind, its bases' among them, by name."""
+    every = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return {name: value for name, value in every.items() if kind(value) and not name.startswith("_")}
 
 
 def is_property(value: object) -> bool:

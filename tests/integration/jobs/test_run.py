@@ -139,8 +139,15 @@ async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform)
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("UPDATE embedding_cache SET created_at = now() - interval '89 days'")
         await connection.execute("UPDATE job_runs SET started_at = now() - interval '31 days'")
+        await connection.execute(
+            "INSERT INTO recording_losses (collection_id, day, reason) "
+            "SELECT %s, current_date - age, 'overflow' FROM unnest(ARRAY[0, 364, 366]) AS age",
+            (target.collection.collection_id,),
+        )
     report = await run_job(platform.workplace, JOBS["prune"], target)
-    assert report.details == {"embedding_cache": 0, "query_samples": 0, "recall_measurements": 0, "job_runs": 1}
+    assert report.details == {
+        "embedding_cache": 0, "query_samples": 0, "recall_measurements": 0, "job_runs": 1, "recording_losses": 1,
+    }  # fmt: skip
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("UPDATE embedding_cache SET created_at = now() - interval '91 days'")
     report = await run_job(platform.workplace, JOBS["prune"], target)
