@@ -26,6 +26,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
     found.append(_script("growth", *(["--full"] if full else [])))
     found.append(_script("exploration"))
+    found.append(_script("feedback_rate"))
     if peers_python:
         found.append([peers_python, str(FOLDER / "plots.py")])
     return found

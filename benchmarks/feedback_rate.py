@@ -34,7 +34,7 @@ from server import running, settle
 from retrieval import Feedback, Settings, connect
 
 RESULTS = Path(__file__).parent / "results"
-ITEMS = 300
+ITEMS = 3_000
 LEAST_RATIO, MOST_DIFFERENCE = 0.5, 1e-12
 
 BY_HAND = """

@@ -57,19 +57,13 @@ BEGIN
             CASE
                 WHEN given.retrieval_id IS NOT NULL AND past.collection_id IS NULL THEN 'unknown retrieval'
                 WHEN owner.collection_id IS NULL THEN 'unknown collection'
-                WHEN NOT coalesce(shown.is_shown, false) AND NOT EXISTS (
-                    SELECT FROM items AS item
-                    WHERE item.collection_id = owner.collection_id AND item.item_id = given.item_id
-                ) THEN 'unknown item'
+                WHEN shown.is_shown IS NULL AND kept.is_kept IS NULL THEN 'unknown item'
                 WHEN extract(epoch FROM given.occurred_at - coalesce(decay.landmark, '2026-01-01 00:00:00+00'))
                     > 1000 * 86400 * coalesce(decay.half_life_days, 30) THEN 'too far from the landmark'
             END AS problem,
             CASE
-                WHEN given.retrieval_id IS NOT NULL AND NOT shown.is_shown THEN 'not shown'
-                WHEN given.actor <> '' AND EXISTS (
-                    SELECT FROM quarantines AS held
-                    WHERE held.collection_id = ANY(mine) AND held.actor = given.actor COLLATE "C"
-                ) THEN 'quarantined'
+                WHEN given.retrieval_id IS NOT NULL AND shown.is_shown IS NULL THEN 'not shown'
+                WHEN quarantine.is_held THEN 'quarantined'
                 ELSE ''
             END AS reason
         FROM jsonb_to_recordset(events) AS given (
@@ -92,13 +86,22 @@ BEGIN
         ) AS named ON given.retrieval_id IS NULL
         CROSS JOIN LATERAL (SELECT coalesce(past.collection_id, named.collection_id)) AS owner (collection_id)
         LEFT JOIN LATERAL (
-            SELECT EXISTS (
-                SELECT FROM impressions AS one
-                WHERE one.collection_id = owner.collection_id AND one.retrieval_id = given.retrieval_id
-                    AND one.item_id = given.item_id AND one.retrieved_at = given.retrieved_at
-                    AND one.retrieved_at BETWEEN retrieved_from AND retrieved_to
-            )
-        ) AS shown (is_shown) ON given.retrieval_id IS NOT NULL
+            SELECT true AS is_shown FROM impressions AS one
+            WHERE one.collection_id = owner.collection_id AND one.retrieval_id = given.retrieval_id
+                AND one.item_id = given.item_id AND one.retrieved_at = given.retrieved_at
+                AND one.retrieved_at BETWEEN retrieved_from AND retrieved_to
+            LIMIT 1
+        ) AS shown ON given.retrieval_id IS NOT NULL
+        LEFT JOIN LATERAL (
+            SELECT true AS is_kept FROM items AS one
+            WHERE one.collection_id = owner.collection_id AND one.item_id = given.item_id
+            LIMIT 1
+        ) AS kept ON shown.is_shown IS NULL
+        LEFT JOIN LATERAL (
+            SELECT true AS is_held FROM quarantines AS one
+            WHERE one.collection_id = ANY(mine) AND one.actor = given.actor COLLATE "C"
+            LIMIT 1
+        ) AS quarantine ON given.actor <> ''
         LEFT JOIN LATERAL (
             SELECT one.landmark, one.half_life_days FROM learning_states AS one
             WHERE one.collection_id = owner.collection_id LIMIT 1

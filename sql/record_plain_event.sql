@@ -1,6 +1,7 @@
--- Stores one event that there is nothing special about, and adds it to its arms: gives recorded, or repeated for one whose
--- key is stored. Gives nothing when the event is refused or discounted, or has a rival of its subject: then it has only
--- taken hold of the item. For record_feedback alone, which does what is left over, and is saved most of its work.
+-- Stores one event that there is nothing special about, and adds it to its arms: gives what became of it, recorded,
+-- superseding (the earlier verdict of its subject is taken out), or repeated. Gives nothing when the event is refused,
+-- discounted or late, or its rival does not count: then it has only taken hold of the item. For record_feedback alone,
+-- which does what is left over, and is saved most of its work.
 CREATE OR REPLACE FUNCTION record_plain_event(event jsonb, retrieved timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -17,6 +18,8 @@ DECLARE
     counted double precision := event->>'weight';
     moment timestamptz := event->>'occurred_at';
     share double precision;
+    former_share double precision;
+    rival feedback;
 BEGIN
     IF event->>'retrieval_id' IS NULL THEN
         SELECT
@@ -75,34 +78,56 @@ BEGIN
         END IF;
     END IF;
 
-    INSERT INTO feedback (
-        collection_id, item_id, feedback_key, subject, retrieval_id, retrieved_at, actor, session, kind, reward, weight,
-        given_weight, contexts, note, occurred_at, received_at
-    )
-    VALUES (
-        own, wanted, (event->>'feedback_key')::uuid, (event->>'subject')::uuid, (event->>'retrieval_id')::uuid,
-        retrieved, who, event->>'session', event->>'kind', worth, counted, counted, buckets, event->>'note', moment,
-        now()
-    )
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN CASE WHEN EXISTS (
+    LOOP
+        INSERT INTO feedback (
+            collection_id, item_id, feedback_key, subject, retrieval_id, retrieved_at, actor, session, kind, reward, weight,
+            given_weight, contexts, note, occurred_at, received_at
+        )
+        VALUES (
+            own, wanted, (event->>'feedback_key')::uuid, (event->>'subject')::uuid, (event->>'retrieval_id')::uuid,
+            retrieved, who, event->>'session', event->>'kind', worth, counted, counted, buckets, event->>'note', moment,
+            now()
+        )
+        ON CONFLICT DO NOTHING;
+        EXIT WHEN FOUND;
+        SELECT * INTO rival FROM feedback AS stored
+        WHERE stored.collection_id = own AND stored.item_id = wanted
+            AND stored.subject = (event->>'subject')::uuid AND stored.superseded_at IS NULL;
+        IF EXISTS (
             SELECT FROM feedback AS stored
             WHERE stored.collection_id = own AND stored.item_id = wanted
                 AND stored.feedback_key = (event->>'feedback_key')::uuid
-        ) THEN 'repeated' END;
-    END IF;
+        ) THEN
+            RETURN 'repeated';
+        END IF;
+        IF rival.weight = 0
+            OR (rival.occurred_at, rival.feedback_key) > (moment, (event->>'feedback_key')::uuid) THEN
+            RETURN NULL;
+        END IF;
+        UPDATE feedback AS stored SET superseded_at = now()
+        WHERE stored.collection_id = own AND stored.item_id = wanted AND stored.feedback_key = rival.feedback_key;
+    END LOOP;
+
     share := counted * decay_weight(moment, start_of_decay, days);
+    IF rival.weight IS NOT NULL THEN
+        former_share := rival.weight * decay_weight(rival.occurred_at, start_of_decay, days);
+    END IF;
+    -- A rival counted in the same buckets: they are part of its subject, or its retrieval's.
     INSERT INTO arms AS arm (
         collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at
     )
-    SELECT own, wanted, bucket.context, worth * share, (1 - worth) * share, 1, (worth >= 0.5)::integer, moment
+    SELECT
+        own, wanted, bucket.context,
+        worth * share - coalesce(rival.reward * former_share, 0),
+        (1 - worth) * share - coalesce((1 - rival.reward) * former_share, 0),
+        (rival.weight IS NULL)::integer,
+        (worth >= 0.5)::integer - coalesce((rival.reward >= 0.5)::integer, 0), moment
     FROM unnest(buckets) AS bucket (context) ORDER BY bucket.context
     ON CONFLICT ON CONSTRAINT arms_pkey DO UPDATE SET
         successes = arm.successes + excluded.successes, failures = arm.failures + excluded.failures,
-        uses = arm.uses + 1, raw_successes = arm.raw_successes + excluded.raw_successes,
+        uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes,
         last_used_at = greatest(arm.last_used_at, excluded.last_used_at);
-    RETURN 'recorded';
+    RETURN CASE WHEN rival.weight IS NULL THEN 'recorded' ELSE 'superseding' END;
 END
 $$;
 REVOKE ALL ON FUNCTION record_plain_event(jsonb, timestamptz) FROM PUBLIC;
