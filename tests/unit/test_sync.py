@@ -25,9 +25,6 @@ def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:
     """The public members of a class that are of that kind, its bases' among them, by name."""
     every = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
     return {name: value for name, value in every.items() if kind(value) and not name.startswith("_")}
-    """The public members of a class that are of that kind, by name, inherited ones too."""
-    names = [name for name in dir(cls) if not name.startswith("_")]
-    return {name: value for name in names if kind(value := inspect.getattr_static(cls, name))}
 
 
 def is_property(value: object) -> bool:

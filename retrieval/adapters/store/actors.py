@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,7 +26,8 @@ class Pseudonymised:
         return asdict(self)
 
 
-# A quarantine follows the events that it is about.
+# A quarantine follows the events that it is about. Keys and subjects are made from names too, which a guess could confirm;
+# so they are mixed with a secret that is kept nowhere.
 _REPLACE = Compiled("""
     WITH own AS MATERIALIZED (
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
@@ -33,7 +35,8 @@ _REPLACE = Compiled("""
         UPDATE retrievals SET actor = %(pseudonym)s, session = ''
         WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s RETURNING 1
     ), events AS (
-        UPDATE feedback SET actor = %(pseudonym)s, session = ''
+        UPDATE feedback SET actor = %(pseudonym)s, session = '', subject = md5(subject::text || %(secret)s)::uuid,
+            feedback_key = md5(feedback_key::text || %(secret)s)::uuid
         WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s RETURNING 1
     ), quarantined AS (
         UPDATE quarantines SET actor = %(pseudonym)s
@@ -44,7 +47,10 @@ _REPLACE = Compiled("""
 
 
 async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym: str) -> Pseudonymised:
-    """Replace an actor's name in a tenant's searches, feedback and quarantines, and forget the sessions."""
-    statement = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym)
+    """Replace an actor's name in a tenant's searches, feedback and quarantines, and forget the sessions.
+
+    Repeated afterwards, the actor's feedback counts once more: nothing tells that it is the same.
+    """
+    statement = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym, secret=secrets.token_hex())
     retrievals, feedback = (await database.write(tenant_id, statement))[0]
     return Pseudonymised(pseudonym=pseudonym, retrievals=retrievals, feedback=feedback)

@@ -47,7 +47,6 @@ def test_every_command_is_there() -> None:
         "retrieval actors pseudonymise",
         "retrieval actors quarantine",
         "retrieval actors release",
-        "retrieval feedback",
         "retrieval evaluate",
         "retrieval tune",
         "retrieval compare",
