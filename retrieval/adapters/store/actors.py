@@ -26,8 +26,8 @@ class Pseudonymised:
         return asdict(self)
 
 
-# A quarantine follows the events that it is about. Keys and subjects are made from names too, which a guess could confirm;
-# so they are mixed with a secret that is kept nowhere.
+# A quarantine follows the events that it is about. Keys and subjects are made from names too, which a guess could
+# confirm; so they are mixed with a secret that is kept nowhere.
 _REPLACE = Compiled("""
     WITH own AS MATERIALIZED (
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
