@@ -21,12 +21,13 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     """What to run, in order."""
     found: list[list[str]] = []
     if data is not None:
-        found += [_script("quality", str(data)), _script("lexical_latency", str(data))]
+        found += [_script(name, str(data)) for name in ("quality", "lexical_latency", "learning_curve")]
     beside = [str(data)] if data is not None else []
     found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
     found.append(_script("growth", *(["--full"] if full else [])))
-    found.append(_script("exploration"))
-    found.append(_script("feedback_rate"))
+    found += [_script(name) for name in ("learned_reward", "exploration", "feedback_rate", "analytics")]
+    # Held against simulated truth; with the Open Bandit data beside the collections, against that too.
+    found.append(_script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else [])))
     if peers_python:
         found.append([peers_python, str(FOLDER / "plots.py")])
     return found

@@ -36,6 +36,7 @@ def main(folder: Path) -> None:
         ("side_by_side.json", _side_by_side),
         ("growth.json", _growth),
         ("exploration.json", _exploration),
+        ("learning_curve.json", _learning_curve),
     ):
         path = folder / name
         if path.exists():
@@ -189,6 +190,28 @@ def _growth(result: Mapping[str, Any], folder: Path) -> None:
         axis.set_ylabel("ms: median, 95th percentile dotted")
         axis.legend(frameon=False, fontsize=8)
     _finish(figure, None, folder / "growth.png")
+
+
+def _learning_curve(result: Mapping[str, Any], folder: Path) -> None:
+    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    colours = {"logit_stack": COLOURS["ours"], "sum": COLOURS["langchain-postgres"]}
+    named: set[str] = set()
+    for curve in result["curves"]:
+        name = f"{curve['combination']}, {curve['wrong']:.0%} wrong verdicts"
+        points = curve["points"]
+        axis.plot(
+            [point["feedback"] for point in points],
+            [point["ndcg_at_10"] for point in points],
+            color=colours.get(curve["combination"]),
+            linestyle="-" if not curve["wrong"] else ":",
+            label=None if name in named else name,
+        )
+        named.add(name)
+    axis.set_xlabel("verdicts given by simulated users")
+    axis.set_ylabel("nDCG@10 on questions nobody asked")
+    axis.set_title("SciFact: one line a crowd of users", fontsize=10)
+    axis.legend(frameon=False, fontsize=8)
+    _finish(figure, None, folder / "learning_curve.png")
 
 
 def _names(rows: Rows) -> list[str]:
