@@ -43,11 +43,11 @@ class Level(NamedTuple):
     """Of the shift of an item cluster in a bucket where it was never seen."""
 
 
-UNSEEN_KIND = Level(8.0, 0.1, 0.4)
+UNSEEN_KIND = Level(8.0, 0.05, 0.4)
 """A kind of bucket without a single event."""
 
 
-NOTHING_KNOWN = Estimate(0.0, 0.8)
+NOTHING_KNOWN = Estimate(0.0, 0.5)
 """A collection without a single event."""
 
 
