@@ -10,7 +10,7 @@ import pytest
 
 from retrieval import Context, Feedback, Platform
 from retrieval.adapters.store.arms import read_arms
-from retrieval.adapters.store.feedback import read_events
+from retrieval.adapters.store.training import read_verdicts
 from retrieval.domain.arm import Arm
 from retrieval.domain.errors import (
     InvalidRequestError,
@@ -180,12 +180,10 @@ async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platfo
     number = await _stored(platform)
     retrieval, shown = await _shown(platform)
     assert (await platform.outcome(retrieval, shown[:2], reward=1.0, actor="agent")).recorded == 2
-    pages = [page async for page in read_events(platform.database, platform.tenant_id, number)]
-    assert [(event.kind, event.weight, event.rank, event.propensity) for page in pages for event in page] == [
-        ("outcome", 0.5, 1, 1.0),
-        ("outcome", 0.5, 2, 1.0),
-    ]
-    assert all(event.signals and event.slot == "exploit" for page in pages for event in page)
+    verdicts = await read_verdicts(platform.database, platform.tenant_id, number, until=datetime.now(UTC))
+    assert sorted((one.item_id, one.weight, str(one.retrieval_id)) for one in verdicts) == sorted(
+        (item_id, 0.5, str(retrieval)) for item_id in shown[:2]
+    )
     with pytest.raises(InvalidRequestError, match="at least one"):
         await platform.outcome(retrieval, [], reward=1.0)
 
