@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -24,7 +24,7 @@ from retrieval.engine.contenders import scored, unlearned
 from retrieval.engine.models import Models
 from retrieval.engine.record import Decided
 from retrieval.engine.relevance import leg_features, relevances
-from retrieval.engine.scoring import Pool, combined, in_order, learned_signals, predictions
+from retrieval.engine.scoring import Pool, combined, learned_signals, predictions
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.policies.choice import policy_for
 from retrieval.learning.ranked import Ranked
@@ -54,6 +54,8 @@ class Decision:
     candidates: Sequence[Ranked]
     """The same, as exploration sees them; empty where nothing was read about them."""
     decided: Decided
+    explained: Callable[[str], Fused]
+    """The candidate of that item id with the parts of its score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,10 @@ class Decider:
         decisions = []
         for one, facts in zip(each, known, strict=True):
             if not self._statements(collection, one, facts, now):
-                decisions.append(Decision(ranked=one.ranked, candidates=(), decided=Decided(cluster=facts.cluster)))
+                decided = Decided(cluster=facts.cluster)
+                decisions.append(
+                    Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
+                )
                 continue
             arms = arms_from(next(answers))
             cosines: dict[str, float | None] = dict(next(answers)) if _asks_for_affinity(one, facts) else {}
@@ -158,21 +163,33 @@ def _decision(
     )
     if facts.model is None:
         candidates = unlearned(pool, one.profile.learned, one.profile.exploration, now)
-        return Decision(ranked=one.ranked, candidates=candidates, decided=_decided(facts, pool, candidates, now))
+        decided = _decided(facts, pool, candidates, now)
+        return Decision(ranked=one.ranked, candidates=candidates, decided=decided, explained=_as_it_is(one.ranked))
     learned = one.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model, learned, predicted)
-    order = in_order(rescored)
+    order = rescored.order(pool)
     contenders = scored(pool, facts.model, learned, predicted, exploration=one.profile.exploration, now=now)
     candidates = [contenders[place] for place in order]
     decided = _decided(facts, pool, candidates, now)
     decided = replace(
         decided,
         model_version=facts.model.version,
-        scores={candidate.item_id: candidate.score for candidate in rescored},
+        scores={item.item_id: score for item, score in zip(pool.arms, rescored.scores, strict=True)},
         signals={**decided.signals, **learned_signals(pool, predicted)},
     )
-    return Decision(ranked=[rescored[place] for place in order], candidates=candidates, decided=decided)
+    places = {pool.ranked[place].item_id: place for place in order}
+    return Decision(
+        ranked=[Fused(pool.ranked[place].item_id, rescored.scores[place], ()) for place in order],
+        candidates=candidates,
+        decided=decided,
+        explained=lambda item_id: rescored.fused(pool, places[item_id]),
+    )
+
+
+def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
+    by_id = {one.item_id: one for one in ranked}
+    return lambda item_id: by_id[item_id]
 
 
 def _decided(facts: _Known, pool: Pool, candidates: Sequence[Ranked], now: datetime) -> Decided:

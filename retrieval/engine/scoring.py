@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +40,31 @@ def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> li
     return model.by_item.predict(pool.buckets, pool.arms)
 
 
-def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> list[Fused]:
-    """The candidates with their scores and what these are made of, in the order of the pool."""
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The scores of a pool, and what each is made of; only what is shown is worth explaining."""
+
+    scores: Sequence[float]
+    """In the order of the pool."""
+    parts: Callable[[int], tuple[Contribution, ...]]
+    """What the score of the candidate at that place of the pool is made of."""
+
+    def order(self, pool: Pool) -> list[int]:
+        """The places of the candidates, the best first; equal scores are ordered by item id."""
+        places = range(len(self.scores))
+        return sorted(places, key=lambda place: (-self.scores[place], pool.ranked[place].item_id))
+
+    def fused(self, pool: Pool, place: int) -> Fused:
+        """The candidate at a place, explained."""
+        parts = self.parts(place)
+        return Fused(pool.ranked[place].item_id, sum(part.value for part in parts), parts)
+
+
+def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> Scored:
+    """The scores of the candidates by relevance and learned reward."""
     if learned.combination is Combination.SUM:
         return _summed(pool, learned.share, predicted)
-    return _stacked(pool, model.stack, pool_signals(pool, predicted))
+    return _stacked(model.stack, pool_signals(pool, predicted))
 
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
@@ -77,23 +97,16 @@ def stack_signals(
     return named | {leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()}
 
 
-def in_order(rescored: Sequence[Fused]) -> list[int]:
-    """The places of the candidates, the best first; equal scores are ordered by item id."""
-    return sorted(range(len(rescored)), key=lambda place: (-rescored[place].score, rescored[place].item_id))
-
-
-def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> list[Fused]:
-    means = [one.mean for one in predicted]
+def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> Scored:
+    means = np.array([one.mean for one in predicted])
     ranks = _ranks(means)
-    rescored = []
-    for place, one in enumerate(pool.ranked):
-        relevant = (1 - share) * pool.relevance[place]
-        parts = (
-            *_scaled(one, relevant),
-            Contribution(LEARNED, ranks[place], means[place], share, share * means[place]),
-        )
-        rescored.append(Fused(one.item_id, sum(part.value for part in parts), parts))
-    return rescored
+
+    def parts(place: int) -> tuple[Contribution, ...]:
+        mean = float(means[place])
+        learned = Contribution(LEARNED, ranks[place], mean, share, share * mean)
+        return (*_scaled(pool.ranked[place], (1 - share) * pool.relevance[place]), learned)
+
+    return Scored(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
 
 
 def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
@@ -103,28 +116,27 @@ def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
     return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
 
 
-def _stacked(pool: Pool, stack: LogitStack, signals: Mapping[str, Floats]) -> list[Fused]:
-    parts = stack.parts(signals)
-    ranks = {name: _ranks(values.tolist()) for name, values in signals.items()}
-    rescored = []
-    for place, one in enumerate(pool.ranked):
-        made = tuple(
+def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> Scored:
+    added = stack.parts(signals)
+    ranks = {name: _ranks(values) for name, values in signals.items()}
+
+    def parts(place: int) -> tuple[Contribution, ...]:
+        return tuple(
             Contribution(
                 name,
                 ranks[name][place],
-                float(signals[name][place]),
+                float(values[place]),
                 stack.weights.get(name, 0.0),
-                float(parts[name][place]),
+                float(added[name][place]),
             )
-            for name in signals
+            for name, values in signals.items()
         )
-        rescored.append(Fused(one.item_id, sum(part.value for part in made), made))
-    return rescored
+
+    return Scored(stack.score(signals).tolist(), parts)
 
 
-def _ranks(values: Sequence[float]) -> list[int]:
+def _ranks(values: Floats) -> list[int]:
     """The rank of each, from 1; equal ones stand in the order of the pool."""
-    ranks = [0] * len(values)
-    for rank, place in enumerate(sorted(range(len(values)), key=lambda one: -values[one]), 1):
-        ranks[place] = rank
-    return ranks
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
+    return ranks.tolist()

@@ -87,12 +87,8 @@ class _Final:
     ranked: _Ranked
     slate: Sequence[Placed]
     decided: Decided
-    scored: Mapping[str, Fused]
-    """The candidates by item id, each with the parts of its score."""
-
-    @property
-    def shown(self) -> list[Fused]:
-        return [self.scored[one.item_id] for one in self.slate]
+    shown: list[Fused]
+    """In the order of the slate, each with the parts of its score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +232,7 @@ class Searcher:
         # A diverse page may be short on purpose: what was passed over is not explored either.
         rest = [] if not profile.diversity.is_off else [one for one in decision.ranked if one.item_id not in names]
         placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
-        return _Final(ranked, placed, decided, {candidate.item_id: candidate for candidate in decision.ranked})
+        return _Final(ranked, placed, decided, [decision.explained(one.item_id) for one in placed])
 
     async def _diverse(self, wanted: Diversity, ranked: list[Fused], limit: int) -> list[Fused]:
         """The best that are not alike; of a larger pool where near-duplicates leave too few."""
@@ -325,5 +321,4 @@ class Searcher:
 
 def _as_ranked(ranked: _Ranked) -> _Final:
     """The hits as relevance has them."""
-    placed = [Placed(one.item_id) for one in ranked.shown]
-    return _Final(ranked, placed, Decided(), {one.item_id: one for one in ranked.shown})
+    return _Final(ranked, [Placed(one.item_id) for one in ranked.shown], Decided(), ranked.shown)

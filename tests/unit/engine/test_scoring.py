@@ -11,7 +11,7 @@ from retrieval.domain.hit import Path
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind, Profile
 from retrieval.engine.relevance import leg_features, relevances
-from retrieval.engine.scoring import Pool, combined, in_order, predictions
+from retrieval.engine.scoring import Pool, combined, predictions
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.learned_reward import learn
 from retrieval.learning.stack import LogitStack
@@ -79,8 +79,10 @@ def test_the_parts_of_a_score_add_up(combination: Combination) -> None:
     """Also where legs, learned reward and affinity share it."""
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, combination)
-    for one in combined(pool, model, Learned(combination=combination), predicted):
-        assert one.score == pytest.approx(sum(part.value for part in one.contributions))
+    scored = combined(pool, model, Learned(combination=combination), predicted)
+    for place, score in enumerate(scored.scores):
+        assert score == pytest.approx(scored.fused(pool, place).score)
+        assert score == pytest.approx(sum(part.value for part in scored.parts(place)))
 
 
 def test_the_sum_is_four_tenths_relevance_and_six_tenths_learned_reward() -> None:
@@ -88,9 +90,9 @@ def test_the_sum_is_four_tenths_relevance_and_six_tenths_learned_reward() -> Non
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, Combination.SUM)
     scored = combined(pool, model, Learned(), predicted)
-    for one, relevance, prediction in zip(scored, pool.relevance, predicted, strict=True):
-        assert one.score == pytest.approx(0.4 * relevance + 0.6 * prediction.mean)
-    places = {pool.ranked[place].item_id: rank for rank, place in enumerate(in_order(scored))}
+    for score, relevance, prediction in zip(scored.scores, pool.relevance, predicted, strict=True):
+        assert score == pytest.approx(0.4 * relevance + 0.6 * prediction.mean)
+    places = {pool.ranked[place].item_id: rank for rank, place in enumerate(scored.order(pool))}
     assert places["d"] < places["c"]
 
 
@@ -99,7 +101,10 @@ def test_the_stack_counts_how_near_a_query_is_to_those_that_were_rewarded() -> N
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, Combination.LOGIT_STACK)
     scored = combined(pool, model, Learned(combination=Combination.LOGIT_STACK), predicted)
-    by_id = {one.item_id: one for one in scored}
-    parts = {part.leg: part.value for part in by_id["c"].contributions}
-    assert parts["affinity"] == pytest.approx(5.0 * 0.6)
-    assert {part.leg: part.value for part in by_id["a"].contributions}["affinity"] == 0
+    affinity = {
+        one.item_id: part.value
+        for place, one in enumerate(pool.ranked)
+        for part in scored.parts(place)
+        if part.leg == "affinity"
+    }
+    assert affinity == pytest.approx({"a": 0.0, "b": 0.0, "c": 5.0 * 0.6, "d": 0.0})
