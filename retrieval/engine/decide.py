@@ -17,6 +17,7 @@ from retrieval.adapters.store.models import affinities_statement
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector
+from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Fused
 from retrieval.domain.profile import Profile
 from retrieval.domain.slate import Placed
@@ -27,7 +28,7 @@ from retrieval.engine.relevance import leg_features, relevances
 from retrieval.engine.scoring import Pool, combined, learned_signals, predictions
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.policies.choice import policy_for
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.ranked import Ranked, is_eligible
 
 POOL = 100
 """Candidates, at least, among which what was learned chooses."""
@@ -52,10 +53,15 @@ class Decision:
 
     ranked: Sequence[Fused]
     candidates: Sequence[Ranked]
-    """The same, as exploration sees them; empty where nothing was read about them."""
+    """The same, as exploration sees them; empty where it is off."""
     decided: Decided
     explained: Callable[[str], Fused]
     """The candidate of that item id with the parts of its score."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the order or the places may differ from those of relevance."""
+        return bool(self.candidates) or self.decided.model_version > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +169,17 @@ def _decision(
     )
     if facts.model is None:
         candidates = unlearned(pool, one.profile.learned, one.profile.exploration, now)
-        decided = _decided(facts, pool, candidates, now)
+        decided = _decided(facts, pool, one.profile.exploration, now)
         return Decision(ranked=one.ranked, candidates=candidates, decided=decided, explained=_as_it_is(one.ranked))
     learned = one.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model, learned, predicted)
     order = rescored.order(pool)
-    contenders = scored(pool, facts.model, learned, predicted, exploration=one.profile.exploration, now=now)
-    candidates = [contenders[place] for place in order]
-    decided = _decided(facts, pool, candidates, now)
+    exploration = one.profile.exploration
+    contenders = (
+        [] if exploration.is_off else scored(pool, facts.model, learned, predicted, exploration=exploration, now=now)
+    )
+    decided = _decided(facts, pool, exploration, now)
     decided = replace(
         decided,
         model_version=facts.model.version,
@@ -181,7 +189,7 @@ def _decision(
     places = {pool.ranked[place].item_id: place for place in order}
     return Decision(
         ranked=[Fused(pool.ranked[place].item_id, rescored.scores[place], ()) for place in order],
-        candidates=candidates,
+        candidates=[contenders[place] for place in order] if contenders else (),
         decided=decided,
         explained=lambda item_id: rescored.fused(pool, places[item_id]),
     )
@@ -192,14 +200,17 @@ def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
     return lambda item_id: by_id[item_id]
 
 
-def _decided(facts: _Known, pool: Pool, candidates: Sequence[Ranked], now: datetime) -> Decided:
+def _decided(facts: _Known, pool: Pool, exploration: Exploration, now: datetime) -> Decided:
+    eligible = {
+        item.item_id: float(is_eligible(item.anywhere, item.created_at, now, exploration)) for item in pool.arms
+    }
     return Decided(
         statistics_at=now,
         cluster=facts.cluster,
-        eligible=sum(candidate.eligible for candidate in candidates),
+        eligible=round(sum(eligible.values())),
         pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
         signals={
-            "eligible": {one.item_id: float(one.eligible) for one in candidates},
+            "eligible": eligible,
             "uses": {item.item_id: float(item.anywhere.uses) for item in pool.arms},
             "raw_successes": {item.item_id: float(item.anywhere.raw_successes) for item in pool.arms},
         },

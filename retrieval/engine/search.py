@@ -224,7 +224,7 @@ class Searcher:
         return [await self._final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
     async def _final(self, one: _Asked, ranked: _Ranked, decision: Decision) -> _Final:
-        if not decision.candidates:
+        if not decision.is_open:
             return replace(_as_ranked(ranked), decided=decision.decided)
         profile, limit = one.profile, one.request.limit
         first = await self._diverse(profile.diversity, list(decision.ranked), limit)

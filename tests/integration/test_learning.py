@@ -129,7 +129,7 @@ async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platf
 async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that_was(
     platform: Platform, posterior: Posterior
 ) -> None:
-    """One place of the page is drawn; a hit that won it is marked, and recorded with the propensity it was drawn with."""
+    """One place of the page is drawn; who won it is marked, and recorded with the propensity of the draw."""
     collection = await _filled(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, posterior=posterior)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
