@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.embedded import start_embedded
+from tests.support.forked_program import run_forked
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
@@ -29,15 +30,21 @@ class Program:
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = False
+    """Whether each run is a process that loads everything itself, and not one forked from a process that did."""
 
     @property
     def command(self) -> list[str]:
-        """What starts it."""
+        """What starts a whole process."""
         return [sys.executable, "-W", "error", "-m", "retrieval.surfaces.cli"]
 
     def using(self, **variables: str) -> Program:
         """The program with more variables, or other values for them."""
         return replace(self, environment=self.environment | variables)
+
+    def alone(self) -> Program:
+        """The program in whole processes, for what depends on how one starts."""
+        return replace(self, is_whole=True)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -47,8 +54,11 @@ class Program:
 
     def __call__(self, *arguments: object, given: str = "") -> Done:
         """The finished run; ``given`` is its standard input."""
+        given_to = [*map(str, arguments)]
+        if not self.is_whole:
+            return run_forked(given_to, folder=self.folder, variables=self.variables, given=given, seconds=SECONDS)
         return subprocess.run(
-            [*self.command, *map(str, arguments)],
+            [*self.command, *given_to],
             input=given,
             capture_output=True,
             text=True,

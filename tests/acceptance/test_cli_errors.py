@@ -109,7 +109,7 @@ def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -
     (program.folder / "sitecustomize.py").write_text(
         "import retrieval.surfaces.cli.collections as command\ncommand.collections_table = command._infos = None\n"
     )
-    line = program.using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
+    line = program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
     assert line.startswith("error: unexpected TypeError: ")
     assert "--debug" in line
 
@@ -138,4 +138,4 @@ def test_help_needs_nothing_heavy(program: Program) -> None:
         "heavy = {'psycopg', 'sqlalchemy', 'numpy', 'openai', 'ir_measures', 'alembic'}\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
     )
-    assert program.using(PYTHONPATH=f"{program.folder}:{ROOT}")("search", "--help").stderr == "[]\n"
+    assert program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}")("search", "--help").stderr == "[]\n"

@@ -232,6 +232,7 @@ def test_collections_are_listed(program: Program) -> None:
             "space": "hashing/words-and-trigrams@1 (256)",
             "text_search_config": "english",
             "profile_version": 1,
+            "model_version": 0,
             "has_hnsw": False,
             "filterable": {},
         }

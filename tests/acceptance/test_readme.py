@@ -16,8 +16,6 @@ import asyncio
 import inspect
 import os
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +24,11 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.embedded import start_embedded
+from tests.support.forked_program import run_forked
 from tests.support.markdown import Block, blocks, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = pages(ROOT)
-
-PROGRAM = [sys.executable, "-m", "retrieval.surfaces.cli"]
 
 ITEMS = [
     {
@@ -98,8 +95,8 @@ def test_every_command_runs(page: Path) -> None:
         for line in block.text.splitlines():
             if block.not_run or not line.startswith("retrieval "):
                 continue
-            command = [*PROGRAM, *shlex.split(line, comments=True)[1:]]
-            run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+            arguments = shlex.split(line, comments=True)[1:]
+            run = run_forked(arguments, folder=Path.cwd(), variables=os.environ, seconds=120)
             assert run.returncode == 0, f"{block}: {line}\n{run.stdout}{run.stderr}"
 
 

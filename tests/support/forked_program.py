@@ -1,0 +1,72 @@
+"""Runs of the program in processes that have its modules loaded already: a second less each, and there are hundreds.
+
+A server process loads the modules once and forks a process for each run, with arguments, environment, folder and files
+of its own. What imports cost, and what they do, is tested with whole processes elsewhere.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import TextIO
+
+LOADED = (
+    "retrieval.platform",
+    "retrieval.surfaces.cli.output",
+    "retrieval.surfaces.cli.program",
+    "retrieval.surfaces.cli.run",
+)
+
+
+def run_forked(
+    arguments: Sequence[str], *, folder: Path, variables: Mapping[str, str], given: str = "", seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """The finished run of ``retrieval`` with these arguments; Python's warnings are errors.
+
+    Raises ``subprocess.TimeoutExpired`` when it takes longer than the seconds.
+    """
+    with tempfile.TemporaryDirectory() as outputs:
+        files = [Path(outputs) / name for name in ("in", "out", "err")]
+        files[0].write_text(given, encoding="utf-8")
+        run = _context().Process(target=_run, args=(list(arguments), str(folder), dict(variables), files))
+        run.start()
+        run.join(seconds)
+        if run.is_alive():
+            run.kill()
+            run.join()
+            raise subprocess.TimeoutExpired(list(arguments), seconds)
+        out, err = (path.read_text(encoding="utf-8") for path in files[1:])
+        return subprocess.CompletedProcess(list(arguments), run.exitcode or 0, out, err)
+
+
+@cache
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LOADED))
+    return context
+
+
+def _run(arguments: list[str], folder: str, variables: dict[str, str], files: list[Path]) -> None:
+    """What the forked process does: it becomes a run of the program."""
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(folder)
+    sys.argv = ["retrieval", *arguments]
+    streams: list[TextIO] = []
+    for number, path in enumerate(files):
+        opened = os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
+        os.dup2(opened, number)
+        streams.append(os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+    sys.stdin, sys.stdout, sys.stderr = streams
+    warnings.simplefilter("error")
+    from retrieval.surfaces.cli import main
+
+    main()
