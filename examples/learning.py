@@ -1,0 +1,67 @@
+"""Search that gets better by feedback: forty questions are judged, a model is fitted and tried, a new question is asked.
+
+In production ``retrieval worker`` fits the model, every hour; here the job runs once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from retrieval import Collection, Context, Feedback, Platform, connect
+from retrieval.domain.learned import Combination, Learned
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from retrieval.jobs.workplace import Target
+
+TOPICS = ("invoice", "refund", "password", "delivery", "export")
+ITEMS = [
+    {
+        "_id": f"{topic}-{number}",
+        "title": f"About the {topic}",
+        "text": f"How to deal with the {topic}, version {number}",
+    }
+    for topic in TOPICS
+    for number in range(6)
+]
+
+
+def helps(item_id: str) -> bool:
+    """What only readers know: the later versions are the good ones."""
+    return int(item_id.rpartition("-")[2]) >= 3
+
+
+async def judge(platform: Platform, guides: Collection) -> None:
+    """Forty questions, each with a verdict on what was shown."""
+    for number in range(40):
+        topic, other = TOPICS[number % 5], TOPICS[(number + 1 + number // 5) % 5]
+        hits = await guides.search(f"{topic} or {other} {number}", context=Context(domain="help desk"))
+        await platform.feedback_each(
+            [Feedback(retrieval_id=hits.retrieval_id, item_id=hit.item_id, helpful=helps(hit.item_id)) for hit in hits]
+        )
+
+
+async def learn(platform: Platform, guides: Collection) -> None:
+    """Fit a model; it is used if it does better on questions that it was not fitted on."""
+    report = await run_job(platform.workplace, job_named("learn"), Target(platform.tenant_id, await guides.refresh()))
+    print("the model is used:" if report.details["published"] else "the model is not used:", report.details["reason"])
+    await guides.refresh()
+
+
+async def main() -> None:
+    """Ask, judge, learn, ask again."""
+    async with connect(tenant="learning") as platform:
+        guides = await platform.collection("guides")
+        await guides.add(ITEMS)
+        await guides.set_profile(replace(guides.profile, learned=Learned(combination=Combination.LOGIT_STACK)))
+        for moment in ("before", "after"):
+            hits = await guides.search("the invoice of a delivery", limit=4, context=Context(domain="help desk"))
+            print(f"{moment}: {', '.join(hit.item_id for hit in hits)}")
+            if moment == "before":
+                await judge(platform, guides)
+                await learn(platform, guides)
+        print(hits[0].explanation)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
