@@ -63,7 +63,7 @@ def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedMo
     is_whole = math.isclose(sum(chances), recorded.hits, abs_tol=1e-6)
     if candidates is None or not is_whole or sum(one or 0 for one in signals["eligible"]) != recorded.eligible:
         return ("not all that exploration drew among was kept: recording.pool is too small, or a hit was removed",)
-    return _compared(recorded, profile, _drawn(recorded, profile, candidates))
+    return _compared(recorded, _drawn(recorded, profile, candidates))
 
 
 def _drawn(
@@ -85,16 +85,12 @@ def _drawn(
     return placed, decided.signals["propensity"]
 
 
-def _compared(
-    recorded: RecordedSearch, profile: Profile, drawn: tuple[list[Placed], Mapping[str, float | None]]
-) -> tuple[str, ...]:
+def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, float | None]]) -> tuple[str, ...]:
     placed, chances = drawn
     for one, again in zip(recorded.impressions, placed, strict=False):
         if (one.item_id, one.slot) != (again.item_id, again.slot):
-            return (
-                f"{one.item_id} ({one.slot}) was shown at rank {one.rank}, where {profile.exploration.policy} with "
-                f"seed {recorded.seed} puts {again.item_id} ({again.slot})",
-            )
+            shown = f"{one.item_id} ({one.slot}) was shown at rank {one.rank}"
+            return (f"{shown}, where the policy with seed {recorded.seed} puts {again.item_id} ({again.slot})",)
         if not _are_equal((one.propensity, one.rank_propensity), (again.propensity, again.rank_propensity)):
             return (f"the propensity of {one.item_id} was {one.propensity:.9g} and is {again.propensity:.9g}",)
     for item_id, was in zip(recorded.pool_items, recorded.pool_signals["propensity"], strict=True):
