@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
+
+from retrieval.domain.exploration import Exploration
+from retrieval.domain.learned import Combination
 
 Optional = Sequence[float | None]
 
@@ -36,9 +40,36 @@ class RecordedPool:
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
     learned_sd: Optional = ()
+    logit_mean: Optional = ()
+    """The same on the logit scale."""
+    logit_sd: Optional = ()
+    cosine: Optional = ()
+    """Of the query and those that each was rewarded for."""
+    model_version: int = 0
+    """0: nothing learned counted."""
+    combination: Combination | None = None
+    """How what was learned was combined with relevance; None: not known."""
+    eligible: Optional = ()
+    """1: Thompson slots might pick it; empty: nobody looked."""
+    exploration: Exploration | None = None
+    """By which numbers an item was eligible; None: not known."""
+    uses: Optional = ()
+    raw_successes: Optional = ()
     propensity: Optional = ()
     """How probable it was that each was shown; empty: what was shown was certain, all else impossible."""
     shown: Mapping[str, float] = field(default_factory=dict)
     """The propensity of each item that was shown."""
     rewards: Mapping[str, float] = field(default_factory=dict)
     """What each item that was shown earned; one that nobody rated is missing."""
+
+
+def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a pool, by the names of their fields, from the ``pool_signals`` of a record."""
+    names = ("learned", "learned_sd", "logit_mean", "logit_sd", "cosine", "eligible", "uses", "raw_successes")
+    return {
+        "scores": signals.get("legs", {}),
+        "ranks": signals.get("ranks", {}),
+        "bounds": {leg: (cut, best) for leg, (cut, best) in signals.get("bounds", {}).items()},
+        "propensity": signals.get("propensity", ()),
+        **{name: signals.get(name, ()) for name in names},
+    }

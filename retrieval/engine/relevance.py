@@ -44,6 +44,18 @@ def leg_features(ranked: Sequence[Fused], found: Found, depth: int) -> dict[str,
     return features
 
 
+def leg_features_again(
+    legs: Mapping[str, Sequence[float | None]], ends: Mapping[str, tuple[float, float]]
+) -> dict[str, list[float]]:
+    """``leg_features`` of candidates of which each leg's raw score is known: None where it did not bring one."""
+    if len(legs) == 1:
+        return {}
+    return {
+        leg: _between([ends[leg][0] if score is None else score for score in scores], ends[leg])
+        for leg, scores in legs.items()
+    }
+
+
 def _between(scores: Sequence[float], ends: tuple[float, float]) -> list[float]:
     cut, best = ends
     if best <= cut:

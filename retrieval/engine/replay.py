@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,10 +15,10 @@ from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.slate import Slot
-from retrieval.engine.relevance import on_unit_scale
-
-Rescored = Callable[[RecordedSearch, Profile, Sequence[float]], Sequence[float] | None]
-"""The final scores of a pool from its relevances, where something was learned; None: they cannot be had."""
+from retrieval.engine.relevance import leg_features_again, on_unit_scale
+from retrieval.engine.replay_learned import drawn_otherwise
+from retrieval.engine.scoring import stack_signals
+from retrieval.learning.learned_model import LearnedModel
 
 TOLERANCE = 1e-9
 """Scores that differ by less, relative to the larger, are equal."""
@@ -82,17 +82,18 @@ class Replay:
         }
 
 
-def rescored(recorded: RecordedSearch, profile: Profile, relevances: Sequence[float]) -> Sequence[float] | None:
-    """The scores where nothing learned counted (the relevances), or was summed with them; of other searches, None.
+def rescored(
+    recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel | None = None
+) -> Sequence[float] | None:
+    """The final scores of the pool: the relevances, or what the model of the record made of them; None: it is gone.
 
-    Relevance that is summed is on a scale from 0 to 1. An item of which nothing learned is on record keeps its own.
+    Of an item of which nothing learned is on record, the score is its relevance.
     """
-    signals = recorded.pool_signals
-    learned = signals.get("learned")
+    learned = recorded.pool_signals.get("learned")
     if learned is None:
         return relevances if recorded.model_version == 0 else None
-    if profile.learned.combination is not Combination.SUM:
-        return None
+    if profile.learned.combination is Combination.LOGIT_STACK:
+        return None if model is None else _stacked(recorded, profile, relevances, model)
     share = profile.learned.share
     scaled = on_unit_scale(relevances, bounds_of(recorded), profile)
     return [
@@ -101,17 +102,33 @@ def rescored(recorded: RecordedSearch, profile: Profile, relevances: Sequence[fl
     ]
 
 
+def _stacked(
+    recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel
+) -> Sequence[float]:
+    signals, ends = recorded.pool_signals, bounds_of(recorded)
+    scores = model.stack.score(
+        stack_signals(
+            relevance=on_unit_scale(relevances, ends, profile),
+            legs=leg_features_again(signals["legs"], ends),
+            logits=[one or 0.0 for one in signals["logit_mean"]],
+            cosines=signals["cosine"],
+        )
+    ).tolist()
+    told = zip(relevances, scores, signals["logit_mean"], strict=True)
+    return [alone if logit is None else score for alone, score, logit in told]
+
+
 def bounds_of(recorded: RecordedSearch) -> dict[str, tuple[float, float]]:
     """By leg, the scores that a weighted sum takes as 0 and as 1."""
     return {leg: (low, high) for leg, (low, high) in recorded.pool_signals["bounds"].items()}
 
 
 def why_not_reproduced(
-    recorded: RecordedSearch, profile: Profile | None, scored: Rescored = rescored
+    recorded: RecordedSearch, profile: Profile | None, model: LearnedModel | None = None
 ) -> tuple[str, ...]:
     """Where the recorded ranking does not follow from its own record; nothing: it does.
 
-    ``profile`` is the one that answered; None: it is not stored any more. ``scored`` says what was learned.
+    ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
     """
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
@@ -120,11 +137,15 @@ def why_not_reproduced(
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
     ends = bounds_of(recorded)
     relevances = fused_again(signals["legs"], signals["ranks"], ends, profile.legs, profile.fusion)
-    scores = scored(recorded, profile, relevances)
+    scores = rescored(recorded, profile, relevances, model)
     if scores is None:
-        return (f"model v{recorded.model_version} is not at hand: its scores are taken as recorded",)
+        return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)
     found = [*_unequal("relevance", recorded, relevances), *_unequal("score", recorded, scores)]
-    return (*found, *_out_of_order(recorded, profile, dict(zip(pool, scores, strict=True))))
+    return (
+        *found,
+        *_out_of_order(recorded, profile, dict(zip(pool, scores, strict=True))),
+        *drawn_otherwise(recorded, profile, model),
+    )
 
 
 def differences(
@@ -251,8 +272,8 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
     shown = _exploited(recorded)
     wrong = [one for one in shown if not _is_equal(one.score, scores[one.item_id])]
     found = [f"the score of hit {one.item_id} is not that of its candidate" for one in wrong[:1]]
-    if profile.diversity.relevance_share is not None:
-        return found  # diverse hits stand in an order of their own
+    if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
+        return found  # diverse hits stand in an order of their own, and those of a drawing in that of the policy
     ordered = sorted(shown, key=lambda one: (-scores[one.item_id], one.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from retrieval.domain.arm import Arm
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile
-from retrieval.domain.recorded_pool import RecordedPool
-from retrieval.engine.relevance import on_unit_scale
+from retrieval.domain.recorded_pool import Optional, RecordedPool
+from retrieval.engine.relevance import leg_features_again, on_unit_scale
+from retrieval.engine.scoring import stack_signals
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.ranked import Ranked
+from retrieval.learning.stack import LEARNED
 
 
 class Candidate(NamedTuple):
@@ -19,9 +29,12 @@ class Candidate(NamedTuple):
     """What it is ranked by."""
     relevance: float
     """0 to 1."""
-    learned: float | None = None
-    """The learned reward in its score; None: it has none."""
-    learned_sd: float | None = None
+    place: int
+    """In the recorded pool."""
+    legs: Mapping[str, float]
+    """Its score in each leg, 0 to 1; none where there is one leg."""
+    contender: Ranked
+    """As exploration sees it."""
 
 
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[Candidate] | None:
@@ -36,23 +49,38 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[Candidate] | None
     ends = {leg: pool.bounds[leg] for leg in weights}
     scores = fused_again(legs, ranks, ends, weights, profile.fusion)
     relevances = on_unit_scale(scores, ends, profile)
-    candidates = [Candidate(*one) for one in zip(pool.item_ids, scores, relevances, strict=True)]
-    return [one for place, one in enumerate(candidates) if any(column[place] is not None for column in legs.values())]
+    features = leg_features_again(legs, ends)
+    return [
+        Candidate(
+            item_id,
+            scores[place],
+            relevances[place],
+            place,
+            {leg: values[place] for leg, values in features.items()},
+            _unlearned(pool, place, relevances[place], profile.learned),
+        )
+        for place, item_id in enumerate(pool.item_ids)
+        if any(column[place] is not None for column in legs.values())
+    ]
 
 
-def with_learned(candidates: list[Candidate], pool: RecordedPool, learned: Learned) -> list[Candidate] | None:
+def with_learned(
+    candidates: list[Candidate], pool: RecordedPool, learned: Learned, model: LearnedModel | None
+) -> list[Candidate] | None:
     """The candidates with the learned reward in their scores, as the recorded search had it; None: that cannot be done.
 
-    Where nothing learned counted in that search, nothing does. A sum can be worked out again, a logit stack cannot: its
-    signals are not all recorded.
+    Where nothing learned counted in that search, nothing does, nor where its model was not good enough for the
+    profile's combination. ``model`` is the one of the recorded version; without it only a sum can be worked out.
     """
     if learned.is_off or not pool.learned:
         return candidates
-    if learned.combination is not Combination.SUM:
+    if model is not None and learned.combination not in model.passed:
+        return candidates
+    if not _is_about_the_same(pool, learned, model):
         return None
-    means = dict(zip(pool.item_ids, pool.learned, strict=True))
-    deviations = dict(zip(pool.item_ids, pool.learned_sd, strict=True)) if pool.learned_sd else {}
-    return [_summed(one, learned.share, means[one.item_id], deviations.get(one.item_id)) for one in candidates]
+    if learned.combination is Combination.SUM:
+        return [_summed(one, pool, learned.share) for one in candidates]
+    return None if model is None else _stacked(candidates, pool, model)
 
 
 def in_order(candidates: list[Candidate]) -> list[Candidate]:
@@ -60,7 +88,73 @@ def in_order(candidates: list[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda one: (-one.score, one.item_id))
 
 
-def _summed(one: Candidate, share: float, mean: float | None, deviation: float | None) -> Candidate:
+def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
+    """Whether the recorded predictions are those that the combination needs.
+
+    The stack is about items alone; what a sum adds may know of relevance too.
+    """
+    if pool.combination in (None, learned.combination):
+        return True
+    return model is not None and model.reward.as_dict() == model.by_item.as_dict()
+
+
+def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
+    return Ranked(
+        item_id=pool.item_ids[place],
+        score=relevance,
+        relevance=relevance,
+        learned_share=1.0 if learned.is_off else learned.share,
+        eligible=bool(_at(pool.eligible, place)),
+        arm=Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0)),
+    )
+
+
+def _summed(one: Candidate, pool: RecordedPool, share: float) -> Candidate:
+    mean = _at(pool.learned, one.place)
     if mean is None:
         return one._replace(score=one.relevance)
-    return one._replace(score=(1 - share) * one.relevance + share * mean, learned=mean, learned_sd=deviation)
+    score = (1 - share) * one.relevance + share * mean
+    contender = replace(
+        one.contender,
+        score=score,
+        learned_share=share,
+        logit_mean=_at(pool.logit_mean, one.place),
+        logit_sd=_at(pool.logit_sd, one.place),
+        reward_sd=_at(pool.learned_sd, one.place) or 0.0,
+    )
+    return one._replace(score=score, contender=contender)
+
+
+def _stacked(candidates: list[Candidate], pool: RecordedPool, model: LearnedModel) -> list[Candidate] | None:
+    """As ``retrieval.engine.contenders.scored`` has them; None: a candidate's signals were not recorded."""
+    logits = [_at(pool.logit_mean, one.place) for one in candidates]
+    known = [logit for logit in logits if logit is not None]
+    if len(known) < len(candidates):
+        return None
+    signals = stack_signals(
+        relevance=[one.relevance for one in candidates],
+        legs={leg: [one.legs[leg] for one in candidates] for leg in (candidates[0].legs if candidates else ())},
+        logits=known,
+        cosines=[_at(pool.cosine, one.place) for one in candidates],
+    )
+    scores = model.stack.score(signals).tolist()
+    chances = np.clip(model.stack.probability(signals, np.ones(len(candidates))), 1e-6, 1 - 1e-6).tolist()
+    weight = model.stack.weights.get(LEARNED, 0.0)
+    return [
+        one._replace(
+            score=score,
+            contender=replace(
+                one.contender,
+                score=chance,
+                learned_share=1.0,
+                logit_mean=math.log(chance / (1 - chance)),
+                logit_sd=weight * (_at(pool.logit_sd, one.place) or 0.0),
+                reward_sd=_at(pool.learned_sd, one.place) or 0.0,
+            ),
+        )
+        for one, score, chance in zip(candidates, scores, chances, strict=True)
+    ]
+
+
+def _at(column: Optional | Sequence[float], place: int) -> float | None:
+    return column[place] if column else None

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
-from retrieval.domain.exploration import PolicyName, Posterior
-from retrieval.domain.learned import Learned
+from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded_pool import RecordedPool
 from retrieval.engine.target_ranking import Candidate, by_relevance, in_order, with_learned
+from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.slate import slate_probabilities
 
@@ -25,7 +24,7 @@ class Unanswerable(StrEnum):
     GROUPED = "it showed the best of each group"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
     NO_LEG = "a leg of the profile did not run"
-    LEARNED = "what was learned then is not weighed again"
+    LEARNED = "what was learned then does not tell what this combination would have made of it"
     NO_ELIGIBLE = "whom the profile would explore was not recorded"
 
 
@@ -39,10 +38,13 @@ class NamedProfile:
     """Of the stored one; None: it is not stored."""
 
 
-def target_slate(pool: RecordedPool, target: NamedProfile) -> Mapping[str, float] | Unanswerable:
+def target_slate(
+    pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None
+) -> Mapping[str, float] | Unanswerable:
     """The probability of each item to be shown, of those that might be.
 
-    A search that this very version answered showed what it showed. Else its candidates are ranked again.
+    A search that this very version answered showed what it showed. Else its candidates are ranked again. ``model`` is
+    the one that counted in the search; None: none did, or it is gone.
     """
     if target.version is not None and target.version == pool.profile_version:
         return _recorded(pool)
@@ -55,7 +57,7 @@ def target_slate(pool: RecordedPool, target: NamedProfile) -> Mapping[str, float
     candidates = by_relevance(pool, target.profile)
     if candidates is None:
         return Unanswerable.NO_LEG
-    scored = with_learned(candidates, pool, target.profile.learned)
+    scored = with_learned(candidates, pool, target.profile.learned, model)
     return Unanswerable.LEARNED if scored is None else _slate(in_order(scored), pool, target.profile)
 
 
@@ -71,39 +73,57 @@ def _slate(ranked: list[Candidate], pool: RecordedPool, profile: Profile) -> Map
     exploration = profile.exploration
     if exploration.policy is PolicyName.OFF:  # swaps change who stands where, not who is there
         return {one.item_id: 1.0 for one in ranked[: pool.limit]}
-    if not _is_told(pool, profile):
+    contenders = _contenders(ranked, pool, profile)
+    if contenders is None:
         return Unanswerable.NO_ELIGIBLE
-    chance = dict(zip(pool.item_ids, pool.propensity, strict=True)) if pool.propensity else {}
-    candidates = [_explorable(one, profile.learned, chance.get(one.item_id)) for one in ranked]
-    found = slate_probabilities(candidates, pool.limit, exploration, np.random.default_rng(pool.seed))
+    found = slate_probabilities(contenders, pool.limit, exploration, np.random.default_rng(pool.seed))
     return {item_id: probability for item_id, probability in found.items() if probability > 0}
 
 
-def _is_told(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the record says all that the policy goes by.
+def _contenders(ranked: list[Candidate], pool: RecordedPool, profile: Profile) -> list[Ranked] | None:
+    """The candidates as the profile's policy sees them; None: the record does not tell all that it goes by."""
+    exploration, found = profile.exploration, []
+    for one in ranked:
+        contender = one.contender
+        if exploration.policy is PolicyName.THOMPSON_SLOTS:
+            eligible = _is_eligible(one.place, pool, exploration)
+            if eligible is None:
+                return None
+            contender = replace(contender, eligible=eligible)
+        found.append(contender)
+    return found if _is_distribution_told(pool, profile) else None
 
-    A bonus needs the standard deviations of what was learned, where something was. Thompson slots leave a mark on those
-    that compete for them, which is how the eligible are known again; raw counts are not in the record.
-    """
-    is_learned = bool(pool.learned and pool.learned_sd) and not profile.learned.is_off
+
+def _is_distribution_told(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the recorded standard deviations, or logits, are there where the policy goes by them."""
+    if not pool.learned or profile.learned.is_off:
+        return True
     if profile.exploration.policy is PolicyName.UNCERTAINTY_BONUS:
-        return is_learned or not pool.learned or profile.learned.is_off
-    was_thompson = pool.policy.startswith(PolicyName.THOMPSON_SLOTS.value) and bool(pool.propensity)
-    return is_learned and was_thompson and profile.exploration.posterior is Posterior.SHRUNK
+        return bool(pool.learned_sd)
+    return profile.exploration.posterior is Posterior.BETA or bool(pool.logit_mean and pool.logit_sd)
 
 
-def _explorable(one: Candidate, learned: Learned, chance: float | None) -> Ranked:
-    """A candidate for exploration; its learned distribution is taken to the logit scale by first-order expansion."""
-    eligible = chance is not None and 0 < chance < 1
-    if one.learned is None or one.learned_sd is None or not 0 < one.learned < 1:
-        return Ranked(item_id=one.item_id, score=one.relevance, relevance=one.relevance, eligible=eligible)
-    return Ranked(
-        item_id=one.item_id,
-        score=one.score,
-        relevance=one.relevance,
-        learned_share=learned.share,
-        eligible=eligible,
-        logit_mean=math.log(one.learned / (1 - one.learned)),
-        logit_sd=one.learned_sd / (one.learned * (1 - one.learned)),
-        reward_sd=one.learned_sd,
+def _is_eligible(place: int, pool: RecordedPool, wanted: Exploration) -> bool | None:
+    """Whether the profile might explore the candidate; None: how old it was is not known.
+
+    What was recorded is whether it was used less, or younger, than the profile of the search asked for.
+    """
+    eligible, uses = (column[place] if column else None for column in (pool.eligible, pool.uses))
+    then = pool.exploration
+    if eligible is None or uses is None:
+        return None
+    if uses < wanted.fewer_uses_than:
+        return True
+    if wanted.younger_than_days == 0:
+        return False
+    if then is None:
+        return None
+    if eligible and uses >= then.fewer_uses_than and wanted.younger_than_days >= then.younger_than_days:
+        return True
+    if not eligible and wanted.younger_than_days <= then.younger_than_days:
+        return False
+    is_asked_alike = (wanted.fewer_uses_than, wanted.younger_than_days) == (
+        then.fewer_uses_than,
+        then.younger_than_days,
     )
+    return bool(eligible) if is_asked_alike else None

@@ -16,6 +16,7 @@ from typing import Any
 
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.models import definition_within
 from retrieval.adapters.store.off_policy import Compared, RecordedTraffic, read_comparison, read_weighing
 from retrieval.adapters.store.recorded_pools import read_pools
 from retrieval.domain.errors import InvalidRequestError
@@ -24,6 +25,7 @@ from retrieval.domain.recorded_pool import RecordedPool
 from retrieval.domain.target import Target
 from retrieval.domain.weighing import Weighing
 from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
+from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.reward_model import RewardModel
 from retrieval.learning.verdict import Verdict, judge
 
@@ -81,11 +83,14 @@ class _Targets:
     searches: int = 0
     changed: int = 0
 
-    def add(self, pool: RecordedPool, default_reward: float | None) -> None:
-        """Both profiles' slates for one search; a search that one of them cannot answer counts for neither."""
+    def add(self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None) -> None:
+        """Both profiles' slates for one search; a search that one of them cannot answer counts for neither.
+
+        ``model`` is the one that counted in it; None: none did, or it is gone.
+        """
         slates = []
         for profile in self.profiles:
-            slate = target_slate(pool, profile)
+            slate = target_slate(pool, profile, model)
             if isinstance(slate, Unanswerable):
                 self.left_out[slate.value] += 1
                 return
@@ -103,6 +108,22 @@ class _Targets:
             entries = zip(target.retrieval_ids, target.item_ids, strict=True)
             target.modelled[:] = [self.model.predict(retrieval_id, item_id) for retrieval_id, item_id in entries]
         return self.targets
+
+
+@dataclass(slots=True)
+class _Models:
+    """The models of the recorded versions, each read once, on the connection of the snapshot."""
+
+    connection: Connection
+    collection_id: int
+    known: dict[int, LearnedModel | None] = field(default_factory=lambda: {0: None})
+
+    async def of(self, version: int) -> LearnedModel | None:
+        """That version; None for 0, or one that is gone."""
+        if version not in self.known:
+            stored = await definition_within(self.connection, self.collection_id, version)
+            self.known[version] = None if stored is None else LearnedModel.from_dict(version, stored)
+        return self.known[version]
 
 
 async def compare_profiles(
@@ -126,8 +147,9 @@ async def compare_profiles(
     traffic = RecordedTraffic(collection_id=collection.collection_id, since=since, default_reward=default_reward)
     made = _Targets((profile, against))
     async with database.snapshot(tenant_id) as connection:
+        models = _Models(connection, collection.collection_id)
         async for pool in read_pools(connection, collection.collection_id, since=since, most=most):
-            made.add(pool, default_reward)
+            made.add(pool, default_reward, await models.of(pool.model_version))
         weighings, estimates = await _estimated(connection, traffic, made.modelled())
     names = (profile.name, against.name)
     return ProfileComparison(

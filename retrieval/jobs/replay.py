@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from retrieval.adapters.store.arms import arms_from, past_arms_statement
 from retrieval.adapters.store.collections import StoredCollection, collection_by_id, find_profile
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.item_states import read_item_states
@@ -20,8 +21,10 @@ from retrieval.engine.record import Answered, record
 from retrieval.engine.recorded_request import request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import Difference, Replay, differences, why_not_reproduced
+from retrieval.engine.replay_learned import buckets_of, looked_at, statistics_moved
 from retrieval.engine.search import Searcher
 from retrieval.jobs.workplace import Workplace
+from retrieval.learning.learned_model import LearnedModel
 
 _LEAST_POOL = 100
 """Candidates of today's search that are looked at."""
@@ -44,15 +47,18 @@ async def replay(
             f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
             "(see docs/how-to/recording.md)"
         )
+    profile = await _profile_of(database, tenant_id, then)
+    model = await Models(database, tenant_id).model(then.collection_id, then.model_version)
     changes, found = await _today(workplace, tenant_id, stored, then)
+    moved = () if profile is None else await _moved(database, tenant_id, then, profile, model)
     return Replay(
         retrieval_id=then.retrieval_id,
         retrieved_at=then.retrieved_at,
         collection=stored.name,
         query=then.query,
-        is_reproduced=not (why_not := why_not_reproduced(then, await _profile_of(database, tenant_id, then))),
+        is_reproduced=not (why_not := why_not_reproduced(then, profile, model)),
         why_not=why_not,
-        changes=changes,
+        changes=(*moved, *changes),
         differences=found,
     )
 
@@ -73,6 +79,19 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
     if own is not None:
         return Profile.from_dict(own)
     return await find_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
+
+
+async def _moved(
+    database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
+) -> tuple[str, ...]:
+    """Where the statistics of then do not follow from the feedback that counts today."""
+    item_ids = looked_at(then)
+    if not item_ids:
+        return ()
+    statement = past_arms_statement(
+        then.collection_id, item_ids=item_ids, buckets=buckets_of(then), moment=then.statistics_at
+    )
+    return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
 
 async def _today(

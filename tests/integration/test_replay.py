@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, Context, Platform, Profile, Settings, connect
+from retrieval.adapters.store.recorded_pools import read_pools
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
 from retrieval.domain.exploration import Exploration, PolicyName
@@ -18,7 +20,10 @@ from retrieval.domain.feedback import Feedback
 from retrieval.domain.filters import Contains, Or
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.recorded_pool import RecordedPool
 from retrieval.domain.slate import Slot
+from retrieval.engine.models import Models
+from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from tests.support.jobs import target_of
@@ -30,6 +35,7 @@ async def _filled(platform: Platform) -> Collection:
     return collection
 
 
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
 
 
@@ -77,14 +83,17 @@ async def test_each_difference_says_why(platform: Platform) -> None:
     assert found.as_dict()["differences"][0]["item_id"] == found.differences[0].item_id
 
 
-async def test_what_was_learned_is_replayed(platform: Platform) -> None:
-    """A sum follows from its record, and what has moved since by what was learned says so."""
+async def _learned(platform: Platform, combination: Combination) -> Collection:
+    """A collection that has learned that even numbers help, and explores."""
     collection = await platform.collection("learning")
     await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(24)])
-    await collection.set_profile(replace(SUM, learned=Learned(combination=Combination.SUM)))
-    searches = await collection.search_each([f"common word{number % 9}" for number in range(36)])
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, younger_than_days=7, swaps=0.5)
+    await collection.set_profile(replace(SUM, learned=Learned(combination=combination), exploration=exploration))
+    shop = Context(domain="shop")
+    searches = await collection.search_each([f"common word{number % 9}" for number in range(36)], context=shop)
+    await platform.recorded()
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
+        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0, actor="ann")
         for one in searches
         for hit in one
     ]
@@ -92,12 +101,58 @@ async def test_what_was_learned_is_replayed(platform: Platform) -> None:
     report = await run_job(platform.workplace, job_named("learn"), await target_of(platform, collection))
     assert report.details["published"]
     await collection.refresh()
-    result = await collection.search("common word4", limit=5)
+    return collection
+
+
+@pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
+async def test_what_was_learned_is_replayed(platform: Platform, combination: Combination) -> None:
+    """Scores and drawing follow from the record and its model, the statistics from the feedback, until it is withdrawn.
+
+    The same profile, taken for another, would have shown the same items with the same probabilities.
+    """
+    collection = await _learned(platform, combination)
+    result = await collection.search("common word4", limit=5, context=Context(domain="shop"))
+    await platform.recorded()
     assert result.retrieval_id is not None
+    last = Feedback(retrieval_id=result.retrieval_id, item_id=result[0].item_id, helpful=False, actor="bob")
+    await platform.feedback_each([last])  # came later, so it did not count then
+    found = await platform.replay(result.retrieval_id)
+    assert (found.why_not, [one for one in found.changes if "candidates" in one]) == ((), [])
+
+    stored, tenant = await collection.refresh(), platform.tenant_id
+    model = await Models(platform.database, tenant).model(stored.collection_id, stored.model_version)
+    async with platform.database.snapshot(tenant) as connection:
+        pools = read_pools(connection, stored.collection_id, since=EPOCH, most=1)
+        (pool,) = [one async for one in pools]
+    slate = target_slate(pool, NamedProfile(name="another", profile=collection.profile), model)
+    assert not isinstance(slate, Unanswerable)
+    assert slate == pytest.approx(_drawn(pool))
+    assert any(chance < 1 for chance in slate.values())
+
+    await platform.quarantine("ann")
     found = await platform.replay(result.retrieval_id)
     assert found.why_not == ()
-    assert [one.item_id for one in found.differences if one.rank_then != one.rank_now] == []
-    assert {one.why for one in found.differences} <= {("what is learned of it has moved",)}
+    assert [one.split(" of ")[0] for one in found.changes[:2]] == ["the uses", "the learned rewards"]
+    assert "quarantined" in found.changes[0]
+
+
+def _drawn(pool: RecordedPool) -> dict[str, float]:
+    """The recorded probabilities above 0."""
+    return {item: chance for item, chance in zip(pool.item_ids, pool.propensity, strict=True) if chance}
+
+
+async def test_another_seed_draws_otherwise(platform: Platform) -> None:
+    """A record whose seed was changed is not reproduced."""
+    collection = await _filled(platform)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
+    result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
+    await platform.recorded()
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("UPDATE retrievals SET seed = seed / 2")
+    assert result.retrieval_id is not None
+    found = await platform.replay(result.retrieval_id)
+    assert not found.is_reproduced
+    assert "with seed" in found.why_not[0] or "propensity" in found.why_not[0]
 
 
 async def test_what_exploration_drew_is_told(platform: Platform) -> None:

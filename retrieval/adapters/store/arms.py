@@ -40,9 +40,63 @@ _READ = Compiled("""
 """)
 
 
+# The events of an item lie together in the key of the feedback, so each item is looked up by itself.
+_PAST = Compiled("""
+    WITH decay AS MATERIALIZED (
+        SELECT coalesce(max(s.half_life_days), 30) AS half_life_days,
+               coalesce(max(s.landmark), '2026-01-01 00:00:00+00') AS landmark
+        FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
+    )
+    SELECT o.item_id,
+           (SELECT i.created_at FROM items AS i WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),
+           (SELECT k.cluster FROM item_clusters AS k
+            WHERE k.collection_id = %(collection_id)s AND k.item_id = o.item_id),
+           known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
+    FROM decay CROSS JOIN unnest(%(item_ids)s::text[]) AS o (item_id)
+    LEFT JOIN LATERAL (
+        SELECT part.context, sum(part.successes) AS successes, sum(part.failures) AS failures,
+               sum(part.uses)::bigint AS uses, sum(part.raw_successes)::bigint AS raw_successes,
+               max(part.last_used_at) AS last_used_at
+        FROM (
+            SELECT b.context, f.weight * f.reward * share.weight AS successes,
+                   f.weight * (1 - f.reward) * share.weight AS failures, 1::bigint AS uses,
+                   (f.reward >= 0.5)::integer::bigint AS raw_successes, f.occurred_at AS last_used_at
+            FROM feedback AS f
+            CROSS JOIN LATERAL decay_weight(f.occurred_at, %(moment)s::timestamptz, decay.half_life_days)
+                AS share (weight)
+            CROSS JOIN LATERAL unnest(f.contexts) AS b (context)
+            WHERE f.collection_id = %(collection_id)s AND f.item_id = o.item_id AND f.weight > 0
+                AND f.received_at <= %(moment)s::timestamptz
+                AND (f.superseded_at IS NULL OR f.superseded_at > %(moment)s::timestamptz)
+                AND b.context = ANY(%(buckets)s::text[])
+            UNION ALL
+            SELECT a.context, a.successes * share.weight, a.failures * share.weight, a.uses, a.raw_successes,
+                   a.last_used_at
+            FROM arm_baselines AS a
+            CROSS JOIN LATERAL decay_weight(decay.landmark, %(moment)s::timestamptz, decay.half_life_days)
+                AS share (weight)
+            WHERE a.collection_id = %(collection_id)s AND a.item_id = o.item_id
+                AND a.context = ANY(%(buckets)s::text[])
+        ) AS part
+        GROUP BY part.context
+    ) AS known ON true
+""")
+
+
 def arms_statement(collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime) -> Compiled:
     """The statement whose rows ``arms_from`` understands, for callers that send others with it."""
     return _READ.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), now=now)
+
+
+def past_arms_statement(
+    collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], moment: datetime
+) -> Compiled:
+    """The arms as they were at that moment, computed from their events; ``arms_from`` understands the rows.
+
+    Only events that still count do: one that was withdrawn, quarantined or capped since is missing. Those that were
+    retired count by their baselines, whenever they came.
+    """
+    return _PAST.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), moment=moment)
 
 
 def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:

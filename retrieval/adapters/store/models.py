@@ -123,6 +123,13 @@ async def read_definition(
     return (rows[0][0], rows[0][1]) if rows else None
 
 
+async def definition_within(connection: Connection, collection_id: int, version: int) -> Mapping[str, Any] | None:
+    """The definition of a version, read within a transaction; None: there is no such version."""
+    values = {"collection_id": collection_id, "version": version}
+    row = await (await connection.execute(_DEFINITION.text.encode(), values)).fetchone()
+    return None if row is None else row[0]
+
+
 async def latest_models(database: Database, tenant_id: int, collection_id: int, *, most: int = 20) -> list[StoredModel]:
     """The latest versions, the newest first."""
     rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, most=most))

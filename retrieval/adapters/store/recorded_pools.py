@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval.adapters.store.database import Connection
-from retrieval.domain.recorded_pool import RecordedPool
+from retrieval.domain.exploration import Exploration
+from retrieval.domain.learned import Learned
+from retrieval.domain.recorded_pool import RecordedPool, columns_of
 
 _PAGE = 200
 
@@ -16,8 +18,10 @@ _PAGE = 200
 _POOLS: LiteralString = """
     SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
            r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.pool_items, r.pool_signals, shown.propensities,
-           shown.rewards
+           shown.rewards, r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
+           coalesce(r.request->'profile'->'exploration', p.definition->'exploration')
     FROM retrievals r
+    LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
     CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(i.item_id, i.propensity), '{}') AS propensities,
                coalesce(jsonb_object_agg(i.item_id, said.reward) FILTER (WHERE said.reward IS NOT NULL), '{}')
@@ -69,7 +73,10 @@ async def read_pools(
 
 
 def _pool(row: tuple[Any, ...]) -> RecordedPool:
-    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, items, signals, propensities, rewards = row
+    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, items, signals, propensities, rewards = row[
+        :11
+    ]
+    model_version, learned, exploration = row[11:]
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
@@ -79,12 +86,10 @@ def _pool(row: tuple[Any, ...]) -> RecordedPool:
         policy=policy,
         seed=seed,
         item_ids=items,
-        scores=signals.get("legs", {}),
-        ranks=signals.get("ranks", {}),
-        bounds={leg: (cut, best) for leg, (cut, best) in signals.get("bounds", {}).items()},
-        learned=signals.get("learned", ()),
-        learned_sd=signals.get("learned_sd", ()),
-        propensity=signals.get("propensity", ()),
+        model_version=model_version,
+        combination=None if learned is None else Learned(**learned).combination,
+        exploration=None if exploration is None else Exploration(**exploration),
+        **columns_of(signals),
         shown=propensities,
         rewards=rewards,
     )

@@ -19,6 +19,9 @@ from retrieval.domain.recording import Recording
 from retrieval.domain.slate import Placed, Slot
 from retrieval.engine.record import Decided, record
 from retrieval.engine.replay import Difference, differences, why_not_reproduced
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.stack import LogitStack
 from tests.support.recording import MOMENT, SCORES, answered
 
 OLD = ItemState(MOMENT - timedelta(days=9), MOMENT - timedelta(days=8))
@@ -104,15 +107,26 @@ def test_what_was_learned_is_summed_again() -> None:
 
 
 def test_a_stack_needs_its_model() -> None:
-    """Without it that is said; with it the scores are computed and compared."""
-    profile = Profile(learned=Learned(combination=Combination.LOGIT_STACK))
-    decided = Decided(
-        model_version=4, scores=dict.fromkeys("abcd", 0.5), signals={"learned": dict.fromkeys("abcd", 0.5)}
+    """Without it that is said; with it the scores are summed again and compared."""
+    profile = replace(SUM, learned=Learned(combination=Combination.LOGIT_STACK))
+    logits = {"a": 0.0, "b": 1.0, "c": -1.0, "d": 0.5}
+    relevant = dict(zip(*(_recorded(SUM).pool_items, _recorded(SUM).pool_signals["scaled"]), strict=True))
+    scores = {one: 3 * relevant[one] + 0.5 * logits[one] + 2 * (0.5 if one == "b" else 0) for one in logits}
+    signals: dict[str, dict[str, float | None]] = {
+        "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits}, "cosine": {**dict.fromkeys(logits), "b": 0.8}
+    }  # fmt: skip
+    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
+    ordered = sorted(scores, key=lambda one: -scores[one])[:3]
+    shown = [replace(made.impressions[0], item_id=one, rank=n, score=scores[one]) for n, one in enumerate(ordered, 1)]
+    made = replace(made, impressions=shown)
+    stack = LogitStack(weights={"relevance": 3.0, "learned": 0.5, "affinity": 2.0})
+    model = LearnedModel(
+        version=4, reward=LearnedReward(), by_item=LearnedReward(), stack=stack, passed=frozenset(Combination)
     )
-    made = _recorded(profile, decided=decided)
-    assert why_not_reproduced(made, profile) == ("model v4 is not at hand: its scores are taken as recorded",)
-    found = why_not_reproduced(made, profile, lambda *_: [0.5, 0.5, 0.4, 0.5])
-    assert found[0] == "the score of b was recorded as 0.5 and is computed as 0.4"
+    assert why_not_reproduced(made, profile) == ("model v4 is not stored any more: its scores cannot be computed",)
+    assert why_not_reproduced(made, profile, model) == ()
+    other = replace(model, stack=replace(stack, intercept=1.0, weights={**stack.weights, "learned": 0.6}))
+    assert why_not_reproduced(made, profile, other)[0].startswith("the score of ")
 
 
 def test_what_was_explored_is_not_held_to_its_score() -> None:

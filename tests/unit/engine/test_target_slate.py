@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from retrieval.domain.diversity import Diversity
-from retrieval.domain.exploration import Exploration, PolicyName, Posterior
+from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile
 from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
@@ -17,7 +16,9 @@ from tests.support.pools import pool_of
 LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
 PLAIN = Learned(combination=Combination.OFF)
 LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "learned_sd": [0.1] * 4}
-DRAWN: dict[str, Any] = {**LEARNED, "propensity": [1.0, 0.3, 0.3, 0.4], "policy": "thompson_slots/1"}
+COUNTED: dict[str, Any] = {"eligible": [1.0] * 4, "uses": [2.0] * 4, "raw_successes": [1.0, 1.0, 0.0, 2.0]}
+LOGITS: dict[str, Any] = {**LEARNED, "logit_mean": [0.0, 0.0, -0.4, 2.2], "logit_sd": [0.4] * 4}
+DRAWN: dict[str, Any] = {**LOGITS, **COUNTED, "propensity": [1.0, 0.3, 0.3, 0.4], "policy": "thompson_slots/1"}
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
 
 
@@ -55,13 +56,9 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         ({"scores": {"dense": [0.9, 0.8, 0.7, 0.6]}}, Profile(), Unanswerable.NO_LEG),
         (LEARNED, Profile(learned=Learned(combination=Combination.LOGIT_STACK)), Unanswerable.LEARNED),
         ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
-        (LEARNED, Profile(learned=PLAIN, exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
-        (DRAWN, Profile(learned=PLAIN, exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
-        (
-            DRAWN,
-            Profile(exploration=replace(THOMPSON, posterior=Posterior.BETA)),
-            Unanswerable.NO_ELIGIBLE,
-        ),
+        (LOGITS, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        ({**LEARNED, **COUNTED}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        ({**COUNTED, "uses": [9.0] * 4}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
     ],
 )
 def test_what_the_record_does_not_tell_is_not_guessed(
