@@ -1,4 +1,4 @@
-"""Search that gets better by feedback: forty questions are judged, a model is fitted and tried, a new question is asked.
+"""Search that gets better by feedback: forty questions are judged, a model is fitted and tried, a new one is asked.
 
 In production ``retrieval worker`` fits the model, every hour; here the job runs once.
 """

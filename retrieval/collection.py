@@ -225,7 +225,7 @@ class Collection:
         request = checked_request(query, limit=limit, condition=parse_where(where), syntax=syntax)
 
         async def ask(profile: Profile) -> SearchResult:
-            return await self.search(query, where=where, limit=limit, profile=profile, syntax=syntax)
+            return await self.search(query, where=where, limit=limit, profile=profile, syntax=syntax, context=context)
 
         stored = await self._fresh()
         interleaver = Interleaver(self._database, self._tenant_id, stored.collection_id, self._chance, self._wall_clock)

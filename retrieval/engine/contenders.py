@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
+from retrieval.domain.arm import Arm
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Combination, Learned
 from retrieval.engine.scoring import Pool, pool_signals
@@ -31,6 +32,7 @@ def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datet
             learned_share=share,
             eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
             arm=item.anywhere,
+            reward_sd=_beta_sd(item.anywhere),
         )
         for item, relevance in zip(pool.arms, pool.relevance, strict=True)
     ]
@@ -78,3 +80,9 @@ def scored(
             pool.arms, pool.relevance, predicted, np.clip(chances, 1e-6, 1 - 1e-6).tolist(), strict=True
         )
     ]
+
+
+def _beta_sd(arm: Arm) -> float:
+    """The standard deviation of Beta(successes + 1, failures + 1) of the raw counts."""
+    a, b = arm.raw_successes + 1, arm.uses - arm.raw_successes + 1
+    return math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))

@@ -29,6 +29,7 @@ from retrieval.engine.scoring import Pool, combined, learned_signals, prediction
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.policies.choice import policy_for
 from retrieval.learning.ranked import Ranked, is_eligible
+from retrieval.learning.slate import drawn_slate
 
 POOL = 100
 """Candidates, at least, among which what was learned chooses."""
@@ -82,21 +83,19 @@ class Decider:
     async def decide(self, collection: StoredCollection, each: Sequence[Undecided], now: datetime) -> list[Decision]:
         """The final order of each search's candidates; their arms come in one round trip for all of them."""
         known = [await self._known(collection, one) for one in each]
-        statements: list[Compiled] = []
-        for one, facts in zip(each, known, strict=True):
-            statements += self._statements(collection, one, facts, now)
+        asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
+        statements = [statement for own in asked for statement in own]
         answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
         decisions = []
-        for one, facts in zip(each, known, strict=True):
-            if not self._statements(collection, one, facts, now):
+        for one, facts, own in zip(each, known, asked, strict=True):
+            rows = [next(answers) for _ in own]
+            if rows:
+                cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
+                decisions.append(_decision(one, facts, arms_from(rows[0]), cosines, now))
+            else:
                 decided = Decided(cluster=facts.cluster)
-                decisions.append(
-                    Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
-                )
-                continue
-            arms = arms_from(next(answers))
-            cosines: dict[str, float | None] = dict(next(answers)) if _asks_for_affinity(one, facts) else {}
-            decisions.append(_decision(one, facts, arms, cosines, now))
+                explained = _as_it_is(one.ranked)
+                decisions.append(Decision(ranked=one.ranked, candidates=(), decided=decided, explained=explained))
         return decisions
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
@@ -104,16 +103,18 @@ class Decider:
         model = None
         if not one.profile.learned.is_off:
             model = await self.models.model(collection.collection_id, collection.model_version)
-        if model is not None and one.profile.learned.combination not in model.passed:
+        if model is not None and not model.serves(one.profile.learned):
             model = None
         return _Known(cluster, model, one.context.buckets(cluster))
 
     def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:
+        """What to read of the candidates: their arms, and how near the query is to those they were rewarded for."""
         if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
             return []
         item_ids = [candidate.item_id for candidate in one.ranked]
         statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
-        if facts.model is not None and one.vector is not None:
+        space_id = collection.space.space_id if collection.space else None
+        if facts.model is not None and one.vector is not None and facts.model.space_id == space_id:
             statements.append(
                 affinities_statement(
                     collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=one.vector
@@ -138,18 +139,8 @@ def slate(
         return [Placed(one.item_id) for one in order[:limit]], decision.decided
     by_id = {one.item_id: one for one in decision.candidates}
     candidates = [by_id[one.item_id] for one in order]
-    policy = policy_for(profile.exploration)
-    pull = policy.pull(candidates, limit, np.random.default_rng(seed))
-    placed = [
-        Placed(candidates[one].item_id, slot, float(pull.propensities[one]), float(stood))
-        for one, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
-    ]
-    propensity = {one.item_id: float(chance) for one, chance in zip(candidates, pull.propensities, strict=True)}
-    return placed, decision.decided.explored(policy.recorded_as, propensity)
-
-
-def _asks_for_affinity(one: Undecided, facts: _Known) -> bool:
-    return facts.model is not None and one.vector is not None
+    placed, propensity = drawn_slate(candidates, limit, profile.exploration, np.random.default_rng(seed))
+    return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
 
 
 def _decision(

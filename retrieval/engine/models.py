@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from retrieval.adapters.store.clusters import read_centroids
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.models import read_definition
 from retrieval.domain.embedding import Vector, Vectors
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.learning.clusters import nearest
 from retrieval.learning.learned_model import LearnedModel
+
+_log = logging.getLogger(__name__)
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -38,7 +43,8 @@ class Models:
         key = (collection_id, version)
         if key not in self._models:
             stored = await read_definition(self.database, self.tenant_id, collection_id, version)
-            _keep(self._models, key, None if stored is None else LearnedModel.from_dict(version, stored[0]))
+            _keep(self._models, key, None if stored is None else _read(version, stored[0]))
+        self._models.move_to_end(key)
         return self._models[key]
 
     async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:
@@ -54,8 +60,18 @@ class Models:
                     self.database, self.tenant_id, collection.collection_id, collection.space.space_id
                 ),
             )
+        self._centroids.move_to_end(key)
         centroids = self._centroids[key]
         return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
+
+
+def _read(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
+    try:
+        return LearnedModel.from_dict(version, definition)
+    except InvalidRequestError as error:
+        # Relevance answers by itself; a search has no use for the error.
+        _log.warning("%s", error)
+        return None
 
 
 def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:

@@ -22,7 +22,8 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile, depth: i
 def on_unit_scale(scores: Sequence[float], ends: Mapping[str, tuple[float, float]], profile: Profile) -> list[float]:
     """The scores of candidates as ``relevances``; ``ends`` are the ``bounds`` of each leg that ran, by leg."""
     if len(ends) == 1:
-        return _between(scores, next(iter(ends.values())))
+        (alone,) = ends.values()
+        return [_place(score, alone) for score in scores]
     if profile.fusion.kind is FusionKind.RRF:
         best = sum(profile.legs.get(leg, 0.0) for leg in ends) / (profile.fusion.k + 1)
         return [min(1.0, score / best) for score in scores]
@@ -39,8 +40,8 @@ def leg_features(ranked: Sequence[Fused], found: Found, depth: int) -> dict[str,
     features: dict[str, list[float]] = {}
     for leg, candidates in found.rankings.items():
         raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}
-        cut, best = bounds(list(raw.values()), depth)
-        features[leg] = _between([raw.get(one.item_id, cut) for one in ranked], (cut, best))
+        ends = bounds(list(raw.values()), depth)
+        features[leg] = [_place(raw.get(one.item_id), ends) for one in ranked]
     return features
 
 
@@ -50,14 +51,12 @@ def leg_features_again(
     """``leg_features`` of candidates of which each leg's raw score is known: None where it did not bring one."""
     if len(legs) == 1:
         return {}
-    return {
-        leg: _between([ends[leg][0] if score is None else score for score in scores], ends[leg])
-        for leg, scores in legs.items()
-    }
+    return {leg: [_place(score, ends[leg]) for score in scores] for leg, scores in legs.items()}
 
 
-def _between(scores: Sequence[float], ends: tuple[float, float]) -> list[float]:
+def _place(score: float | None, ends: tuple[float, float]) -> float:
+    """Where a score lies between the cut (0) and the best (1); what a leg did not bring has nothing from it."""
     cut, best = ends
-    if best <= cut:
-        return [1.0 if score >= best else 0.0 for score in scores]
-    return [min(1.0, max(0.0, (score - cut) / (best - cut))) for score in scores]
+    if score is None:
+        return 0.0
+    return min(1.0, max(0.0, (score - cut) / (best - cut))) if best > cut else 1.0

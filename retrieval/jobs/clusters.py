@@ -11,6 +11,7 @@ from retrieval.adapters.store.clusters import (
     cluster_state,
     keep_centroids,
     read_centroids,
+    settle_centroids,
     vectors_to_assign,
 )
 from retrieval.adapters.store.embeddings import sample_vectors
@@ -52,6 +53,9 @@ async def find_clusters(workplace: Workplace, target: Target, advance: Advance =
     if known is None or is_outgrown:
         known = await _found(workplace, target, space, known)
     assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
+    if is_outgrown:
+        async with workplace.database.transaction(target.tenant_id) as connection:
+            await settle_centroids(connection, collection.collection_id, space.space_id, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
 
 
@@ -61,7 +65,7 @@ async def _found(workplace: Workplace, target: Target, space: StoredSpace, befor
     vectors = np.asarray([vector for _, vector in sample])
     found = centroids(vectors, number_of_clusters(target.collection.documents), seed=_SEED, start=before)
     async with workplace.database.transaction(target.tenant_id) as connection:
-        await keep_centroids(connection, collection_id, space.space_id, found, items=target.collection.documents)
+        await keep_centroids(connection, collection_id, space.space_id, found)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 
 from retrieval.adapters.store.models import RewardedQueries, add_model, read_definition
 from retrieval.adapters.store.training import count_new_verdicts
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learned import Combination
 from retrieval.jobs.learning_examples import read_examples
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
@@ -22,6 +24,8 @@ from retrieval.learning.trial import Incumbent, Outcome, trial
 LEAST_VERDICTS = 50
 """So many new verdicts make a new model worth fitting."""
 
+
+_log = logging.getLogger(__name__)
 
 UNUSED = "the profile does not use what is learned"
 
@@ -56,7 +60,15 @@ async def learn(workplace: Workplace, target: Target, advance: Advance = unheede
     workplace.end_of_step()
     fitted = await anyio.to_thread.run_sync(fit, examples)
     passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
-    made = LearnedModel(version=0, reward=fitted.reward, by_item=fitted.by_item, stack=fitted.stack, passed=passed)
+    made = LearnedModel(
+        version=0,
+        reward=fitted.reward,
+        by_item=fitted.by_item,
+        stack=fitted.stack,
+        passed=passed,
+        share=learned.share,
+        space_id=target.collection.space.space_id if target.collection.space else None,
+    )
     tried = _Tried(outcomes, incumbent, len(examples.rated), until)
     version, is_published = await _stored(workplace, target, made, fitted, tried)
     outcome = outcomes.get(learned.combination)
@@ -70,11 +82,18 @@ async def learn(workplace: Workplace, target: Target, advance: Advance = unheede
 
 
 async def _incumbent(workplace: Workplace, target: Target) -> Incumbent | None:
+    """The model in use; None: none is, or it cannot be read any more, which a new one mends."""
     version = target.collection.model_version
     stored = version and await read_definition(
         workplace.database, target.tenant_id, target.collection.collection_id, version
     )
-    return Incumbent(LearnedModel.from_dict(version, stored[0]), stored[1]) if stored else None
+    if not stored:
+        return None
+    try:
+        return Incumbent(LearnedModel.from_dict(version, stored[0]), stored[1])
+    except InvalidRequestError as error:
+        _log.warning("%s", error)
+        return None
 
 
 async def _stored(
@@ -90,7 +109,8 @@ async def _stored(
             connection,
             target.collection.collection_id,
             kind=fitted.reward.kind,
-            definition=made.as_dict(),
+            # One that is refused is never used; why it was is what is worth keeping.
+            definition=made.as_dict() if is_published else {},
             metrics={combination.value: one.as_dict() for combination, one in tried.outcomes.items()},
             events=tried.verdicts,
             statistics_at=tried.until,

@@ -7,19 +7,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.arm_upkeep import read_decay
 from retrieval.adapters.store.training import (
     Rated,
     RatedSearch,
-    read_half_life_days,
     read_item_clusters,
     read_rated_searches,
     read_verdicts,
 )
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError
+from retrieval.engine.relevance import leg_features_again
 from retrieval.jobs.workplace import Target, Workplace
 from retrieval.learning.event import Event, faded
 from retrieval.learning.examples import Example, Examples, Slate, unit
@@ -37,9 +39,12 @@ async def read_examples(workplace: Workplace, target: Target, *, until: datetime
     database, tenant_id, collection_id = workplace.database, target.tenant_id, target.collection.collection_id
     verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
     ids = list(dict.fromkeys(one.retrieval_id for one in verdicts if one.retrieval_id))[:MOST_SEARCHES]
-    searches = {one.retrieval_id: one for one in await read_rated_searches(database, tenant_id, collection_id, ids)}
-    vectors = await _vectors(workplace, target, list(searches.values()))
-    half_life = timedelta(days=await read_half_life_days(database, tenant_id, collection_id))
+    searches: dict[UUID, _Search] = {}
+    rated = _items_by_search(verdicts)
+    async for page in read_rated_searches(database, tenant_id, collection_id, ids):
+        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id]) for one in page}
+    vectors = await _vectors(workplace, target, searches)
+    half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
     seen = {item for search in searches.values() for item in search.shown} | {one.item_id for one in verdicts}
     return Examples(
         rated=_rated(verdicts, searches, vectors, until, half_life),
@@ -48,17 +53,52 @@ async def read_examples(workplace: Workplace, target: Target, *, until: datetime
     )
 
 
-async def _vectors(workplace: Workplace, target: Target, searches: Sequence[RatedSearch]) -> dict[UUID, Vector]:
+class _Search(NamedTuple):
+    """A rated search, as far as something is learned from it."""
+
+    question: str
+    query: str
+    vector: Vector | None
+    shown: Sequence[str]
+    relevance: Mapping[str, float]
+    """By item: those shown or rated that its record knows."""
+    legs: Mapping[str, Mapping[str, float]]
+    """The same of each leg's scores from 0 to 1; of one leg alone, none."""
+
+
+def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
+    items: dict[UUID, set[str]] = defaultdict(set)
+    for one in verdicts:
+        if one.retrieval_id is not None:
+            items[one.retrieval_id].add(one.item_id)
+    return items
+
+
+def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
+    wanted = rated | set(search.shown)
+    places = {item: place for place, item in enumerate(search.pool_items) if item in wanted}
+    signals = search.pool_signals
+    legs = leg_features_again(signals["legs"], {leg: (low, high) for leg, (low, high) in signals["bounds"].items()})
+    return _Search(
+        question=search.query or str(search.retrieval_id),
+        query=search.query,
+        vector=search.vector,
+        shown=[item for item in search.shown if item in places],
+        relevance={item: signals["scaled"][place] for item, place in places.items()},
+        legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},
+    )
+
+
+async def _vectors(workplace: Workplace, target: Target, searches: Mapping[UUID, _Search]) -> dict[UUID, Vector]:
     """The vectors of the searches: those given, and those of the words, most of which are cached."""
-    found = {one.retrieval_id: unit(one.vector) for one in searches if one.vector is not None}
+    found = {key: unit(one.vector) for key, one in searches.items() if one.vector is not None}
     space = target.collection.space
     embedder = workplace.embedder_of(target.tenant_id, space) if space else None
-    asked = [one for one in searches if one.vector is None and one.query]
+    asked = {key: one.query for key, one in searches.items() if one.vector is None and one.query}
     if embedder is None or not asked:
         return found
-    texts = list(dict.fromkeys(one.query for one in asked))
-    by_text = await _embedded(embedder, texts)
-    return found | {one.retrieval_id: by_text[one.query] for one in asked if one.query in by_text}
+    by_text = await _embedded(embedder, list(dict.fromkeys(asked.values())))
+    return found | {key: by_text[query] for key, query in asked.items() if query in by_text}
 
 
 async def _embedded(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Vector]:
@@ -76,27 +116,25 @@ async def _embedded(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str,
 
 def _rated(
     verdicts: Sequence[Rated],
-    searches: Mapping[UUID, RatedSearch],
+    searches: Mapping[UUID, _Search],
     vectors: Mapping[UUID, Vector],
     until: datetime,
     half_life: timedelta,
 ) -> list[Example]:
-    events = [_event(one, searches.get(one.retrieval_id) if one.retrieval_id else None) for one in verdicts]
-    examples = []
-    for one, event in zip(verdicts, faded(events, until, half_life), strict=True):
-        search = searches.get(one.retrieval_id) if one.retrieval_id else None
-        vector = vectors.get(search.retrieval_id) if search else None
-        examples.append(Example(event=event, question=_question(search), vector=vector, received_at=one.received_at))
-    return examples
+    found = [searches.get(one.retrieval_id) if one.retrieval_id else None for one in verdicts]
+    events = faded(map(_event, verdicts, found), until, half_life)
+    return [
+        Example(
+            event=event,
+            question=search.question if search else None if one.retrieval_id else "",
+            vector=vectors.get(one.retrieval_id) if one.retrieval_id else None,
+            received_at=one.received_at,
+        )
+        for one, event, search in zip(verdicts, events, found, strict=True)
+    ]
 
 
-def _question(search: RatedSearch | None) -> str:
-    if search is None:
-        return ""
-    return search.query or str(search.retrieval_id)
-
-
-def _event(one: Rated, search: RatedSearch | None) -> Event:
+def _event(one: Rated, search: _Search | None) -> Event:
     event = Event(
         item_id=one.item_id,
         buckets=one.contexts,
@@ -104,35 +142,17 @@ def _event(one: Rated, search: RatedSearch | None) -> Event:
         weight=one.weight,
         occurred_at=one.occurred_at,
     )
-    if search is None or one.item_id not in search.pool_items:
+    if search is None or one.item_id not in search.relevance:
         return event
-    place = search.pool_items.index(one.item_id)
     return replace(
         event,
-        relevance=search.pool_signals["scaled"][place],
-        signals={leg: scores[place] for leg, scores in _leg_scores(search).items()},
+        relevance=search.relevance[one.item_id],
+        signals={leg: scores[one.item_id] for leg, scores in search.legs.items()},
         rank=search.shown.index(one.item_id) + 1 if one.item_id in search.shown else None,
     )
 
 
-def _leg_scores(search: RatedSearch) -> dict[str, list[float]]:
-    """Each leg's scores from 0 to 1, in the order of the pool; none where there is one leg, which relevance tells."""
-    legs = search.pool_signals["legs"]
-    if len(legs) < 2:
-        return {}
-    return {leg: [_between(raw, search.pool_signals["bounds"][leg]) for raw in scores] for leg, scores in legs.items()}
-
-
-def _between(raw: float | None, ends: Sequence[float]) -> float:
-    cut, best = ends
-    if raw is None:
-        return 0.0
-    return min(1.0, max(0.0, (raw - cut) / (best - cut))) if best > cut else 1.0
-
-
-def _slates(
-    verdicts: Sequence[Rated], searches: Mapping[UUID, RatedSearch], vectors: Mapping[UUID, Vector]
-) -> list[Slate]:
+def _slates(verdicts: Sequence[Rated], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]) -> list[Slate]:
     said: dict[UUID, list[Rated]] = defaultdict(list)
     for one in verdicts:
         if one.retrieval_id is not None and one.retrieval_id in searches:
@@ -140,18 +160,15 @@ def _slates(
     return [_slate(searches[one], said[one], vectors.get(one)) for one in said]
 
 
-def _slate(search: RatedSearch, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
-    places = {item: place for place, item in enumerate(search.pool_items)}
-    shown = [item for item in search.shown if item in places]
-    scaled, legs = search.pool_signals["scaled"], _leg_scores(search)
+def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
     return Slate(
-        question=_question(search),
+        question=search.question,
         vector=vector,
         buckets=verdicts[0].contexts,
-        item_ids=shown,
-        relevance=[scaled[places[item]] for item in shown],
-        legs={leg: [scores[places[item]] for item in shown] for leg, scores in legs.items()},
-        rewards=[_mean([one for one in verdicts if one.item_id == item]) for item in shown],
+        item_ids=search.shown,
+        relevance=[search.relevance[item] for item in search.shown],
+        legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
+        rewards=[_mean([one for one in verdicts if one.item_id == item]) for item in search.shown],
     )
 
 

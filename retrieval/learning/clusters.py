@@ -24,21 +24,20 @@ def number_of_clusters(items: int) -> int:
 
 
 def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None = None) -> Vectors:
-    """The centroids, shape (number or fewer, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
+    """The centroids, shape (number, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
 
     Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA 2007). ``start``: centroids found before, from which
-    it goes on, so that a cluster keeps its number.
+    it goes on, so that a cluster keeps its number; more are added where the vectors are far from these.
     """
     from scipy.cluster.vq import kmeans2
 
     rows = np.asarray(vectors, dtype=np.float64)
-    begun: Any = number if start is None else np.asarray(start, dtype=np.float64)
+    chance = np.random.default_rng(seed)
+    begun: Any = number if start is None else _extended(rows, np.asarray(start, dtype=np.float64), number, chance)
     with warnings.catch_warnings():
         # A cluster that loses all its items stays where it was, and keeps its number.
         warnings.filterwarnings("ignore", message="One of the clusters is empty")
-        found, _ = kmeans2(
-            rows, begun, iter=_ROUNDS, minit="++" if start is None else "matrix", rng=np.random.default_rng(seed)
-        )
+        found, _ = kmeans2(rows, begun, iter=_ROUNDS, minit="++" if start is None else "matrix", rng=chance)
     return _unit(found)
 
 
@@ -46,6 +45,18 @@ def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
     """The number of each vector's nearest centroid, shape (n,), by inner product."""
     similarities = np.asarray(vectors, dtype=np.float32) @ np.asarray(of, dtype=np.float32).T
     return np.asarray(similarities.argmax(axis=1), dtype=np.int64)
+
+
+def _extended(
+    rows: NDArray[np.float64], known: NDArray[np.float64], number: int, chance: np.random.Generator
+) -> NDArray[np.float64]:
+    """The known centroids and as many vectors more as are missing, drawn as k-means++ draws: by squared distance."""
+    while len(known) < number:
+        distance = np.maximum(0.0, 2.0 - 2.0 * (rows @ known.T).max(axis=1))
+        if not distance.sum() > 0:
+            break
+        known = np.vstack([known, rows[chance.choice(len(rows), p=distance / distance.sum())]])
+    return known
 
 
 def _unit(rows: NDArray[np.float64]) -> Vectors:

@@ -19,8 +19,9 @@ class Example:
     """A verdict on an item, with the question it was shown for."""
 
     event: Event
-    question: str
-    """What the search asked, the same for the same words; empty: the verdict came without a search."""
+    question: str | None
+    """What the search asked, the same for the same words; empty: the verdict came without a search; None: the search
+    is not kept any more, so it may be any question."""
     vector: Vector | None = None
     """Of the question, unit length, shape (dimensions,)."""
     received_at: datetime | None = None
@@ -51,9 +52,13 @@ class Examples:
     """The embedding cluster by item, where it is known."""
 
     def of(self, questions: frozenset[str], *, wanted: bool) -> Examples:
-        """Those of these questions, or those of all others; verdicts without a search are always there to fit on."""
+        """Those of these questions, or of all others; a verdict without a search is there to fit on.
+
+        One whose question is not known is in neither: it could give the answer away.
+        """
+        known = [one for one in self.rated if one.question is not None]
         return Examples(
-            rated=[one for one in self.rated if (one.question in questions) == wanted or not (wanted or one.question)],
+            rated=[one for one in known if (one.question in questions) == wanted],
             slates=[one for one in self.slates if (one.question in questions) == wanted],
             clusters=self.clusters,
         )
@@ -93,7 +98,7 @@ def cosine(query: Vector | None, total: Vector | None) -> float | None:
 
 def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float | None]:
     """For each example, how near its question is to the others that its item was rewarded for."""
-    own: dict[tuple[str, str], Vector] = {}
+    own: dict[tuple[str | None, str], Vector] = {}
     for one in rated:
         earned = one.event.weight * one.event.reward
         if one.vector is not None and earned > 0:

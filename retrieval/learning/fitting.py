@@ -40,7 +40,7 @@ def fit(examples: Examples) -> Fitted:
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
-        stack=fit_stack(_signals(shown, known, by_item, examples.clusters), *columns(shown)) if shown else LogitStack(),
+        stack=fit_stack(_signals(examples, shown, known, by_item), *columns(shown)) if shown else LogitStack(),
         arms={
             **{item: ItemArms(item_id=item, cluster=cluster) for item, cluster in examples.clusters.items()},
             **{one.item_id: one for one in arms},
@@ -50,20 +50,20 @@ def fit(examples: Examples) -> Fitted:
 
 
 def _signals(
-    shown: Sequence[Example], known: Mapping[str, Direction], by_item: LearnedReward, clusters: Mapping[str, int]
+    examples: Examples, shown: Sequence[Example], known: Mapping[str, Direction], by_item: LearnedReward
 ) -> dict[str, Floats]:
     """The stack's signals of rated items, each without what its own question taught: else it would know the answer."""
     legs = sorted({leg for one in shown for leg in one.event.signals})
     signals = {
         RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown]),
-        LEARNED: _logits_without_own(shown, by_item, clusters),
+        LEARNED: _logits_without_own(examples, shown, by_item),
         AFFINITY: affinity_signal(without_own(shown, known)),
     }
     return signals | {leg: np.array([one.event.signals.get(leg, 0.0) for one in shown]) for leg in legs}
 
 
-def _logits_without_own(shown: Sequence[Example], by_item: LearnedReward, clusters: Mapping[str, int]) -> Floats:
-    all_sums, own_sums = _sums(shown, by_question=False), _sums(shown, by_question=True)
+def _logits_without_own(examples: Examples, shown: Sequence[Example], by_item: LearnedReward) -> Floats:
+    all_sums, own_sums = _sums(examples.rated, by_question=False), _sums(shown, by_question=True)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, one in enumerate(shown):
         groups[tuple(sorted(one.event.contexts))].append(place)
@@ -77,13 +77,13 @@ def _logits_without_own(shown: Sequence[Example], by_item: LearnedReward, cluste
                 bucket: _minus(all_sums["", item_id, bucket], own_sums[one.question, item_id, bucket])
                 for bucket in (ANYWHERE, *buckets)
             }
-            items.append(ItemArms(item_id=item_id, arms=left, cluster=clusters.get(item_id)))
+            items.append(ItemArms(item_id=item_id, arms=left, cluster=examples.clusters.get(item_id)))
         logits[places] = [one.logit_mean for one in by_item.predict((ANYWHERE, *buckets), items)]
     return logits
 
 
-def _sums(shown: Sequence[Example], *, by_question: bool) -> dict[tuple[str, str, str], tuple[float, float]]:
-    sums: dict[tuple[str, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+def _sums(shown: Sequence[Example], *, by_question: bool) -> dict[tuple[str | None, str, str], tuple[float, float]]:
+    sums: dict[tuple[str | None, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for one in shown:
         event = one.event
         for bucket in (ANYWHERE, *event.contexts):

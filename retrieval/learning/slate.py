@@ -18,14 +18,19 @@ def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng:
     A candidate that comes twice counts where it comes first. The same generator state gives the same slate with the
     same propensities, and ``slate_probabilities`` gives those of everybody else.
     """
-    candidates = _each_once(ranked)
-    if exploration.is_off:
-        return [Placed(one.item_id) for one in candidates[: max(limit, 0)]]
+    return drawn_slate(_each_once(ranked), limit, exploration, rng)[0]
+
+
+def drawn_slate(
+    candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
+) -> tuple[list[Placed], dict[str, float]]:
+    """The slate of candidates none of which comes twice, and the probability of each of them to be in it, by item."""
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
-    return [
+    placed = [
         Placed(candidates[one].item_id, slot, float(pull.propensities[one]), float(stood))
         for one, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
     ]
+    return placed, {one.item_id: float(chance) for one, chance in zip(candidates, pull.propensities, strict=True)}
 
 
 def slate_probabilities(

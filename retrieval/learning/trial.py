@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,8 +23,8 @@ from retrieval.learning.learned_reward import LearnedReward
 from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
 
 FOLDS = 5
-LEAST_SLATES = 30
-"""Rated searches with something rewarded; fewer say too little."""
+LEAST_QUESTIONS = 30
+"""Questions with something rewarded; fewer say too little."""
 
 ONE_SIDED_95 = 1.645
 
@@ -59,11 +60,14 @@ class _Way:
 
 @dataclass(slots=True)
 class _Tally:
-    """Differences between candidate and incumbent, one a search that was not fitted on."""
+    """Differences between candidate and incumbent by question that was not fitted on, one a search.
 
-    losses: list[float] = field(default_factory=list)
-    """Log-loss of the incumbent less that of the candidate, a search."""
-    gains: list[float] = field(default_factory=list)
+    Searches for the same are not independent of each other: they count together, as one.
+    """
+
+    losses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Log-loss of the incumbent less that of the candidate."""
+    gains: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Discounted reward of the candidate's order less that of the incumbent's."""
 
 
@@ -74,7 +78,7 @@ def trial(
 
     The off-policy estimate is that of ranking what was shown anew: each reward counts 1 / log2(1 + new rank), and as
     much more as its old rank made it less likely to be seen (inverse propensities of the position, Joachims et al.,
-    WSDM 2017). A combination passes when the 95 % lower bounds of both differences are above 0.
+    WSDM 2017). A combination passes when the 95 % lower bounds of both differences, over questions, are above 0.
     ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
     """
     tallies = {Combination.SUM: _Tally(), Combination.LOGIT_STACK: _Tally()}
@@ -185,11 +189,11 @@ def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slat
         if not rated:
             continue
         own, other = candidate.probabilities(slate)[rated], before.probabilities(slate)[rated]
-        tally.losses.append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
+        tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
         if rewards.any():
             seen = (1.0 + np.array(rated)) ** examination
             gains = rewards * seen
-            tally.gains.append(
+            tally.gains[slate.question].append(
                 float(gains @ (_discounts(candidate.scores(slate))[rated] - _discounts(before.scores(slate))[rated]))
             )
 
@@ -203,12 +207,12 @@ def _discounts(scores: Floats) -> Floats:
 
 
 def _outcome(tally: _Tally) -> Outcome:
-    if len(tally.gains) < LEAST_SLATES:
-        reason = f"{len(tally.gains)} searches with a reward are too few to tell; {LEAST_SLATES} are needed"
+    if len(tally.gains) < LEAST_QUESTIONS:
+        reason = f"{len(tally.gains)} questions with a reward are too few to tell; {LEAST_QUESTIONS} are needed"
         return Outcome(passed=False, reason=reason)
     (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses), _bounded(tally.gains)
     metrics = {
-        "searches": float(len(tally.gains)),
+        "questions": float(len(tally.gains)),
         "log_loss_less": loss,
         "log_loss_less_at_least": loss_bound,
         "value_more": gain,
@@ -221,8 +225,9 @@ def _outcome(tally: _Tally) -> Outcome:
     return Outcome(passed=True, reason="better than before on held-out log-loss and off-policy value", metrics=metrics)
 
 
-def _bounded(differences: Sequence[float]) -> tuple[float, float]:
-    """The mean, and its 95 % lower bound."""
-    mean = float(np.mean(differences))
-    error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
+def _bounded(differences: Mapping[str, Sequence[float]]) -> tuple[float, float]:
+    """The mean over questions, and its 95 % lower bound."""
+    means = [float(np.mean(of_question)) for of_question in differences.values()]
+    mean = float(np.mean(means))
+    error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
     return mean, mean - ONE_SIDED_95 * error

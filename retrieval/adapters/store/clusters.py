@@ -20,11 +20,15 @@ _CENTROIDS = Compiled("""
 """)
 _KEEP = """
     INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
-    SELECT %(collection_id)s, %(space_id)s, entry.number - 1, entry.centroid, %(items)s
+    SELECT %(collection_id)s, %(space_id)s, entry.number - 1, entry.centroid, 0
     FROM unnest(%(centroids)s::halfvec[]) WITH ORDINALITY AS entry (centroid, number)
     ORDER BY entry.number
     ON CONFLICT (collection_id, space_id, cluster)
     DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = now()
+"""
+_SETTLE = """
+    UPDATE cluster_centroids SET items = %(items)s
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
 """
 _STATE = """
     SELECT coalesce((SELECT max(c.items) FROM cluster_centroids AS c
@@ -58,23 +62,29 @@ async def read_centroids(database: Database, tenant_id: int, collection_id: int,
     return np.asarray([row[0].to_numpy() for row in rows], dtype=np.float32) if rows else None
 
 
-async def keep_centroids(
-    connection: Connection, collection_id: int, space_id: int, centroids: Vectors, *, items: int
-) -> None:
-    """Store the centroids, found in so many items; those of the same numbers move."""
+async def keep_centroids(connection: Connection, collection_id: int, space_id: int, centroids: Vectors) -> None:
+    """Store the centroids; those of the same numbers move. Until they are settled, items may lie in former clusters."""
     values = {
         "collection_id": collection_id,
         "space_id": space_id,
         "centroids": [HalfVector(one) for one in centroids],
-        "items": items,
     }
     await connection.execute(_KEEP, values)
+
+
+async def settle_centroids(connection: Connection, collection_id: int, space_id: int, *, items: int) -> None:
+    """Every item has its cluster: the centroids are those of so many items."""
+    values = {"collection_id": collection_id, "space_id": space_id, "items": items}
+    await connection.execute(_SETTLE, values)
 
 
 async def cluster_state(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace
 ) -> tuple[int, bool, bool]:
-    """The items that the centroids were found in (0: none yet), whether there is feedback, and whether items wait."""
+    """How many items the centroids are of, whether there is feedback, and whether items wait for their cluster.
+
+    0 items: there are no centroids, or not every item has its cluster by them yet.
+    """
     statement = sql.SQL(_STATE).format(table=sql.Identifier(space.table_name)).as_string()
     values = {"collection_id": collection_id, "space_id": space.space_id}
     row = (await database.read(tenant_id, Compiled(statement, values)))[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.embedding import Vector
 from retrieval.domain.retrieval_id import time_of
 
@@ -20,13 +21,15 @@ MOST_VERDICTS = 200_000
 
 _PAGE = 500
 
+_LAST = Compiled("""
+    SELECT max(m.statistics_at) FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
+""")
+# The moment is a value, so that the planner sees how little there is after it.
 _NEW = Compiled("""
     SELECT count(*) FROM (
         SELECT FROM feedback AS f
         WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
-            AND f.received_at > coalesce(
-                (SELECT max(m.statistics_at) FROM learned_models AS m WHERE m.collection_id = %(collection_id)s),
-                '-infinity')
+            AND f.received_at > coalesce(%(since)s, '-infinity'::timestamptz)
         LIMIT %(most)s
     ) AS counted
 """)
@@ -52,9 +55,6 @@ _SEARCHES = Compiled("""
 _CLUSTERS = Compiled("""
     SELECT k.item_id, k.cluster FROM item_clusters AS k
     WHERE k.collection_id = %(collection_id)s AND k.item_id = ANY(%(item_ids)s)
-""")
-_DECAY = Compiled("""
-    SELECT coalesce(max(s.half_life_days), 30) FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
 """)
 
 
@@ -87,12 +87,8 @@ class RatedSearch:
 
 async def count_new_verdicts(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
     """How many verdicts came since a model was fitted last; at most so many are counted."""
-    return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, most=most)))[0][0])
-
-
-async def read_half_life_days(database: Database, tenant_id: int, collection_id: int) -> float:
-    """In how many days an event counts half."""
-    return float((await database.read(tenant_id, _DECAY.bind(collection_id=collection_id)))[0][0])
+    since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
+    return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
 
 
 async def read_verdicts(
@@ -105,25 +101,12 @@ async def read_verdicts(
 
 async def read_rated_searches(
     database: Database, tenant_id: int, collection_id: int, retrieval_ids: Sequence[UUID]
-) -> list[RatedSearch]:
-    """Those of the searches that are still kept."""
-    found = []
+) -> AsyncIterator[list[RatedSearch]]:
+    """Those of the searches that are still kept, in pages: together their candidates take a gigabyte."""
     for start in range(0, len(retrieval_ids), _PAGE):
         page = retrieval_ids[start : start + _PAGE]
         statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(one) for one in page])
-        for search, query, vector, pool, signals, shown in await database.read(tenant_id, statement):
-            given = None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32)
-            found.append(
-                RatedSearch(
-                    retrieval_id=search,
-                    query=query,
-                    vector=given,
-                    pool_items=pool,
-                    pool_signals=signals,
-                    shown=shown,
-                )
-            )
-    return found
+        yield [_search(row) for row in await database.read(tenant_id, statement)]
 
 
 async def read_item_clusters(
@@ -131,3 +114,15 @@ async def read_item_clusters(
 ) -> dict[str, int]:
     """The clusters of those items that have one, by item id."""
     return dict(await database.read(tenant_id, _CLUSTERS.bind(collection_id=collection_id, item_ids=list(item_ids))))
+
+
+def _search(row: Row) -> RatedSearch:
+    search, query, vector, pool, signals, shown = row
+    return RatedSearch(
+        retrieval_id=search,
+        query=query,
+        vector=None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32),
+        pool_items=pool,
+        pool_signals=signals,
+        shown=shown,
+    )

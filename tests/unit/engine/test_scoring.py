@@ -53,6 +53,13 @@ def test_an_item_that_a_leg_did_not_bring_has_nothing_from_it() -> None:
     assert features["lexical"] == pytest.approx([0.0, 1.0, 0.0, 0.25])
 
 
+def test_a_leg_that_found_nothing_gives_nothing() -> None:
+    """Its best and its cut are one, and that is no reason to give every item the most."""
+    found = Found(rankings={"dense": RANKINGS["dense"], "lexical": []}, path=Path.EXACT, weighed=3)
+    ranked = [Fused(item, 0.0, ()) for item in "abc"]
+    assert leg_features(ranked, found, 3)["lexical"] == [0.0, 0.0, 0.0]
+
+
 def _pool() -> Pool:
     profile = _profile(FusionKind.WEIGHTED_SUM)
     ranked = fuse(RANKINGS, profile.legs, profile.fusion, depth=3)

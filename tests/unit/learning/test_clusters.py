@@ -43,3 +43,12 @@ def test_the_same_seed_gives_the_same_centroids() -> None:
 def test_more_items_make_more_clusters_up_to_a_limit(items: int, clusters: int) -> None:
     """By the square root, so that each has enough items to be learned by."""
     assert number_of_clusters(items) == clusters
+
+
+def test_more_clusters_are_added_where_the_known_ones_are_far() -> None:
+    """The old ones keep their numbers."""
+    before = centroids(_groups(1)[:60], 2, seed=1)
+    after = centroids(_groups(2), 4, seed=2, start=before)
+    assert len(after) == 4
+    assert nearest(before, after).tolist() == [0, 1]
+    assert len(set(nearest(_groups(2), after))) == 4

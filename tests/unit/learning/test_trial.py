@@ -103,3 +103,20 @@ def test_directions_of_an_earlier_time_leave_out_what_came_later() -> None:
     ]
     assert set(directions(examples, early)) == {"a"}
     assert set(directions(examples)) == {"a", "b"}
+
+
+def test_searches_for_the_same_count_as_one() -> None:
+    """However often two questions are asked, they are two."""
+    few = _examples(2)
+    asked = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
+    outcomes = trial(replace(few, slates=asked), None, share=0.6)
+    assert all(outcome.reason.startswith("2 questions with a reward are too few") for outcome in outcomes.values())
+
+
+def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None:
+    """It could be a verdict on the very question that is held out."""
+    examples = _examples(4)
+    forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
+    for wanted in (True, False):
+        part = forgotten.of(frozenset({"q1"}), wanted=wanted)
+        assert None not in {one.question for one in part.rated}
