@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile
 from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.stack import LogitStack
 from tests.support.pools import pool_of
 
 LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
@@ -89,3 +93,45 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
     uncertain = pool_of(LEGS, learned=[0.5] * 4, learned_sd=[0.0, 0.0, 0.0, 0.5])
     summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=bonus)
     assert target_slate(uncertain, asked(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("uses", "eligible", "fewer", "days", "known"),
+    [
+        (3.0, 1.0, 5, 30.0, True),  # hardly used
+        (9.0, 1.0, 5, 30.0, True),  # young by seven days, so by thirty
+        (9.0, 1.0, 5, 2.0, None),
+        (9.0, 0.0, 5, 2.0, False),  # not young by seven days, so not by two
+        (9.0, 0.0, 5, 30.0, None),
+        (3.0, 1.0, 2, 7.0, None),  # it was eligible for its uses: how old it was, nobody asked
+        (3.0, 1.0, 2, 0.0, False),
+    ],
+)
+def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
+    uses: float, eligible: float, fewer: int, days: float, *, known: bool | None
+) -> None:
+    """By its uses, or because it was younger, or older, than the search asked for; else nothing is said."""
+    columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
+    pool = pool_of(LEGS, **columns, exploration=Exploration())
+    wanted = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
+    slate = target_slate(pool, asked(Profile(legs={"dense": 1.0}, exploration=wanted)))
+    if known is None:
+        assert slate is Unanswerable.NO_ELIGIBLE
+    else:
+        assert not isinstance(slate, Unanswerable)
+        assert (len(slate) == 4) == known
+
+
+def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
+    """Where that passed its trial; recorded rewards of a sum serve it only if they are the same for both."""
+    stack = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
+    weights = LogitStack(weights={"relevance": 0.1, "learned": 1.0})
+    model = LearnedModel(
+        version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=weights, passed=frozenset(Combination)
+    )
+    pool = pool_of(LEGS, **LOGITS, cosine=[None] * 4, combination=Combination.SUM, model_version=1)
+    assert target_slate(pool, asked(stack), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, asked(stack)) is Unanswerable.LEARNED
+    other = replace(model, reward=LearnedReward(events=5))
+    assert target_slate(pool, asked(stack), other) is Unanswerable.LEARNED
+    assert target_slate(pool, asked(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}

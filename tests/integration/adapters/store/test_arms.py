@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from retrieval import Collection, Platform
-from retrieval.adapters.store.arms import read_arms
+from retrieval.adapters.store.arms import arms_from, past_arms_statement, read_arms
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.arm import ItemArms
+from retrieval.domain.feedback import Feedback
 
 LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
 USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
@@ -67,3 +69,61 @@ async def test_a_moment_ages_away_is_no_error(platform: Platform, years: int) ->
     arm = (await _read(platform, ["a"], [""], LANDMARK + timedelta(days=365 * years)))["a"].anywhere
     assert arm.failures == 0
     assert arm.successes == 0 if years > 0 else arm.successes > 1e250
+
+
+async def test_past_arms_are_those_that_were_read_then(platform: Platform) -> None:
+    """From the events, by item: what came or was replaced later changes nothing, and what was retired still counts."""
+    await _filled(platform, [])
+    number = (await (await platform.collection("docs")).refresh()).collection_id
+    said = [
+        Feedback(collection="docs", item_id=item, reward=reward, actor=actor, at=USED)
+        for item, reward, actor in (("a", 0.75, "ann"), ("a", 0.25, "bob"), ("b", 1.0, "ann"))
+    ]
+    await platform.feedback_each(said)
+    moment = await _now(platform)
+    then = await _read(platform, ["a", "b", "gone"], ["", "domain=db"], moment)
+    assert then["a"].anywhere.uses == 2
+
+    later = [("a", "ann"), ("b", "cy")]
+    await platform.feedback_each(
+        [Feedback(collection="docs", item_id=item, reward=0.0, actor=actor, at=moment) for item, actor in later]
+    )
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("SELECT retire_feedback(%s, ARRAY['b'], %s)", (number, moment))
+    found = arms_from(await platform.database.read(platform.tenant_id, _past(number, moment)))
+    assert list(found) == list(then)
+    for item_id, wanted in then.items():
+        assert found[item_id].arms.keys() == wanted.arms.keys()
+        for bucket, arm in wanted.arms.items():
+            assert found[item_id].arms[bucket][:4] == pytest.approx(arm[:4])
+
+
+async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
+    """By the key of the feedback: the rest of the log is not read."""
+    await _filled(platform, [])
+    number = (await (await platform.collection("docs")).refresh()).collection_id
+    statement = _past(number, USED)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("SELECT set_config('enable_seqscan', 'off', true)")
+        cursor = await connection.execute(f"EXPLAIN {statement.text}".encode(), statement.parameters)
+        plan = "\n".join(row[0] for row in await cursor.fetchall())
+    assert "Seq Scan on feedback" not in plan
+    assert "item_id = o.item_id" in next(line for line in _conditions(plan, "feedback") if "Index Cond" in line)
+
+
+def _past(number: int, moment: datetime) -> Compiled:
+    return past_arms_statement(number, item_ids=["a", "b", "gone"], buckets=["", "domain=db"], moment=moment)
+
+
+def _conditions(plan: str, table: str) -> list[str]:
+    """The lines of a plan from the scan of a table on."""
+    lines = plan.splitlines()
+    return lines[next(place for place, line in enumerate(lines) if f"on {table} " in line) :]
+
+
+async def _now(platform: Platform) -> datetime:
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        row = await (await connection.execute("SELECT clock_timestamp()")).fetchone()
+    assert row is not None
+    moment: datetime = row[0]
+    return moment
