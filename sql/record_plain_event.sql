@@ -106,6 +106,9 @@ BEGIN
         END IF;
         UPDATE feedback AS stored SET superseded_at = now()
         WHERE stored.collection_id = own AND stored.item_id = wanted AND stored.feedback_key = rival.feedback_key;
+        IF NOT FOUND THEN
+            rival := NULL;
+        END IF;
     END LOOP;
 
     share := counted * decay_weight(moment, start_of_decay, days);

@@ -6,7 +6,6 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 
 
@@ -26,9 +25,13 @@ class Pseudonymised:
         return asdict(self)
 
 
+# Alone, like all that changes what is known of events; and before the other statement, which then sees what those who
+# wrote meanwhile have committed.
+_LOCK = "SELECT pg_advisory_xact_lock(feedback_lock())"
+
 # A quarantine follows the events that it is about. Keys and subjects are made from names too, which a guess could
 # confirm; so they are mixed with a secret that is kept nowhere.
-_REPLACE = Compiled("""
+_REPLACE = """
     WITH own AS MATERIALIZED (
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
     ), searches AS (
@@ -43,14 +46,18 @@ _REPLACE = Compiled("""
         WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s
     )
     SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM events)
-""")
+"""
 
 
 async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym: str) -> Pseudonymised:
     """Replace an actor's name in a tenant's searches, feedback and quarantines, and forget the sessions.
 
-    Repeated afterwards, the actor's feedback counts once more: nothing tells that it is the same.
+    The tenant's feedback waits meanwhile. Repeated afterwards, the actor's feedback counts once more: nothing tells
+    that it is the same.
     """
-    statement = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym, secret=secrets.token_hex())
-    retrievals, feedback = (await database.write(tenant_id, statement))[0]
+    values = {"tenant_id": tenant_id, "actor": actor, "pseudonym": pseudonym, "secret": secrets.token_hex()}
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_LOCK)
+        row = await (await connection.execute(_REPLACE, values)).fetchone()
+    retrievals, feedback = row or (0, 0)
     return Pseudonymised(pseudonym=pseudonym, retrievals=retrievals, feedback=feedback)
