@@ -181,6 +181,7 @@ class Recorder:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be recorded
                 await self._store_apart(batch, error)
+            self._tell_flushes()  # now, for beside steady searches the queue may never be empty
             if len(self._queue) < BATCH and not self._flushes and not self._is_closing:
                 return
 

@@ -190,6 +190,24 @@ async def test_an_error_of_another_kind_is_no_end() -> None:
     assert store.kept == [search.retrieval_id]
 
 
+async def test_flushing_ends_beside_searches_that_never_cease() -> None:
+    """It waits for what was offered before it, and not for what each statement finds offered after it."""
+    searches = [_search() for _ in range(20)]
+
+    class Beside(Store):
+        async def __call__(self, database: Database, tenant: int, texts: Sequence[str], losses: Losses) -> Any:
+            if searches:
+                recorder.offer(searches.pop())
+            return await super().__call__(database, tenant, texts, losses)
+
+    store = Beside()
+    recorder = _recorder(store)
+    recorder.offer(searches.pop())
+    await recorder.recorded()
+    assert 0 < len(store.kept) < 3
+    await recorder.aclose()
+
+
 async def test_without_searches_there_is_nothing_to_wait_for() -> None:
     """Flushing and closing an idle recorder return at once, and ask the database nothing."""
     store = Store()
