@@ -121,6 +121,26 @@ async def test_records_wait_while_the_database_is_away(monkeypatch: pytest.Monke
     assert recorder.state.lost == {}
 
 
+async def test_searches_do_not_cut_short_the_pause_of_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a batch of them make no attempt of their own; who flushes makes one."""
+    monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 60)
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
+    store = Store(errors=[DatabaseUnreachableError("away")] * 100)
+    recorder = _recorder(store)
+    for _ in range(module.BATCH):
+        recorder.offer(_search())
+    for _ in range(2):
+        with pytest.raises(DatabaseUnreachableError, match="away"):
+            await recorder.recorded()
+    for _ in range(20):
+        recorder.offer(_search())
+        await asyncio.sleep(0)
+    assert len(store.errors) == 98
+    store.errors.clear()
+    await recorder.aclose()
+    assert len(store.kept) == module.BATCH + 20
+
+
 async def test_a_search_that_waits_is_answered_when_the_database_is_away() -> None:
     """It has no record, is counted, and no later attempt brings the record back."""
     store = Store(errors=[DatabaseUnreachableError("away")])
