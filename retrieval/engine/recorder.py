@@ -86,6 +86,8 @@ class Recorder:
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     """Who waits until all up to a number is settled."""
     _is_closing: bool = False
+    _pause: float = 0.0
+    """Seconds until the next attempt, where the last one found no database."""
 
     @property
     def state(self) -> RecordingState:
@@ -141,7 +143,7 @@ class Recorder:
             return False
         self._queue.append(waiting)
         self._begin()
-        if len(self._queue) >= BATCH:
+        if len(self._queue) >= BATCH and not self._pause:  # a pause is there to spare the database
             self._hurry.set()
         return True
 
@@ -152,14 +154,14 @@ class Recorder:
 
     async def _work(self) -> None:
         """Store until nothing waits."""
-        pause = 0.0
+        self._pause = 0.0
         while self._queue:
-            await self._wait(pause or LINGER_SECONDS)
+            await self._wait(self._pause or LINGER_SECONDS)
             try:
                 await self._store_some()
-                pause = 0.0
+                self._pause = 0.0
             except (DatabaseUnreachableError, PoolExhaustedError) as error:
-                pause = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+                self._pause = min(max(2 * self._pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                 self._put_off(error)
             self._tell_flushes()
 
@@ -181,6 +183,7 @@ class Recorder:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be recorded
                 await self._store_apart(batch, error)
+            self._tell_flushes()  # now, for beside steady searches the queue may never be empty
             if len(self._queue) < BATCH and not self._flushes and not self._is_closing:
                 return
 
@@ -239,6 +242,7 @@ class Recorder:
         for _, future in flushes:
             if not future.done():
                 future.set_exception(type(error)(str(error)))
+        self._hurry.clear()  # nobody is left who waits for the next attempt
 
     def _tell_flushes(self) -> None:
         settled = self._queue[0].number - 1 if self._queue else self._offered

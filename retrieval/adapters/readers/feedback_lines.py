@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from retrieval.adapters.readers.lines import decoded, read_lines, too_long_reason
@@ -41,7 +42,7 @@ def read_feedback(file: str) -> Iterator[FeedbackLine]:
     So a file that is read twice counts once; the same line twice in a file is two events. Raises
     ``InvalidRequestError`` when the file cannot be read.
     """
-    seen: Counter[str] = Counter()
+    seen: Counter[bytes] = Counter()  # digests, for a file may be large
     for line in read_lines(file, max_line_bytes=MAX_LINE_BYTES):
         raw, fault = decoded(line.data)
         if not raw.strip():
@@ -49,11 +50,12 @@ def read_feedback(file: str) -> Iterator[FeedbackLine]:
         if line.too_long:
             fault = too_long_reason(MAX_LINE_BYTES)
         text = raw.strip()
-        seen[text] += 1
+        digest = sha256(text.encode(errors="surrogatepass"))
+        seen[digest.digest()] += 1
         try:
             if fault:
                 raise InvalidRequestError(fault)  # noqa: TRY301 - one place makes errors of lines
-            event = feedback_from_record(_parsed(text), key=f"{seen[text]} {text}"[:10_000])
+            event = feedback_from_record(_parsed(text), key=f"{seen[digest.digest()]} {digest.hexdigest()}")
         except InvalidRequestError as error:
             yield FeedbackLine(file, line.number, None, BadLineError(file, line.number, str(error)))
         else:

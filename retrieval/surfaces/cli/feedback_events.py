@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,20 @@ SHOWN = 10
 """How many reasons are shown."""
 
 
+@dataclass(slots=True)
+class Refused:
+    """Lines that could not be used."""
+
+    number: int = 0
+    first: list[str] = field(default_factory=list)
+    """What the first ``SHOWN`` of them lack."""
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Count them, and keep those that will be shown."""
+        self.number += len(texts)
+        self.first += texts[: SHOWN - len(self.first)]
+
+
 def judge_one(
     state: State, names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool
 ) -> None:
@@ -37,7 +52,7 @@ def judge_one(
     async def work(platform: Platform) -> FeedbackReport:
         return await platform.feedback_each([event])
 
-    _print(run(state, work), [], as_json=as_json)
+    _print(run(state, work), Refused(), as_json=as_json)
 
 
 def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
@@ -46,7 +61,7 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
         raise InvalidRequestError("a file says everything itself; leave the other arguments out")
     lines = read_feedback(file)
 
-    async def work(platform: Platform) -> tuple[FeedbackReport, list[str]]:
+    async def work(platform: Platform) -> tuple[FeedbackReport, Refused]:
         return await _stored(platform, lines)
 
     report, refused = run(
@@ -56,15 +71,15 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
         reads_standard_input=file == STANDARD_INPUT,
     )
     _print(report, refused, as_json=as_json)
-    if refused:
+    if refused.number:
         raise InvalidRequestError(
-            f"{count(len(refused), 'line')} of {file} could not be used; mend them and run the same command again: "
+            f"{count(refused.number, 'line')} of {file} could not be used; mend them and run the same command again: "
             "the others count once"
         )
 
 
-async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, list[str]]:
-    report, refused = FeedbackReport(), list[str]()
+async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, Refused]:
+    report, refused = FeedbackReport(), Refused()
     while batch := list(islice(lines, BATCH_EVENTS)):
         good = [(line, line.event) for line in batch if line.event is not None]
         part, errors = await take_what_can_be(
@@ -73,7 +88,7 @@ async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[Fe
         report += part
         told = [(line.line, str(line.error)) for line in batch if line.error is not None]
         told += [(good[place][0].line, _said(good[place][0], error)) for place, error in errors]
-        refused += [text for _, text in sorted(told)]
+        refused.add([text for _, text in sorted(told)])
     return report, refused
 
 
@@ -81,14 +96,14 @@ def _said(line: FeedbackLine, error: RetrievalError) -> str:
     return f"{line.file}:{line.line}: {error}"
 
 
-def _print(report: FeedbackReport, refused: Sequence[str], *, as_json: bool) -> None:
+def _print(report: FeedbackReport, refused: Refused, *, as_json: bool) -> None:
     err = console(stderr=True)
-    for text in refused[:SHOWN]:
+    for text in refused.first:
         err.print(plain(f"rejected: {text}"), soft_wrap=True)
-    if len(refused) > SHOWN:
-        err.print(f"rejected: and {len(refused) - SHOWN:,} more, which are not shown", soft_wrap=True)
+    if refused.number > SHOWN:
+        err.print(f"rejected: and {refused.number - SHOWN:,} more, which are not shown", soft_wrap=True)
     if as_json:
-        print_json({**report.as_dict(), "rejected": len(refused)})
+        print_json({**report.as_dict(), "rejected": refused.number})
         return
     rows = [("recorded", report.recorded), ("repeated", report.repeated), ("superseding", report.superseding)]
     rows += [(f"does not count: {reason}", number) for reason, number in report.discounted.items()]

@@ -121,6 +121,26 @@ async def test_records_wait_while_the_database_is_away(monkeypatch: pytest.Monke
     assert recorder.state.lost == {}
 
 
+async def test_searches_do_not_cut_short_the_pause_of_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a batch of them make no attempt of their own; who flushes makes one."""
+    monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 60)
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
+    store = Store(errors=[DatabaseUnreachableError("away")] * 100)
+    recorder = _recorder(store)
+    for _ in range(module.BATCH):
+        recorder.offer(_search())
+    for _ in range(2):
+        with pytest.raises(DatabaseUnreachableError, match="away"):
+            await recorder.recorded()
+    for _ in range(20):
+        recorder.offer(_search())
+        await asyncio.sleep(0)
+    assert len(store.errors) == 98
+    store.errors.clear()
+    await recorder.aclose()
+    assert len(store.kept) == module.BATCH + 20
+
+
 async def test_a_search_that_waits_is_answered_when_the_database_is_away() -> None:
     """It has no record, is counted, and no later attempt brings the record back."""
     store = Store(errors=[DatabaseUnreachableError("away")])
@@ -188,6 +208,24 @@ async def test_an_error_of_another_kind_is_no_end() -> None:
     recorder.offer(search)
     await recorder.recorded()
     assert store.kept == [search.retrieval_id]
+
+
+async def test_flushing_ends_beside_searches_that_never_cease() -> None:
+    """It waits for what was offered before it, and not for what each statement finds offered after it."""
+    searches = [_search() for _ in range(20)]
+
+    class Beside(Store):
+        async def __call__(self, database: Database, tenant: int, texts: Sequence[str], losses: Losses) -> Any:
+            if searches:
+                recorder.offer(searches.pop())
+            return await super().__call__(database, tenant, texts, losses)
+
+    store = Beside()
+    recorder = _recorder(store)
+    recorder.offer(searches.pop())
+    await recorder.recorded()
+    assert 0 < len(store.kept) < 3
+    await recorder.aclose()
 
 
 async def test_without_searches_there_is_nothing_to_wait_for() -> None:

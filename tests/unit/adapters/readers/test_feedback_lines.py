@@ -33,6 +33,15 @@ def test_events_of_nobody_are_known_again_by_their_lines(tmp_path: Path) -> None
     assert len(set(keys[0])) == 2
 
 
+def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
+    """The whole line tells an event of nobody from another, as long as it may be."""
+    path = tmp_path / "events.jsonl"
+    blank = " " * 20_000
+    path.write_text("".join(f"{{{blank}{json.dumps(DIRECT | {'item_id': one})[1:]}\n" for one in "ab"))
+    first, second = (line.event and line.event.own_key for line in read_feedback(str(path)))
+    assert None is not first != second
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
