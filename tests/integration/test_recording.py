@@ -67,7 +67,9 @@ async def _learned(platform: Platform) -> list[SearchResult]:
     """Searches of a collection whose items were judged: before a model of that, with it, and exploring."""
     collection = await platform.collection("learning")
     await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(100)])
-    searches = await collection.search_each([f"common word{n % 9}" for n in range(36)], context=Context(domain="shop"))
+    searches = await collection.search_each(
+        [f"common word{n % 9} q{n}" for n in range(36)], context=Context(domain="shop")
+    )
     events = [
         Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
         for one in searches

@@ -90,7 +90,9 @@ async def _learned(platform: Platform, combination: Combination) -> Collection:
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, younger_than_days=7, swaps=0.5)
     await collection.set_profile(replace(SUM, learned=Learned(combination=combination), exploration=exploration))
     shop = Context(domain="shop")
-    searches = await collection.search_each([f"common word{number % 9}" for number in range(36)], context=shop)
+    searches = await collection.search_each(
+        [f"common word{number % 9} q{number}" for number in range(36)], context=shop
+    )
     await platform.recorded()
     events = [
         Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0, actor="ann")
