@@ -300,8 +300,8 @@ class Collection:
         """The models of the learned reward that were fitted, the newest first; the latest twenty."""
         return await latest_models(self._database, self._tenant_id, self._stored.collection_id)
 
-    async def use_model(self, version: int) -> None:
-        """Search with that model from now on, until a better one is published; 0: with none.
+    async def use_model(self, version: int | None) -> None:
+        """Search with that model and no other; 0: with none. None: with the latest, and with better ones to come.
 
         Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
         """

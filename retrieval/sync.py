@@ -382,7 +382,7 @@ class SyncCollection:
         """See ``Collection.models``."""
         return self._run(self._collection.models)
 
-    def use_model(self, version: int) -> None:
+    def use_model(self, version: int | None) -> None:
         """See ``Collection.use_model``."""
         self._run(self._collection.use_model, version)
 

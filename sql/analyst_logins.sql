@@ -24,9 +24,6 @@ ALTER FUNCTION analyst_tenant() OWNER TO @definer@;
 REVOKE ALL ON FUNCTION analyst_tenant() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION analyst_tenant() TO @analyst@;
 
-CREATE POLICY collections_analyst ON collections FOR SELECT TO @analyst@ USING (tenant_id = analyst_tenant());
-GRANT SELECT ON collections TO @analyst@;
-
 -- Everything that belongs to a collection is seen with the collection, and only seen.
 DO $policies$
 DECLARE
@@ -42,3 +39,7 @@ BEGIN
     END LOOP;
 END
 $policies$;
+
+-- Every search reads this table: it is held last, and so for a moment only.
+CREATE POLICY collections_analyst ON collections FOR SELECT TO @analyst@ USING (tenant_id = analyst_tenant());
+GRANT SELECT ON collections TO @analyst@;

@@ -144,6 +144,7 @@ CREATE TABLE learning_states (
     landmark timestamptz DEFAULT '2026-01-01 00:00:00+00' NOT NULL,
     daily_cap integer DEFAULT 1000 NOT NULL,
     model_version integer DEFAULT 0 NOT NULL,
+    model_is_chosen boolean DEFAULT false NOT NULL,  -- somebody chose the version: no newer one takes its place
     CONSTRAINT learning_states_pkey PRIMARY KEY (collection_id),
     CONSTRAINT learning_states_half_life_days_check CHECK (half_life_days > 0),
     CONSTRAINT learning_states_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE

@@ -289,10 +289,13 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
         return []
     shown = {one.item_id for one in recorded.impressions}
     lowest = min((one.score for one in recorded.impressions), default=math.inf)
+    # What was learned chose among the most relevant; the rest of the pool was no candidate.
+    learned = recorded.pool_signals.get("learned") or [0.0] * len(recorded.pool_items)
+    chosen_from = [item for item, mean in zip(recorded.pool_items, learned, strict=True) if mean is not None]
     better = [
         item_id
-        for item_id, score in scores.items()
-        if item_id not in shown and score > lowest and not _is_equal(score, lowest)
+        for item_id in chosen_from
+        if item_id not in shown and scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)
     ]
     return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []
 

@@ -78,6 +78,8 @@ def with_learned(
         return candidates
     if not _is_about_the_same(pool, learned, model):
         return None
+    # What was learned chose among the most relevant; the rest of the pool was never a candidate.
+    candidates = [one for one in candidates if _at(pool.learned, one.place) is not None]
     if learned.combination is Combination.SUM:
         return [_summed(one, pool, learned.share) for one in candidates]
     return None if model is None else _stacked(candidates, pool, model)

@@ -111,9 +111,13 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     await collection.use_model(0)
     after = await collection.search("common word39", limit=6)
     assert [(hit.item_id, hit.score) for hit in after] == [(hit.item_id, hit.score) for hit in before]
+    assert (await _learn(platform, collection))["published"]
+    assert (await collection.info()).model_version == 0, "a choice lasts"
     await collection.use_model(1)
     assert (await collection.info()).model_version == 1
-    with pytest.raises(InvalidRequestError, match=r"model 7 cannot be used; there are 0, 1 \(0: none\)"):
+    await collection.use_model(None)
+    assert (await collection.info()).model_version == 2
+    with pytest.raises(InvalidRequestError, match=r"model 7 cannot be used; there are 0, 2, 1 \(0: none\)"):
         await collection.use_model(7)
 
 

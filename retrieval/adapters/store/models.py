@@ -48,7 +48,14 @@ _QUERIES = """
         AS entry (item_id, vector, rewards)
     ORDER BY entry.item_id
 """
-_USE = "UPDATE learning_states SET model_version = %(version)s WHERE collection_id = %(collection_id)s"
+_USE_NEW = """
+    UPDATE learning_states SET model_version = %(version)s
+    WHERE collection_id = %(collection_id)s AND NOT model_is_chosen
+"""
+_USE = """
+    UPDATE learning_states SET model_version = %(version)s, model_is_chosen = %(is_chosen)s
+    WHERE collection_id = %(collection_id)s
+"""
 _USABLE = """
     SELECT m.version FROM learned_models AS m
     WHERE m.collection_id = %(collection_id)s AND m.is_published
@@ -171,23 +178,24 @@ async def add_model(
             "rewards": [one.rewards for one in queries],
         }
         await connection.execute(_QUERIES, at | columns)
-        await connection.execute(_USE, at)
+        await connection.execute(_USE_NEW, at)
         await connection.execute(_FORGET, at | {"kept": KEPT})
     return version
 
 
-async def use_model(connection: Connection, collection_id: int, version: int) -> None:
-    """Search with that version from now on; 0: with none.
+async def use_model(connection: Connection, collection_id: int, version: int | None) -> None:
+    """Search with that version and no other from now on; 0: with none. None: with the latest, and those to come.
 
     Raises ``InvalidRequestError`` for a version that was not published, or whose rewarded queries are gone.
     """
-    values = {"collection_id": collection_id, "version": version, "kept": KEPT}
+    values = {"collection_id": collection_id, "kept": KEPT}
     await connection.execute(_HOLD, values)
-    usable = [0, *(row[0] for row in await (await connection.execute(_USABLE, values)).fetchall())]
-    if version not in usable:
-        there_are = ", ".join(map(str, usable))
+    published = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
+    chosen = max(published, default=0) if version is None else version
+    if chosen not in (0, *published):
+        there_are = ", ".join(map(str, (0, *published)))
         raise InvalidRequestError(f"model {version!r:.20} cannot be used; there are {there_are} (0: none)")
-    await connection.execute(_USE, values)
+    await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
 
 
 def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:

@@ -436,6 +436,7 @@ learning_states = Table(
     Column("landmark", DateTime(timezone=True), nullable=False, server_default=text("'2026-01-01 00:00:00+00'")),
     Column("daily_cap", Integer, nullable=False, server_default=text("1000")),
     Column("model_version", Integer, nullable=False, server_default=text("0")),
+    Column("model_is_chosen", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint("half_life_days > 0", name="learning_states_half_life_days_check"),
 )
 

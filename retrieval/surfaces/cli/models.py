@@ -23,7 +23,8 @@ def models(
     *,
     collection: CollectionName,
     use: Annotated[
-        int | None, typer.Option("--use", metavar="VERSION", help="Search with that version from now on; 0: none.")
+        str | None,
+        typer.Option("--use", metavar="VERSION", help="Search with that version and no other; 0: none; or 'latest'."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -31,6 +32,7 @@ def models(
 
     The job 'learn' fits them, and uses one that is surely better than what it
     replaces on searches it was not fitted on; the reason says what it found.
+    A chosen version stays until another one, or 'latest', is chosen.
     """
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
@@ -38,7 +40,7 @@ def models(
     async def work(platform: Platform) -> tuple[list[StoredModel], int]:
         found = await platform.collection(collection, create=False)
         if use is not None:
-            await found.use_model(use)
+            await found.use_model(_version(use))
         return await found.models(), (await found.info()).model_version
 
     found, used = run(state_of(context), work)
@@ -51,6 +53,17 @@ def models(
             f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}",
             soft_wrap=True,
         )
+
+
+def _version(given: str) -> int | None:
+    """The version; None for ``latest``. Raises ``InvalidRequestError`` for anything else."""
+    if given == "latest":
+        return None
+    if not given.isdecimal():
+        from retrieval.domain.errors import InvalidRequestError
+
+        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {given!r:.40}")
+    return int(given)
 
 
 def _table(found: list[StoredModel], used: int) -> Table:
