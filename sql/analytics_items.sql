@@ -6,13 +6,15 @@ SELECT
     a.raw_successes / nullif(a.uses, 0)::double precision AS success_rate,
     wilson_low(a.raw_successes, a.uses) AS success_low,
     wilson_high(a.raw_successes, a.uses) AS success_high,
-    (a.successes + a.failures) * power(2::double precision, extract(epoch FROM
-        coalesce(s.landmark, '2026-01-01 00:00:00+00') - now())::double precision
-        / 86400 / coalesce(s.half_life_days, 30)) AS pulls,
-    a.successes / nullif(a.successes + a.failures, 0) AS reward,
+    (counted.successes + counted.failures) * decay_weight(
+        coalesce(s.landmark, '2026-01-01 00:00:00+00'), now(), coalesce(s.half_life_days, 30)
+    ) AS pulls,
+    counted.successes / nullif(counted.successes + counted.failures, 0) AS reward,
     a.last_used_at
 FROM collections AS c
 JOIN arms AS a ON a.collection_id = c.collection_id
+-- What was added and taken away again may leave a rounding error below 0.
+CROSS JOIN LATERAL (SELECT greatest(a.successes, 0), greatest(a.failures, 0)) AS counted (successes, failures)
 LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id
 LEFT JOIN learning_states AS s ON s.collection_id = a.collection_id;
 COMMENT ON VIEW analytics_usage IS 'How each item fared in each context, over all time.';
@@ -146,3 +148,4 @@ REVOKE ALL ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
 GRANT EXECUTE ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
     analytics_rising_items(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) TO @analyst@;

@@ -99,7 +99,8 @@ CREATE TABLE feedback (
     CONSTRAINT feedback_weight_check CHECK (weight >= 0 AND weight <= 1),
     CONSTRAINT feedback_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 );
-CREATE INDEX feedback_actor_received_at_idx ON feedback (actor, received_at) WHERE actor <> '';
+-- Other tenants have actors of the same name, and a day of theirs is not read.
+CREATE INDEX feedback_actor_collection_id_received_at_idx ON feedback (actor, collection_id, received_at) WHERE actor <> '';
 -- One verdict of a subject counts.
 CREATE UNIQUE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject)
     WHERE superseded_at IS NULL;

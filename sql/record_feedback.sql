@@ -5,8 +5,7 @@
 -- Whoever adds to an item's arms holds its arm of no context from the start, taken in order of collection and item, so
 -- what is read after that cannot change: no key is counted twice, and of a subject one verdict counts, the latest by
 -- event time (then by key). Within READ COMMITTED, where each statement sees what was committed before it.
--- Its plans are kept, and made when the tables may be empty: so it leaves the planner no second choice, and adding 0
--- to a collection keeps the index by collection from being one.
+-- Its plans are kept, and made when the tables may be empty: so it leaves the planner no second choice.
 CREATE OR REPLACE FUNCTION record_feedback(
     events jsonb, retrieved_from timestamptz, retrieved_to timestamptz, skip_refused boolean
 )
@@ -193,7 +192,7 @@ BEGIN
             SELECT count(*) AS events
             FROM (
                 SELECT FROM feedback AS said
-                WHERE said.collection_id + 0 = event.collection_id AND said.actor = event.actor AND said.actor <> ''
+                WHERE said.collection_id = event.collection_id AND said.actor = event.actor AND said.actor <> ''
                     AND said.received_at >= date_trunc('day', now(), 'UTC')
                 LIMIT coalesce(state.daily_cap, 1000)
             ) AS today

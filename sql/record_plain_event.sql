@@ -69,7 +69,7 @@ BEGIN
         ) INTO is_plain
         FROM (
             SELECT FROM feedback AS said
-            WHERE said.collection_id + 0 = own AND said.actor = who AND said.actor <> ''
+            WHERE said.collection_id = own AND said.actor = who AND said.actor <> ''
                 AND said.received_at >= date_trunc('day', now(), 'UTC')
             LIMIT coalesce(cap, 1000)
         ) AS today;

@@ -19,9 +19,9 @@ BEGIN
     shift := extract(epoch FROM moment - new_landmark)::double precision / (new_half_life_days * 86400)
         - extract(epoch FROM moment - decay.landmark)::double precision / (decay.half_life_days * 86400);
     UPDATE arm_baselines AS base SET
-        successes = CASE WHEN base.successes > 0 AND shift > -1000 AND ln(base.successes) / ln(2) + shift > -1000
+        successes = CASE WHEN base.successes > 0 AND shift > -1000 AND ln(base.successes) / ln(2) + shift > -400
             THEN base.successes * power(2::double precision, shift) ELSE 0 END,
-        failures = CASE WHEN base.failures > 0 AND shift > -1000 AND ln(base.failures) / ln(2) + shift > -1000
+        failures = CASE WHEN base.failures > 0 AND shift > -1000 AND ln(base.failures) / ln(2) + shift > -400
             THEN base.failures * power(2::double precision, shift) ELSE 0 END
     WHERE base.collection_id = collection;
     PERFORM recount_arms(

@@ -40,3 +40,4 @@ def downgrade() -> None:
     """Remove them."""
     for name, arguments in reversed(FUNCTIONS.items()):
         op.execute(verbatim(f"DROP FUNCTION {name}({arguments})"))
+    op.execute(verbatim(installed_sql("remove_feedback", context.config.attributes["names"], revision)))

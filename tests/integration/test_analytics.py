@@ -80,7 +80,7 @@ KNOWN = """
     )
     INSERT INTO arms (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
     VALUES (%(id)s, 'a', '', 3, 1, 10, 8, '2026-03-03 11:00+00'),
-        (%(id)s, 'a', 'domain=db', 1, 0, 1, 1, '2026-03-02+00'), (%(id)s, 'b', '', 0, 0, 0, 0, NULL)
+        (%(id)s, 'a', 'domain=db', 1, 0, 1, 1, '2026-03-02+00'), (%(id)s, 'b', '', 0, -1e-17, 0, 0, NULL)
 """
 MANY = """
     INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version,
@@ -148,7 +148,7 @@ async def test_the_catalogue_lists_every_view_with_a_sentence_and_its_columns(tw
 
 
 async def test_usage_counts_raw_and_decayed(two: tuple[Platform, Platform]) -> None:
-    """Eight of ten has Wilson's interval; one half-life halves the decayed number and leaves the mean."""
+    """Eight of ten has Wilson's interval; a half-life halves the decayed number, not the mean; nothing is below 0."""
     found = await asked(two[0], "usage")
     columns = ("item_id", "title", "context", "uses", "successes", "success_rate", "success_low", "success_high")
     assert picked(found, *columns) == near(

@@ -12,16 +12,15 @@ from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.arm import Arm, ItemArms
 
 # An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
-# one, where joins would read a whole collection; the offset keeps it to once an item. Beyond a thousand half-lives
-# nothing is left that a double could tell from zero. What was added and taken away again may leave a rounding error.
+# one, where joins would read a whole collection; the offset keeps it to once an item. What was added and taken away
+# again may leave a rounding error.
 _READ = Compiled("""
     WITH decay AS MATERIALIZED (
-        SELECT CASE WHEN age > 1000 THEN 0 ELSE power(2::double precision, -age) END AS factor
-        FROM (
-            SELECT extract(epoch FROM %(now)s::timestamptz - coalesce(max(s.landmark), '2026-01-01 00:00:00+00'))
-                ::double precision / (coalesce(max(s.half_life_days), 30) * 86400) AS age
-            FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
-        ) AS since
+        SELECT decay_weight(
+            coalesce(max(s.landmark), '2026-01-01 00:00:00+00'), %(now)s::timestamptz,
+            coalesce(max(s.half_life_days), 30)
+        ) AS factor
+        FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
     )
     SELECT w.item_id, w.created_at, w.cluster, a.context,
            greatest(a.successes * decay.factor, 0), greatest(a.failures * decay.factor, 0),

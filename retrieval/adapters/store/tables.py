@@ -405,7 +405,7 @@ feedback = Table(
     CheckConstraint("weight >= 0 AND weight <= 1", name="feedback_weight_check"),
     Index(None, "collection_id", "item_id", "subject", unique=True, postgresql_where=text("superseded_at IS NULL")),
     Index(None, "collection_id", "retrieval_id", postgresql_where=text("retrieval_id IS NOT NULL")),
-    Index(None, "actor", "received_at", postgresql_where=text("actor <> ''")),
+    Index(None, "actor", "collection_id", "received_at", postgresql_where=text("actor <> ''")),
     Index(None, "received_at", postgresql_using="brin"),
 )
 

@@ -1,0 +1,42 @@
+"""Feedback loses weight by when it happened, until nothing is left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from retrieval import Platform
+from retrieval.adapters.store.arms import read_arms
+from retrieval.domain.arm import Arm
+
+
+async def _stored(platform: Platform, *, half_life: float) -> int:
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
+    await collection.set_half_life(half_life)
+    return (await collection.refresh()).collection_id
+
+
+async def _arm(platform: Platform, item_id: str) -> Arm:
+    number = (await (await platform.collection("docs")).refresh()).collection_id
+    where = (platform.database, platform.tenant_id, number)
+    return (await read_arms(*where, item_ids=[item_id], buckets=[""], now=platform.now))[item_id].anywhere
+
+
+@pytest.mark.parametrize("age", [399, 990, 3000])
+async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) -> None:
+    """The least verdict, ages before the landmark, read ages after it: as little as that, or nothing."""
+    number = await _stored(platform, half_life=1 / 24)
+    past = platform.now - timedelta(hours=age)
+    await platform.feedback(collection="docs", item_id="a", reward=1 - 2**-53, weight=1e-9, at=past)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE learning_states SET landmark = landmark - %s WHERE collection_id = %s",
+            (timedelta(hours=age), number),
+        )
+    arm = await _arm(platform, "a")
+    assert (arm.uses, arm.raw_successes) == (1, 1)
+    assert 0 <= arm.failures <= arm.successes < 1e-200
+    usage = await platform.analytics("usage")
+    assert 0 <= usage.values[0][usage.columns.index("pulls")] < 1e-200
