@@ -81,6 +81,8 @@ class Recorder:
     _lost: Counter[str] = field(default_factory=Counter)
     _untold: Counter[tuple[int, date, str]] = field(default_factory=Counter)
     """Losses that are not in the database yet."""
+    _sent: tuple[UUID, Losses] | None = None
+    """Losses that were sent last, and the search that they were sent with."""
     _task: asyncio.Task[None] | None = None
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
@@ -129,7 +131,7 @@ class Recorder:
         self._hurry.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._untold and not self._lost[UNREACHABLE]:
+        if self._untold and not self._pause:
             try:
                 await self.store_together(self.database, self.tenant_id, (), self._untold)
             except RetrievalError as error:
@@ -202,10 +204,15 @@ class Recorder:
         return [one for one in islice(self._queue, BATCH) if one.text is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
-        losses = Counter(self._untold)
+        first = batch[0].answered.retrieval_id
+        if self._sent is None or self._sent[0] != first:
+            self._sent = first, Counter(self._untold)
+        losses = self._sent[1]  # with the same search the same, for they count once with it
         texts = [one.text for one in batch if one.text is not None]
         stored = await self.store_together(self.database, self.tenant_id, texts, losses)
-        self._untold -= losses
+        if first in stored:
+            self._untold.subtract(losses)
+            self._untold = +self._untold
         for one in batch:
             if one.answered.retrieval_id not in stored:  # its collection is gone
                 self._drop(one, REFUSED)

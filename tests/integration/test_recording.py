@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -166,12 +167,16 @@ async def test_a_search_that_waits_is_on_record_when_it_answers(platform: Platfo
 
 
 async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -> None:
-    """An answer of the database that got lost does no harm, nor does it count losses twice."""
+    """An answer of the database that got lost does no harm, nor does it count losses twice; others may come along."""
     stored = await (await _filled(platform)).refresh()
-    text = recordings.encoded(record(answered(collection_id=stored.collection_id)))
+    chance = random.Random(1)
+    first, other = (
+        recordings.encoded(record(answered(chance=chance, collection_id=stored.collection_id))) for _ in range(2)
+    )
     losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
-    for _ in range(2):
-        await recordings.store_recordings(platform.database, platform.tenant_id, [text], losses)
+    for texts in ([first], [first, other]):
+        found = await recordings.store_recordings(platform.database, platform.tenant_id, texts, losses)
+        assert len(found) == len(texts)
     assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"overflow": 2}
 
 

@@ -42,10 +42,11 @@ _SHOWN_COLUMNS = ", ".join(_names(_SHOWN_TYPES))
 _SHOWN_VALUES = ", ".join(f"i.{name}" for name in _names(_SHOWN_TYPES))
 
 # Stored twice it is stored once: the answer to a statement can get lost, which is then sent again. The losses count
-# with what is new, for the same reason.
+# where the first search is new, for the same reason: a repetition may bring others, but it begins with the same.
 _STORE = Compiled(f"""
     WITH given AS MATERIALIZED (
-        SELECT * FROM json_to_recordset(%(searches)s::json) AS r ({_TYPES}, impressions json)
+        SELECT * FROM ROWS FROM (json_to_recordset(%(searches)s::json) AS ({_TYPES}, impressions json))
+            WITH ORDINALITY AS r ({_COLUMNS}, impressions, place)
         WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
     ), kept AS (
         INSERT INTO retrievals ({_COLUMNS}) SELECT {_VALUES} FROM given g ON CONFLICT DO NOTHING RETURNING retrieval_id
@@ -59,7 +60,7 @@ _STORE = Compiled(f"""
         SELECT l.collection_id, l.day, l.reason, l.retrievals
         FROM json_to_recordset(%(losses)s::json) AS l (collection_id bigint, day date, reason text, retrievals bigint)
         WHERE l.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
-            AND (EXISTS (SELECT FROM kept) OR %(are_alone)s)
+            AND (%(are_alone)s OR EXISTS (SELECT FROM kept JOIN given g USING (retrieval_id) WHERE g.place = 1))
         ON CONFLICT (collection_id, day, reason)
             DO UPDATE SET retrievals = recording_losses.retrievals + excluded.retrievals
     )
@@ -103,7 +104,8 @@ async def store_recordings(
 ) -> frozenset[UUID]:
     """Store encoded searches and what was lost, in one round trip and one transaction; gives those that are stored.
 
-    Those of a collection that was removed are not.
+    Those of a collection that was removed are not. The losses are stored where the first search is, or none is given,
+    and once: sent again with it they must be the same.
     """
     lost = [
         {"collection_id": collection_id, "day": str(day), "reason": reason, "retrievals": number}

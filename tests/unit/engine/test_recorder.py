@@ -197,6 +197,58 @@ async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> Non
     assert recorder.state.lost == {UNWRITABLE: 1}
 
 
+async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
+    sent = list[tuple[int, int]]()
+
+    class Noting(Store):
+        async def __call__(self, database: Database, tenant: int, texts: Sequence[str], losses: Losses) -> Any:
+            sent.append((len(texts), sum(losses.values())))
+            return await super().__call__(database, tenant, texts, losses)
+
+    recorder = _recorder(Noting(errors=[DatabaseUnreachableError("the answer was lost")]), most_waiting=1)
+    recorder.offer(_search())
+    assert not recorder.offer(_search())
+    with pytest.raises(DatabaseUnreachableError):
+        await recorder.recorded()
+    assert not recorder.offer(_search())
+    recorder.most_waiting = 2
+    recorder.offer(_search())
+    await recorder.recorded()
+    await recorder.aclose()
+    assert sent == [(1, 1), (2, 1), (0, 1)]
+
+
+async def test_losses_are_kept_where_the_search_they_were_sent_with_is_not_stored() -> None:
+    """Its collection may be gone: then the next statement tells them."""
+    store = Store()
+
+    async def gone(*_: object) -> frozenset[UUID]:
+        return frozenset()
+
+    recorder = Recorder(NO_DATABASE, 1, store_together=gone, most_waiting=1)
+    recorder.offer(_search())
+    recorder.offer(_search())
+    await recorder.recorded()
+    recorder.store_together = store
+    await recorder.aclose()
+    assert store.lost == {OVERFLOW: 1, REFUSED: 1}
+
+
+async def test_losses_are_told_at_the_end_although_the_database_was_away_once() -> None:
+    """Only where it is still away there is no use in it."""
+    store = Store(errors=[DatabaseUnreachableError("away")])
+    recorder = _recorder(store)
+    await recorder.store([_search()])
+    recorder.offer(_search())
+    await recorder.recorded()
+    recorder.most_waiting = 0
+    recorder.offer(_search())
+    await recorder.aclose()
+    assert store.lost == {UNREACHABLE: 1, OVERFLOW: 1}
+
+
 async def test_an_error_of_another_kind_is_no_end() -> None:
     """Whatever goes wrong, the next searches are recorded."""
     store = Store(errors=[RuntimeError("a defect")])
