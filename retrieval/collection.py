@@ -21,7 +21,7 @@ from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.adapters.store.models import StoredModel, latest_models, use_model
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.collection_info import CollectionInfo
-from retrieval.domain.context import Context
+from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
@@ -156,6 +156,7 @@ class Collection:
         ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``.
         """
+        checked_context(context)
         stored = await self._fresh()
         request = checked_request(
             query,
@@ -191,6 +192,7 @@ class Collection:
         ones, shape (number of queries, dimensions), one a query. Raises what ``search`` raises, naming the query, and
         ``InvalidRequestError`` for more than 1000 of them.
         """
+        checked_context(context)
         stored = await self._fresh()
         requests = checked_requests(
             queries,

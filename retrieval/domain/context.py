@@ -86,3 +86,10 @@ def _check_name(name: str, value: object) -> None:
 def _check_complexity(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
         raise InvalidRequestError(f"complexity is {value!r:.80}; it must be a number from 0 to 1")
+
+
+def checked_context(context: object) -> Context:
+    """The context, if it is one. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(context, Context):
+        raise InvalidRequestError(f"context is a {type(context).__name__}; it must be a retrieval.Context")
+    return context

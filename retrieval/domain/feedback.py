@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from retrieval.domain.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.item import MAX_KEY_BYTES
+from retrieval.domain.retrieval_id import time_of
 
 MAX_NOTE_LENGTH = 10_000
 """Characters of a note."""
@@ -27,7 +28,6 @@ RATING, OUTCOME = "rating", "outcome"
 """The kinds of a verdict on an item, and of the outcome of a whole task, spread over the items it used."""
 
 _NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Feedback:
         """When the search was, as its identifier (UUID, version 7) tells; None: directly, or no such identifier."""
         if not isinstance(self.retrieval_id, UUID) or self.retrieval_id.version != 7:
             return None
-        return _EPOCH + timedelta(milliseconds=self.retrieval_id.int >> 80)
+        return time_of(self.retrieval_id)
 
     @property
     def contexts(self) -> tuple[str, ...] | None:

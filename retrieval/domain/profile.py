@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -104,24 +104,31 @@ class Profile:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
-        """The profile that ``as_dict`` gave. Raises ``InvalidProfileError`` for anything else."""
+        """The profile that ``as_dict`` gave; what is left out has its default.
+
+        Raises ``InvalidProfileError`` for anything else.
+        """
+        unknown = sorted(set(stored) - {part.name for part in fields(cls)}) if isinstance(stored, Mapping) else ["?"]
+        if unknown:
+            known = ", ".join(part.name for part in fields(cls))
+            raise InvalidProfileError(f"a profile has no {unknown[0]!r:.40}; its parts are {known}")
+        if "legs" not in stored:
+            raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
-            fusion = Fusion(kind=FusionKind(stored["fusion"]["kind"]), k=int(stored["fusion"]["k"]))
-            legs = {str(name): float(weight) for name, weight in stored["legs"].items()}
-            diversity = Diversity(**stored.get("diversity", {}))
-            return cls(
-                legs=legs,
-                fusion=fusion,
-                depth=int(stored["depth"]),
-                diversity=diversity,
-                learned=Learned(**stored.get("learned", {})),
-                exploration=Exploration(**stored.get("exploration", {})),
-                recording=Recording(**stored.get("recording", {})),
-            )
+            given = dict(stored)
+            if "fusion" in given:
+                given["fusion"] = Fusion(
+                    kind=FusionKind(given["fusion"]["kind"]), k=int(given["fusion"].get("k", RRF_K))
+                )
+            for name, kind in (("diversity", Diversity), ("learned", Learned), ("exploration", Exploration),
+                               ("recording", Recording)):  # fmt: skip
+                if name in given:
+                    given[name] = kind(**given[name])
+            return cls(**given)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidProfileError):
                 raise
-            raise InvalidProfileError(f"not a profile: {error!r}; see docs/reference/profiles.md") from error
+            raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
 def leg_name(name: str) -> LegName:

@@ -71,6 +71,9 @@ class FeedbackCalls(ABC):
     async def feedback_each(self, events: Iterable[Feedback]) -> FeedbackReport:
         """Say it of many, at most 10,000, in one statement: all are stored, or none and the first bad one is raised."""
         given = list(events)
+        for event in given:
+            if not isinstance(event, Feedback):
+                raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
         if any(event.retrieval_id is not None for event in given):
             await self.recorded()
         return await take_feedback(self.database, self.tenant_id, given, self.now)

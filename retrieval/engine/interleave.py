@@ -150,6 +150,9 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
     """
     if len(profiles) != 2 or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
+    for name, one in profiles.items():
+        if not isinstance(one, Profile):
+            raise InvalidRequestError(f"profile {name!r:.40} is a {type(one).__name__}; it must be a retrieval.Profile")
     silent = Recording(rate=0)
     first, second = (
         (name, replace(one, exploration=Exploration(), recording=silent)) for name, one in profiles.items()

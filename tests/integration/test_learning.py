@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +14,8 @@ from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.domain.feedback import Feedback
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.slate import Slot
+from retrieval.engine.target_slate import NamedProfile
+from retrieval.jobs.compare import compare_profiles
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.jobs.workplace import Target
@@ -150,6 +153,14 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     assert sum(record.pool_signals["propensity"]) == pytest.approx(5)
     shown = {one.item_id: one for one in record.impressions}
     assert shown[explored.item_id].propensity == explored.propensity
+    await platform.feedback(result.retrieval_id, explored.item_id, helpful=True)
+    stored = await collection.refresh()
+    plain = NamedProfile(name="plain", profile=replace(collection.profile, exploration=Exploration()))
+    asked = NamedProfile(name="exploring", profile=collection.profile, version=stored.profile_version)
+    compared = await compare_profiles(
+        platform.database, platform.tenant_id, stored, asked, plain, since=datetime.now(UTC) - timedelta(days=1)
+    )
+    assert not compared.verdict.is_conclusive
 
 
 async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:

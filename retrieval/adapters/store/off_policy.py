@@ -106,8 +106,9 @@ def _columns(target: Target) -> Mapping[str, list[Any]]:
     return {
         "retrieval_ids": target.retrieval_ids,
         "item_ids": target.item_ids,
-        "probabilities": target.probabilities,
-        "modelled": target.modelled,
+        # The driver refuses a list in which some numbers are whole.
+        "probabilities": list(map(float, target.probabilities)),
+        "modelled": list(map(float, target.modelled)),
     }
 
 

@@ -91,3 +91,14 @@ def test_a_stored_diversity_that_cannot_be_is_refused(diversity: Any) -> None:
 def test_only_keeps_the_diversity() -> None:
     """It belongs to the profile, not to a leg."""
     assert Profile(diversity=Diversity(collapse_above=0.9)).only(["dense"]).diversity.collapse_above == 0.9
+
+
+def test_what_a_stored_profile_leaves_out_has_its_default() -> None:
+    """A file need say only what differs."""
+    assert Profile.from_dict({"legs": {"lexical": 1.0}}) == Profile(legs={"lexical": 1.0})
+
+
+def test_a_part_that_no_profile_has_is_named() -> None:
+    """With those that it has."""
+    with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
+        Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
