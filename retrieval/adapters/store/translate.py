@@ -52,7 +52,12 @@ def _refusal(message: str) -> str | None:
 def _translation(error: psycopg.Error, url: str) -> DatabaseError:
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     match error:
-        case TooManyRequests() | PoolTimeout():
+        case TooManyRequests():
+            return PoolExhaustedError(
+                "too many calls wait for a database connection already, 20 for each of RETRIEVAL_POOL_SIZE (100 at "
+                "least); send fewer at once, many queries by search_each, or raise RETRIEVAL_POOL_SIZE"
+            )
+        case PoolTimeout():
             return PoolExhaustedError(
                 "no database connection became free in time; raise RETRIEVAL_POOL_SIZE or "
                 "RETRIEVAL_POOL_TIMEOUT_SECONDS, or send fewer searches at once"
