@@ -229,6 +229,17 @@ async def test_the_database_gives_a_retrieval_the_buckets_that_its_context_has(p
             assert await cursor.fetchone() == (list(Context(domain=domain, complexity=complexity).buckets(cluster)),)
 
 
+@pytest.mark.parametrize("complexity", [0.333333333, 0.666666666])
+async def test_feedback_counts_in_the_range_that_its_search_looked_up(platform: Platform, complexity: float) -> None:
+    """However close to the edge of a range."""
+    await _stored(platform)
+    context = Context(complexity=complexity)
+    result = await (await platform.collection("docs")).search("timeout", context=context, limit=1)
+    assert result.retrieval_id is not None
+    await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
+    assert await _raw(platform, result[0].item_id, context.buckets()[1]) == (1, 1)
+
+
 async def test_another_tenants_retrieval_is_unknown(platform: Platform, database_url: str) -> None:
     """Whoever knows its identifier learns nothing and changes nothing."""
     from retrieval import connect
