@@ -16,6 +16,7 @@ from retrieval.adapters.store.arm_upkeep import Decay, set_decay
 from retrieval.adapters.store.collections import StoredCollection, add_profile, find_collection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending
+from retrieval.adapters.store.feedback import set_daily_cap
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.adapters.store.models import StoredModel, latest_models, use_model
@@ -318,6 +319,12 @@ class Collection:
         now = datetime.fromtimestamp(self._wall_clock(), UTC)
         decay = Decay(half_life_days=float(days), landmark=now)
         await set_decay(self._database, self._tenant_id, self._stored.collection_id, decay, now)
+
+    async def set_daily_cap(self, events: int) -> None:
+        """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
+        if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
+            raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
+        await set_daily_cap(self._database, self._tenant_id, self._stored.collection_id, events)
 
     async def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.

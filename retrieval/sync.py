@@ -390,6 +390,10 @@ class SyncCollection:
         """See ``Collection.set_half_life``."""
         self._run(self._collection.set_half_life, days)
 
+    def set_daily_cap(self, events: int) -> None:
+        """See ``Collection.set_daily_cap``."""
+        self._run(self._collection.set_daily_cap, events)
+
     def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """See ``Collection.make_filterable``."""
         self._run(self._collection.make_filterable, attributes)

@@ -6,7 +6,7 @@ CREATE TABLE retrievals (
     actor text DEFAULT '' NOT NULL,  -- who asked; a pseudonym once it was made one
     session text DEFAULT '' NOT NULL,
     domain text DEFAULT '' NOT NULL,
-    complexity real,  -- 0 to 1
+    complexity double precision,  -- 0 to 1
     cluster integer,  -- the embedding cluster of the query
     query text NOT NULL,
     vector halfvec,  -- the vector that the caller gave; NULL: the words were embedded

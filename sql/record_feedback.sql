@@ -57,7 +57,7 @@ BEGIN
                 WHEN given.retrieval_id IS NOT NULL AND past.collection_id IS NULL THEN 'unknown retrieval'
                 WHEN owner.collection_id IS NULL THEN 'unknown collection'
                 WHEN shown.is_shown IS NULL AND kept.is_kept IS NULL THEN 'unknown item'
-                WHEN extract(epoch FROM given.occurred_at - coalesce(decay.landmark, '2026-01-01 00:00:00+00'))
+                WHEN extract(epoch FROM least(given.occurred_at, now()) - coalesce(decay.landmark, '2026-01-01 00:00:00+00'))
                     > 1000 * 86400 * coalesce(decay.half_life_days, 30) THEN 'too far from the landmark'
             END AS problem,
             CASE
@@ -213,10 +213,14 @@ BEGIN
             sum(event.sign), sum(event.sign * (event.reward >= 0.5)::integer),
             max(event.occurred_at) FILTER (WHERE event.sign > 0)
         FROM (
-            SELECT one.collection_id, one.item_id, one.contexts, one.reward, one.weight, one.occurred_at, 1 AS sign
+            SELECT
+                one.collection_id, one.item_id, one.contexts, one.reward, one.weight, one.occurred_at,
+                one.received_at, 1 AS sign
             FROM inserted AS one WHERE one.superseded_at IS NULL AND one.weight > 0
             UNION ALL
-            SELECT one.collection_id, one.item_id, one.contexts, one.reward, one.weight, one.occurred_at, -1
+            SELECT
+                one.collection_id, one.item_id, one.contexts, one.reward, one.weight, one.occurred_at,
+                one.received_at, -1
             FROM unnest(replaced) AS one WHERE one.weight > 0
         ) AS event
         LEFT JOIN LATERAL (
@@ -224,7 +228,8 @@ BEGIN
             WHERE one.collection_id = event.collection_id LIMIT 1
         ) AS decay ON true
         CROSS JOIN LATERAL decay_weight(
-            event.occurred_at, coalesce(decay.landmark, '2026-01-01 00:00:00+00'), coalesce(decay.half_life_days, 30)
+            least(event.occurred_at, event.received_at), coalesce(decay.landmark, '2026-01-01 00:00:00+00'),
+            coalesce(decay.half_life_days, 30)
         ) AS share (weight)
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
         GROUP BY event.collection_id, event.item_id, bucket.context

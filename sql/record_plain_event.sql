@@ -17,6 +17,7 @@ DECLARE
     worth double precision := event->>'reward';
     counted double precision := event->>'weight';
     moment timestamptz := event->>'occurred_at';
+    aged_from timestamptz := least(moment, now());
     share double precision;
     former_share double precision;
     rival feedback;
@@ -50,7 +51,7 @@ BEGIN
     FROM learning_states AS state WHERE state.collection_id = own;
     start_of_decay := coalesce(start_of_decay, '2026-01-01 00:00:00+00');
     days := coalesce(days, 30);
-    IF extract(epoch FROM moment - start_of_decay) > 1000 * 86400 * days THEN
+    IF extract(epoch FROM aged_from - start_of_decay) > 1000 * 86400 * days THEN
         RETURN NULL;
     END IF;
 
@@ -111,9 +112,10 @@ BEGIN
         END IF;
     END LOOP;
 
-    share := counted * decay_weight(moment, start_of_decay, days);
+    share := counted * decay_weight(aged_from, start_of_decay, days);
     IF rival.weight IS NOT NULL THEN
-        former_share := rival.weight * decay_weight(rival.occurred_at, start_of_decay, days);
+        former_share := rival.weight
+            * decay_weight(least(rival.occurred_at, rival.received_at), start_of_decay, days);
     END IF;
     -- A rival counted in the same buckets: they are part of its subject, or its retrieval's.
     INSERT INTO arms AS arm (

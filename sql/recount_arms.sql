@@ -24,7 +24,9 @@ BEGIN
             event.weight * event.reward * share.weight AS successes,
             event.weight * (1 - event.reward) * share.weight AS failures
         FROM feedback AS event
-        CROSS JOIN LATERAL decay_weight(event.occurred_at, decay.landmark, decay.half_life_days) AS share (weight)
+        CROSS JOIN LATERAL decay_weight(
+            least(event.occurred_at, event.received_at), decay.landmark, decay.half_life_days
+        ) AS share (weight)
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
         WHERE event.collection_id = collection AND event.item_id = ANY(item_ids)
             AND event.superseded_at IS NULL AND event.weight > 0
@@ -35,8 +37,7 @@ BEGIN
         WHERE base.collection_id = collection AND base.item_id = ANY(item_ids)
     ), compared AS (
         SELECT
-            item_id, context, arm.uses IS NOT NULL AS is_stored,
-            coalesce(known.successes, 0) AS successes, coalesce(known.failures, 0) AS failures,
+            item_id, context, coalesce(known.successes, 0) AS successes, coalesce(known.failures, 0) AS failures,
             coalesce(known.uses, 0) AS uses, coalesce(known.raw_successes, 0) AS raw_successes, known.last_used_at,
             (coalesce(known.uses, 0), coalesce(known.raw_successes, 0), known.last_used_at)
                 IS DISTINCT FROM (arm.uses, arm.raw_successes, arm.last_used_at)

@@ -28,7 +28,8 @@ BEGIN
             count(*), count(*) FILTER (WHERE event.reward >= 0.5), max(event.occurred_at)
         FROM gone AS event
         CROSS JOIN LATERAL decay_weight(
-            event.occurred_at, coalesce(decay.landmark, '2026-01-01 00:00:00+00'), coalesce(decay.half_life_days, 30)
+            least(event.occurred_at, event.received_at), coalesce(decay.landmark, '2026-01-01 00:00:00+00'),
+            coalesce(decay.half_life_days, 30)
         ) AS share (weight)
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
         WHERE event.superseded_at IS NULL AND event.weight > 0

@@ -61,8 +61,9 @@ _PAST = Compiled("""
                    f.weight * (1 - f.reward) * share.weight AS failures, 1::bigint AS uses,
                    (f.reward >= 0.5)::integer::bigint AS raw_successes, f.occurred_at AS last_used_at
             FROM feedback AS f
-            CROSS JOIN LATERAL decay_weight(f.occurred_at, %(moment)s::timestamptz, decay.half_life_days)
-                AS share (weight)
+            CROSS JOIN LATERAL decay_weight(
+                least(f.occurred_at, f.received_at), %(moment)s::timestamptz, decay.half_life_days
+            ) AS share (weight)
             CROSS JOIN LATERAL unnest(f.contexts) AS b (context)
             WHERE f.collection_id = %(collection_id)s AND f.item_id = o.item_id AND f.weight > 0
                 AND f.received_at <= %(moment)s::timestamptz

@@ -19,6 +19,10 @@ _RECORD = Compiled("""
     )
 """)
 _QUARANTINE = "SELECT quarantine_actor(%s, %s, %s)"
+_CAP = """
+    INSERT INTO learning_states (collection_id, daily_cap) VALUES (%(collection_id)s, %(events)s)
+    ON CONFLICT (collection_id) DO UPDATE SET daily_cap = excluded.daily_cap
+"""
 
 
 class Outcome(NamedTuple):
@@ -62,6 +66,12 @@ async def quarantine_actor(database: Database, tenant_id: int, actor: str, reaso
     async with database.transaction(tenant_id) as connection:
         row = await (await connection.execute(_QUARANTINE, (actor, reason, is_held))).fetchone()
     return 0 if row is None else int(row[0])
+
+
+async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, events: int) -> None:
+    """Let so many events of one actor count in a day; what is stored stays as it is."""
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
 
 
 def _as_json(place: int, event: Feedback, now: datetime, make_key: Callable[[], UUID]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ Losses = Mapping[tuple[int, date, str], int]
 
 _TYPES = """
     collection_id bigint, retrieval_id uuid, retrieved_at timestamptz, actor text, session text, domain text,
-    complexity real, cluster integer, query text, vector halfvec, condition jsonb, request jsonb,
+    complexity double precision, cluster integer, query text, vector halfvec, condition jsonb, request jsonb,
     profile_version integer, model_version integer, policy text, statistics_at timestamptz, seed bigint,
     eligible integer, hits integer, path text, notes text[], timings_ms jsonb, retrieval_time_ms double precision,
     top_score double precision, score_spread double precision, generation_triggered boolean,

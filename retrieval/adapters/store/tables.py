@@ -320,7 +320,7 @@ retrievals = Table(
     _text("actor"),
     _text("session"),
     _text("domain"),
-    Column("complexity", REAL),
+    Column("complexity", Double),
     Column("cluster", Integer),
     Column("query", Text, nullable=False),
     Column("vector", HALFVEC),

@@ -22,6 +22,8 @@ EXAMPLES = (
 
 HALF_LIFE_EXAMPLE = "retrieval collections half-life tickets 90"
 
+DAILY_CAP_EXAMPLE = "retrieval collections daily-cap tickets 20000"
+
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
 
@@ -112,6 +114,29 @@ def half_life(
 
     run(state_of(context), work)
     console().print(f"feedback of {collection} halves in {days:g} days", soft_wrap=True)
+
+
+@app.command("daily-cap", epilog=examples(DAILY_CAP_EXAMPLE))
+def daily_cap(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    events: Annotated[
+        int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.", show_default=False)
+    ],
+) -> None:
+    """Let so many events of one actor count in a day.
+
+    What came beyond the cap before stays as it is.
+    """
+    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> None:
+        await (await platform.collection(collection, create=False)).set_daily_cap(events)
+
+    run(state_of(context), work)
+    console().print(f"of each actor, {events:,} events a day count in {collection}", soft_wrap=True)
 
 
 def collections_table(found: list[CollectionInfo]) -> Table:

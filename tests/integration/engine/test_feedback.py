@@ -127,9 +127,8 @@ async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platfor
 
 async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     """What is said beyond it is stored and does not count, one by one and in batches."""
-    number = await _stored(platform)
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute("INSERT INTO learning_states (collection_id, daily_cap) VALUES (%s, 3)", (number,))
+    await _stored(platform)
+    await (await platform.collection("docs")).set_daily_cap(3)
     said = [
         Feedback(collection="docs", item_id=one, helpful=True, actor="u", kind=kind) for kind in "xy" for one in "ab"
     ]
@@ -139,6 +138,15 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     assert alone.discounted == {"over the daily cap": 1}
     assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
     assert [await _raw(platform, one) for one in "abc"] == [(2, 2), (1, 1), (1, 1)]
+    await (await platform.collection("docs")).set_daily_cap(6)
+    assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
+
+
+@pytest.mark.parametrize("events", [0, 1_000_001, 1.5, True])
+async def test_a_cap_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
+    """With the range that it lies in."""
+    with pytest.raises(InvalidRequestError, match="1 to 1,000,000"):
+        await (await platform.collection("docs")).set_daily_cap(events)
 
 
 async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_back(platform: Platform) -> None:
@@ -163,10 +171,9 @@ async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_b
 
 async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(platform: Platform) -> None:
     """Then nothing of that subject counts, and the arm's last use is that of another event."""
-    number = await _stored(platform)
+    await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute("INSERT INTO learning_states (collection_id, daily_cap) VALUES (%s, 1)", (number,))
+    await (await platform.collection("docs")).set_daily_cap(1)
     await platform.feedback(collection="docs", item_id="a", helpful=True, at=day)
     await platform.feedback(collection="docs", item_id="a", helpful=True, actor="u", at=day + timedelta(days=1))
     assert await _raw(platform, "a") == (2, 2)
@@ -220,6 +227,17 @@ async def test_the_database_gives_a_retrieval_the_buckets_that_its_context_has(p
                 "SELECT context_buckets(%s::text, %s::float8, %s::int)", (domain, complexity, cluster)
             )
             assert await cursor.fetchone() == (list(Context(domain=domain, complexity=complexity).buckets(cluster)),)
+
+
+@pytest.mark.parametrize("complexity", [0.333333333, 0.666666666])
+async def test_feedback_counts_in_the_range_that_its_search_looked_up(platform: Platform, complexity: float) -> None:
+    """However close to the edge of a range."""
+    await _stored(platform)
+    context = Context(complexity=complexity)
+    result = await (await platform.collection("docs")).search("timeout", context=context, limit=1)
+    assert result.retrieval_id is not None
+    await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
+    assert await _raw(platform, result[0].item_id, context.buckets()[1]) == (1, 1)
 
 
 async def test_another_tenants_retrieval_is_unknown(platform: Platform, database_url: str) -> None:

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from retrieval import Platform
+from retrieval import Feedback, Platform
+from retrieval.adapters.store.arm_upkeep import recount_arms
 from retrieval.adapters.store.arms import read_arms
 from retrieval.domain.arm import Arm
 
@@ -40,3 +41,29 @@ async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) 
     assert 0 <= arm.failures <= arm.successes < 1e-200
     usage = await platform.analytics("usage")
     assert 0 <= usage.values[0][usage.columns.index("pulls")] < 1e-200
+
+
+async def test_what_is_said_to_be_ahead_weighs_as_much_as_now(platform: Platform) -> None:
+    """Alone, in a batch, and when a later verdict takes it back; a recount finds nothing off."""
+    number = await _stored(platform, half_life=1 / 24)
+    ahead = platform.now + timedelta(hours=23)
+    said = [
+        Feedback(collection="docs", item_id=one, helpful=True, actor=actor, at=ahead)
+        for actor in ("ann", "bob")
+        for one in "ab"
+    ]
+    await platform.feedback_each(said[:1])
+    await platform.feedback_each(said[1:])
+    for one in "ab":
+        assert (await _arm(platform, one)).successes == pytest.approx(2, rel=0.05)
+    later = [
+        Feedback(collection="docs", item_id=one, helpful=False, actor="ann", at=ahead + timedelta(minutes=1))
+        for one in "ab"
+    ]
+    await platform.feedback_each(later[:1])
+    await platform.feedback_each(later)
+    for one in "ab":
+        arm = await _arm(platform, one)
+        assert [arm.successes, arm.failures] == pytest.approx([1, 1], rel=0.05)
+    where = (platform.database, platform.tenant_id, number)
+    assert await recount_arms(*where, ["a", "b"], tolerance=1e-9) == (2, 0)

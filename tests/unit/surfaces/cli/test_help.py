@@ -40,6 +40,7 @@ def test_every_command_is_there() -> None:
         "retrieval collections",
         "retrieval collections filterable",
         "retrieval collections half-life",
+        "retrieval collections daily-cap",
         "retrieval feedback",
         "retrieval replay",
         "retrieval models",
