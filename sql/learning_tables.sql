@@ -37,6 +37,7 @@ CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
 ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrievals_default FORCE ROW LEVEL SECURITY;
 CREATE INDEX retrievals_collection_id_retrieved_at_idx ON retrievals (collection_id, retrieved_at);
+CREATE INDEX retrievals_collection_id_actor_idx ON retrievals (collection_id, actor) WHERE actor <> '';
 
 -- The hits that a search showed, each with why it stood there and how probable that was.
 CREATE TABLE impressions (

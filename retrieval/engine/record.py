@@ -74,6 +74,13 @@ class Answered:
     seed: int
     decided: Decided = Decided()
 
+    def without_texts(self) -> Answered:
+        """All that the record is made of, and not what stands in the items: they may be large, and records wait."""
+        hits = [
+            Hit(item_id=hit.item_id, score=hit.score, rank=hit.rank, explanation=hit.explanation) for hit in self.hits
+        ]
+        return replace(self, hits=hits, found=replace(self.found, rows={}))
+
 
 def record(answered: Answered) -> RecordedSearch:
     """Everything that is kept of a search."""

@@ -143,6 +143,7 @@ class Recorder:
         if len(self._queue) >= self.most_waiting or self._is_closing:
             self._lose(waiting, OVERFLOW)
             return False
+        waiting.answered = answered.without_texts()
         self._queue.append(waiting)
         self._begin()
         if len(self._queue) >= BATCH and not self._pause:  # a pause is there to spare the database

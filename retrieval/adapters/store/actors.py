@@ -36,7 +36,7 @@ _REPLACE = """
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
     ), searches AS (
         UPDATE retrievals SET actor = %(pseudonym)s, session = ''
-        WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s RETURNING 1
+        WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s AND actor <> '' RETURNING 1
     ), events AS (
         UPDATE feedback SET actor = %(pseudonym)s, session = '', subject = md5(subject::text || %(secret)s)::uuid,
             feedback_key = md5(feedback_key::text || %(secret)s)::uuid

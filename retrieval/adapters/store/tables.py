@@ -344,6 +344,7 @@ retrievals = Table(
     Column("pool_items", ARRAY(Text), nullable=False),
     Column("pool_signals", JSONB, nullable=False),
     Index(None, "collection_id", "retrieved_at"),
+    Index(None, "collection_id", "actor", postgresql_where=text("actor <> ''")),
     postgresql_partition_by="RANGE (retrieved_at)",
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +14,6 @@ from retrieval.surfaces.cli.options import Json
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
     from rich.table import Table
 
     from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
@@ -28,8 +25,9 @@ EXAMPLES = (
     "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
 )
 
-_AGE = re.compile(r"(\d{1,6})([hdw])")
-_HOURS = {"h": 1, "d": 24, "w": 168}
+SHOWN = 50
+"""Rows of a table, where no limit is given."""
+
 _ANY_WIDTH = 100_000
 
 
@@ -43,12 +41,16 @@ def analytics(
         str | None, typer.Option("--collection", "-c", metavar="NAME", help="This collection; else all of the tenant.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="From then on: 12h, 7d, 4w, or a date or time in UTC.")
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="From then on: 30m, 12h, 7d, 4w, or a date or time in UTC."),
     ] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="WHEN", help="Before that date or time, in UTC.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")] = 50,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="At most so many rows; else 50, and all with --json or --csv."),
+    ] = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a line of names, and nothing else.")] = False,
 ) -> None:
@@ -58,15 +60,18 @@ def analytics(
     """
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.since import age_or_time, time_of
 
     if as_json and as_csv:
         raise InvalidRequestError("--json and --csv are two ways to print the same; choose one")
-    begin, end = since_of(since), time_of("--until", until)
+    begin = None if since is None else age_or_time(since)
+    end = None if until is None else time_of("--until", until)
+    most = rows_wanted(limit, is_whole=as_json or as_csv)
 
     async def rows(platform: Platform) -> AnalyticsTable | list[AnalyticsView]:
         if view is None:
             return await platform.analytics_views()
-        return await platform.analytics(view, collection=collection, since=begin, until=end, limit=limit)
+        return await platform.analytics(view, collection=collection, since=begin, until=end, limit=most)
 
     found = run(state_of(context), rows)
     if as_json:
@@ -81,26 +86,9 @@ def analytics(
         console().print("nothing to show for that period and collection", soft_wrap=True)
 
 
-def since_of(text: str | None) -> datetime | timedelta | None:
-    """``7d`` as a length of time, a date or time as such. Raises ``InvalidRequestError``."""
-    from datetime import timedelta
-
-    age = _AGE.fullmatch(text or "")
-    return timedelta(hours=int(age[1]) * _HOURS[age[2]]) if age else time_of("--since", text)
-
-
-def time_of(option: str, text: str | None) -> datetime | None:
-    """A date or time in ISO 8601, in UTC where it names no zone. Raises ``InvalidRequestError``."""
-    from datetime import UTC, datetime
-
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        ages = " or an age such as 7d" if option == "--since" else ""
-        raise InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-11-01{ages}") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
+    """As many as were asked for; else a table is cut, and what another program reads is whole (None)."""
+    return limit if limit is not None or is_whole else SHOWN
 
 
 def views_table(found: list[AnalyticsView]) -> Table:

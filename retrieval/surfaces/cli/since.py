@@ -1,4 +1,4 @@
-"""``--since``: a moment, or how long ago it was."""
+"""``--since`` and ``--until``: a moment, or how long ago it was."""
 
 from __future__ import annotations
 
@@ -15,11 +15,28 @@ def since_of(text: str, now: datetime) -> datetime:
 
     Raises ``InvalidRequestError`` for anything else.
     """
-    ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    begin = age_or_time(text)
     try:
-        if ago is not None:
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return now - begin if isinstance(begin, timedelta) else begin
+    except OverflowError:
+        raise _unreadable("--since", text) from None
+
+
+def age_or_time(text: str) -> timedelta | datetime:
+    """The same with an age as a length of time. Raises ``InvalidRequestError``."""
+    ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    return timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else time_of("--since", text)
+
+
+def time_of(option: str, text: str) -> datetime:
+    """A date or time in ISO 8601, in UTC where it names no zone. Raises ``InvalidRequestError``."""
+    try:
         moment = datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError):
-        raise InvalidRequestError(f"cannot read --since {text!r}: write 7d, 24h or 2026-03-01") from None
+    except ValueError:
+        raise _unreadable(option, text) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _unreadable(option: str, text: str) -> InvalidRequestError:
+    ages = " or an age such as 7d or 24h" if option == "--since" else ""
+    return InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}")

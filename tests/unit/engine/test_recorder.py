@@ -14,8 +14,9 @@ import pytest
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
+from retrieval.domain.recorded import RecordedSearch
 from retrieval.engine import recorder as module
-from retrieval.engine.record import Answered
+from retrieval.engine.record import Answered, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered
 
@@ -74,6 +75,23 @@ async def test_searches_are_stored_together_in_their_order() -> None:
     assert store.kept == [one.retrieval_id for one in searches]
     assert store.batches == [3]
     assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
+
+
+async def test_a_record_waits_without_the_texts_of_the_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be large, and are no part of it."""
+    written = list[Answered]()
+
+    def noting(kept: Answered) -> RecordedSearch:
+        written.append(kept)
+        return record(kept)
+
+    monkeypatch.setattr(module, "record", noting)
+    recorder, search = _recorder(Store()), _search()
+    recorder.offer(search)
+    await recorder.recorded()
+    assert {hit.body for hit in search.hits} == {"body"}
+    assert {hit.body for hit in written[0].hits} == {""}
+    assert record(written[0]) == record(search)
 
 
 async def test_closing_stores_what_waits() -> None:

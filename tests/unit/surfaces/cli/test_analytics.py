@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from uuid import UUID
 
 import pytest
 
 from retrieval.domain.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
-from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.analytics import print_csv, print_rows, since_of, time_of
+from retrieval.surfaces.cli.analytics import SHOWN, print_csv, print_rows, rows_wanted
 
 MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
 TABLE = AnalyticsTable(
@@ -19,29 +18,10 @@ TABLE = AnalyticsTable(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        (None, None),
-        ("12h", timedelta(hours=12)),
-        ("7d", timedelta(days=7)),
-        ("4w", timedelta(weeks=4)),
-        ("2026-03-02", datetime(2026, 3, 2, tzinfo=UTC)),
-        ("2026-03-02T10:30+02:00", datetime.fromisoformat("2026-03-02T10:30+02:00")),
-    ],
-)
-def test_a_beginning_is_an_age_or_a_time(text: str | None, wanted: object) -> None:
-    """Times without a zone are UTC."""
-    assert since_of(text) == wanted
-
-
-@pytest.mark.parametrize("text", ["", "7", "d", "-7d", "7 days", "yesterday", "2026-13-01", "9999999d"])
-def test_what_cannot_be_read_is_refused_with_an_example(text: str) -> None:
-    """The message shows a date and an age; for the end of a period only a date."""
-    with pytest.raises(InvalidRequestError, match=r"cannot read --since .*2026-11-01 or an age such as 7d"):
-        since_of(text)
-    with pytest.raises(InvalidRequestError, match=r"cannot read --until .*such as 2026-11-01$"):
-        time_of("--until", text)
+def test_only_a_table_is_cut_where_no_limit_is_given() -> None:
+    """What is printed for another program, and perhaps into a file, is whole."""
+    wanted = [rows_wanted(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
+    assert wanted == [SHOWN, None, 3, 3]
 
 
 def test_csv_has_a_line_of_names_and_plain_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.since import since_of
+from retrieval.surfaces.cli.since import age_or_time, since_of, time_of
 
 NOW = datetime(2026, 3, 8, 12, 0, tzinfo=UTC)
 
@@ -30,6 +30,14 @@ def test_ages_and_moments_are_understood(text: str, moment: datetime) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "-7d", "7y", "2026-13-01", "999999w"])
 def test_anything_else_is_refused(text: str) -> None:
-    """With what to write instead."""
-    with pytest.raises(InvalidRequestError, match="write 7d, 24h or 2026-03-01"):
+    """With what to write instead; for the end of a period, that is a date or a time alone."""
+    with pytest.raises(InvalidRequestError, match=r"--since .*write a date such as 2026-03-01 or an age such as 7d"):
         since_of(text, NOW)
+    with pytest.raises(InvalidRequestError, match=r"--until .*write a date such as 2026-03-01$"):
+        time_of("--until", text)
+
+
+def test_an_age_can_be_had_as_a_length_of_time() -> None:
+    """For what counts it from another moment than now."""
+    assert age_or_time("30m") == timedelta(minutes=30)
+    assert age_or_time("2026-03-01") == datetime(2026, 3, 1, tzinfo=UTC)
