@@ -6,17 +6,17 @@ SELECT
     a.raw_successes / nullif(a.uses, 0)::double precision AS success_rate,
     wilson_low(a.raw_successes, a.uses) AS success_low,
     wilson_high(a.raw_successes, a.uses) AS success_high,
-    (counted.successes + counted.failures) * decay_weight(
-        coalesce(s.landmark, '2026-01-01 00:00:00+00'), now(), coalesce(s.half_life_days, 30)
-    ) AS pulls,
+    (counted.successes + counted.failures) * c.weight_left AS pulls,
     counted.successes / nullif(counted.successes + counted.failures, 0) AS reward,
     a.last_used_at
-FROM collections AS c
+FROM (
+    SELECT one.collection_id, one.name, decay_weight(s.landmark, now(), s.half_life_days) AS weight_left
+    FROM collections AS one CROSS JOIN LATERAL learning_state(one.collection_id) AS s
+) AS c
 JOIN arms AS a ON a.collection_id = c.collection_id
 -- What was added and taken away again may leave a rounding error below 0.
 CROSS JOIN LATERAL (SELECT greatest(a.successes, 0), greatest(a.failures, 0)) AS counted (successes, failures)
-LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id
-LEFT JOIN learning_states AS s ON s.collection_id = a.collection_id;
+LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id;
 COMMENT ON VIEW analytics_usage IS 'How each item fared in each context, over all time.';
 COMMENT ON COLUMN analytics_usage.title IS 'NULL: the item is no longer stored.';
 COMMENT ON COLUMN analytics_usage.context IS 'The context bucket; empty: the item by itself, over all contexts.';
@@ -148,4 +148,4 @@ REVOKE ALL ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
 GRANT EXECUTE ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
     analytics_rising_items(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
-GRANT EXECUTE ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) TO @analyst@;
+GRANT EXECUTE ON FUNCTION learning_state(bigint), decay_weight(timestamptz, timestamptz, double precision) TO @analyst@;

@@ -107,6 +107,7 @@ CREATE UNIQUE INDEX feedback_collection_id_item_id_subject_idx ON feedback (coll
     WHERE superseded_at IS NULL;
 -- No other index begins with the collection alone: while the table is small, all indexes cost a planner the same, and the
 -- plans of those who write it are kept.
+-- For the same reason none of B-tree begins with the arrival. BRIN serves while rows lie in the order in which they came.
 CREATE INDEX feedback_received_at_idx ON feedback USING brin (received_at);
 CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
 

@@ -57,8 +57,8 @@ BEGIN
                 WHEN given.retrieval_id IS NOT NULL AND past.collection_id IS NULL THEN 'unknown retrieval'
                 WHEN owner.collection_id IS NULL THEN 'unknown collection'
                 WHEN shown.is_shown IS NULL AND kept.is_kept IS NULL THEN 'unknown item'
-                WHEN extract(epoch FROM least(given.occurred_at, now()) - coalesce(decay.landmark, '2026-01-01 00:00:00+00'))
-                    > 1000 * 86400 * coalesce(decay.half_life_days, 30) THEN 'too far from the landmark'
+                WHEN extract(epoch FROM least(given.occurred_at, now()) - decay.landmark)
+                    > 1000 * 86400 * decay.half_life_days THEN 'too far from the landmark'
             END AS problem,
             CASE
                 WHEN given.retrieval_id IS NOT NULL AND shown.is_shown IS NULL THEN 'not shown'
@@ -101,10 +101,7 @@ BEGIN
             WHERE one.collection_id = ANY(mine) AND one.actor = given.actor COLLATE "C"
             LIMIT 1
         ) AS quarantine ON given.actor <> ''
-        LEFT JOIN LATERAL (
-            SELECT one.landmark, one.half_life_days FROM learning_states AS one
-            WHERE one.collection_id = owner.collection_id LIMIT 1
-        ) AS decay ON true
+        CROSS JOIN LATERAL learning_state(owner.collection_id) AS decay
         OFFSET 0
     ) AS known;
     IF refused IS NOT NULL THEN
@@ -185,21 +182,19 @@ BEGIN
         LEFT JOIN unnest(rivals) AS rival
             ON rival.collection_id = event.collection_id AND rival.item_id = event.item_id
             AND rival.subject = event.subject
-        LEFT JOIN LATERAL (
-            SELECT one.daily_cap FROM learning_states AS one WHERE one.collection_id = event.collection_id LIMIT 1
-        ) AS state ON true
+        CROSS JOIN LATERAL learning_state(event.collection_id) AS state
         LEFT JOIN LATERAL (
             SELECT count(*) AS events
             FROM (
                 SELECT FROM feedback AS said
                 WHERE said.collection_id = event.collection_id AND said.actor = event.actor AND said.actor <> ''
                     AND said.received_at >= date_trunc('day', now(), 'UTC')
-                LIMIT coalesce(state.daily_cap, 1000)
+                LIMIT state.daily_cap
             ) AS today
         ) AS said ON event.actor <> ''
         CROSS JOIN LATERAL (
             SELECT event.discounted <> 'not shown' AND event.actor <> ''
-                AND said.events + event.nth_of_actor > coalesce(state.daily_cap, 1000)
+                AND said.events + event.nth_of_actor > state.daily_cap
         ) AS is_over (cap)
         RETURNING *
     ), counted AS (
@@ -223,13 +218,9 @@ BEGIN
                 one.received_at, -1
             FROM unnest(replaced) AS one WHERE one.weight > 0
         ) AS event
-        LEFT JOIN LATERAL (
-            SELECT one.landmark, one.half_life_days FROM learning_states AS one
-            WHERE one.collection_id = event.collection_id LIMIT 1
-        ) AS decay ON true
+        CROSS JOIN LATERAL learning_state(event.collection_id) AS decay
         CROSS JOIN LATERAL decay_weight(
-            least(event.occurred_at, event.received_at), coalesce(decay.landmark, '2026-01-01 00:00:00+00'),
-            coalesce(decay.half_life_days, 30)
+            least(event.occurred_at, event.received_at), decay.landmark, decay.half_life_days
         ) AS share (weight)
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
         GROUP BY event.collection_id, event.item_id, bucket.context

@@ -48,9 +48,7 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT state.landmark, state.half_life_days, state.daily_cap INTO start_of_decay, days, cap
-    FROM learning_states AS state WHERE state.collection_id = own;
-    start_of_decay := coalesce(start_of_decay, '2026-01-01 00:00:00+00');
-    days := coalesce(days, 30);
+    FROM learning_state(own) AS state;
     IF extract(epoch FROM aged_from - start_of_decay) > 1000 * 86400 * days THEN
         RETURN NULL;
     END IF;
@@ -62,7 +60,7 @@ BEGIN
         ON CONFLICT ON CONSTRAINT arms_pkey DO UPDATE SET uses = arm.uses WHERE false;
     END IF;
     IF who <> '' THEN
-        SELECT count(*) < coalesce(cap, 1000) AND NOT EXISTS (
+        SELECT count(*) < cap AND NOT EXISTS (
             SELECT FROM quarantines AS held
             WHERE held.actor = who COLLATE "C" AND held.collection_id = ANY(ARRAY(
                 SELECT owner.collection_id FROM collections AS owner WHERE owner.tenant_id = current_tenant()
@@ -72,7 +70,7 @@ BEGIN
             SELECT FROM feedback AS said
             WHERE said.collection_id = own AND said.actor = who AND said.actor <> ''
                 AND said.received_at >= date_trunc('day', now(), 'UTC')
-            LIMIT coalesce(cap, 1000)
+            LIMIT cap
         ) AS today;
         IF NOT is_plain THEN
             RETURN NULL;

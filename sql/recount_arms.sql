@@ -5,16 +5,14 @@ CREATE OR REPLACE FUNCTION recount_arms(collection bigint, item_ids text[], tole
 RETURNS TABLE (arms bigint, mended bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
-    decay learning_states;
+    decay record;
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(feedback_lock());
     INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
     SELECT DISTINCT collection, wanted.item_id COLLATE "C", '', 0::double precision, 0::double precision
     FROM unnest(item_ids) AS wanted (item_id) ORDER BY 2
     ON CONFLICT ON CONSTRAINT arms_pkey DO UPDATE SET uses = arm.uses WHERE false;
-    SELECT * INTO decay FROM learning_states AS state WHERE state.collection_id = collection;
-    decay.landmark := coalesce(decay.landmark, '2026-01-01 00:00:00+00');
-    decay.half_life_days := coalesce(decay.half_life_days, 30);
+    SELECT * INTO decay FROM learning_state(collection);
 
     RETURN QUERY
     WITH parts AS (

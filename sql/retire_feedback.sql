@@ -4,14 +4,14 @@ CREATE OR REPLACE FUNCTION retire_feedback(collection bigint, item_ids text[], r
 RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    decay learning_states;
+    decay record;
     retired bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(feedback_lock());
     PERFORM FROM arms AS arm
     WHERE arm.collection_id = collection AND arm.item_id = ANY(item_ids) AND arm.context = ''
     ORDER BY arm.item_id FOR NO KEY UPDATE;
-    SELECT * INTO decay FROM learning_states AS state WHERE state.collection_id = collection;
+    SELECT * INTO decay FROM learning_state(collection);
 
     WITH gone AS (
         DELETE FROM feedback AS event
@@ -28,8 +28,7 @@ BEGIN
             count(*), count(*) FILTER (WHERE event.reward >= 0.5), max(event.occurred_at)
         FROM gone AS event
         CROSS JOIN LATERAL decay_weight(
-            least(event.occurred_at, event.received_at), coalesce(decay.landmark, '2026-01-01 00:00:00+00'),
-            coalesce(decay.half_life_days, 30)
+            least(event.occurred_at, event.received_at), decay.landmark, decay.half_life_days
         ) AS share (weight)
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
         WHERE event.superseded_at IS NULL AND event.weight > 0

@@ -19,6 +19,7 @@ FUNCTIONS = {
     "context_buckets": "text, double precision, integer",
     "decay_weight": "timestamptz, timestamptz, double precision",
     "feedback_lock": "",
+    "learning_state": "bigint",
     "recount_arms": "bigint, text[], double precision",
     "record_plain_event": "jsonb, timestamptz",
     "record_feedback": "jsonb, timestamptz, timestamptz, boolean",

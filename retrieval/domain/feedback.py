@@ -120,7 +120,7 @@ class Feedback:
 
     @property
     def own_key(self) -> UUID | None:
-        """What makes a repetition known: the key that was given, or subject, reward and, if given, event time.
+        """What makes a repetition known: the key that was given, or subject, reward, weight and, if given, event time.
 
         None: neither is there; who sends the event makes a key, once.
         """
@@ -132,7 +132,7 @@ class Feedback:
         if subject is None:
             return None
         when = None if self.at is None else self.at.astimezone(UTC).isoformat()
-        return _derived("event", str(subject), self.reward, when)
+        return _derived("event", str(subject), self.reward, self.weight, when)
 
     def named(self) -> str:
         """The event in a message."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 
-_DECAY = Compiled("SELECT half_life_days, landmark FROM learning_states WHERE collection_id = %(id)s")
+_DECAY = Compiled("SELECT half_life_days, landmark FROM learning_state(%(id)s)")
 _ITEMS = Compiled("""
     SELECT item_id FROM (
         (SELECT DISTINCT item_id FROM feedback WHERE collection_id = %(id)s AND item_id > %(after)s
@@ -28,15 +28,15 @@ _RETIRE = "SELECT retire_feedback(%s, %s, %s)"
 class Decay:
     """How the events of a collection lose weight."""
 
-    half_life_days: float = 30.0
-    landmark: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    half_life_days: float
+    landmark: datetime
     """The time whose events are stored with the weight 1."""
 
 
 async def read_decay(database: Database, tenant_id: int, collection_id: int) -> Decay:
     """How the collection's events decay; the default where nobody said otherwise."""
-    rows = await database.read(tenant_id, _DECAY.bind(id=collection_id))
-    return Decay(half_life_days=rows[0][0], landmark=rows[0][1]) if rows else Decay()
+    half_life_days, landmark = (await database.read(tenant_id, _DECAY.bind(id=collection_id)))[0]
+    return Decay(half_life_days=half_life_days, landmark=landmark)
 
 
 async def set_decay(database: Database, tenant_id: int, collection_id: int, decay: Decay, now: datetime) -> None:

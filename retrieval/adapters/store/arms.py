@@ -16,11 +16,8 @@ from retrieval.domain.arm import Arm, ItemArms
 # again may leave a rounding error.
 _READ = Compiled("""
     WITH decay AS MATERIALIZED (
-        SELECT decay_weight(
-            coalesce(max(s.landmark), '2026-01-01 00:00:00+00'), %(now)s::timestamptz,
-            coalesce(max(s.half_life_days), 30)
-        ) AS factor
-        FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
+        SELECT decay_weight(s.landmark, %(now)s::timestamptz, s.half_life_days) AS factor
+        FROM learning_state(%(collection_id)s) AS s
     )
     SELECT w.item_id, w.created_at, w.cluster, a.context,
            greatest(a.successes * decay.factor, 0), greatest(a.failures * decay.factor, 0),
@@ -42,9 +39,7 @@ _READ = Compiled("""
 # The events of an item lie together in the key of the feedback, so each item is looked up by itself.
 _PAST = Compiled("""
     WITH decay AS MATERIALIZED (
-        SELECT coalesce(max(s.half_life_days), 30) AS half_life_days,
-               coalesce(max(s.landmark), '2026-01-01 00:00:00+00') AS landmark
-        FROM learning_states AS s WHERE s.collection_id = %(collection_id)s
+        SELECT s.half_life_days, s.landmark FROM learning_state(%(collection_id)s) AS s
     )
     SELECT o.item_id,
            (SELECT i.created_at FROM items AS i WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),

@@ -195,6 +195,18 @@ async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platfo
         await platform.outcome(retrieval, [], reward=1.0)
 
 
+async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(platform: Platform) -> None:
+    """With the share that they have now; that of another item is taken back by a verdict without weight."""
+    await _stored(platform)
+    retrieval, (first, second, _) = await _shown(platform)
+    await platform.outcome(retrieval, [first, second], reward=1.0, actor="agent")
+    assert (await platform.outcome(retrieval, [second, first], reward=1.0, actor="agent")).repeated == 2
+    assert (await platform.outcome(retrieval, [first], reward=1.0, actor="agent")).superseding == 1
+    assert (await _arm(platform, first)).pulls == pytest.approx(2 * (await _arm(platform, second)).pulls, rel=1e-4)
+    await platform.feedback(retrieval, second, reward=0, weight=0, kind="outcome", actor="agent")
+    assert [await _raw(platform, one) for one in (first, second)] == [(1, 1), (0, 0)]
+
+
 async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
     """The first such event is named; in bulk the others are stored, and each refusal has its place."""
     await _stored(platform)

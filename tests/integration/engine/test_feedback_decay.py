@@ -25,6 +25,16 @@ async def _arm(platform: Platform, item_id: str) -> Arm:
     return (await read_arms(*where, item_ids=[item_id], buckets=[""], now=platform.now))[item_id].anywhere
 
 
+async def test_what_nobody_said_is_what_a_row_has_at_first(platform: Platform) -> None:
+    """A collection without settings of its own decays as one whose settings were made and not changed."""
+    number = (await (await platform.collection("docs")).refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        before = await (await connection.execute("SELECT * FROM learning_state(%s)", (number,))).fetchone()
+        await connection.execute("INSERT INTO learning_states (collection_id) VALUES (%s)", (number,))
+        stored = await connection.execute("SELECT landmark, half_life_days, daily_cap FROM learning_states")
+        assert before == await stored.fetchone()
+
+
 @pytest.mark.parametrize("age", [399, 990, 3000])
 async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) -> None:
     """The least verdict, ages before the landmark, read ages after it: as little as that, or nothing."""
