@@ -17,17 +17,16 @@ from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import time_of
 from retrieval.engine.recorded_request import recorded_request
 from retrieval.engine.request import SearchRequest
+from retrieval.engine.shown import score_spread, signals_of, top_score
 from retrieval.learning.interleaving import Drafted
 
 MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile which brought the hit"
 """The note of every interleaved search."""
 
-NOT_RECORDED = "the search was not recorded, so it says nothing about the two profiles"
+NOTHING_TO_COMPARE = "the search was not recorded, so it says nothing about the two profiles"
 
 POLICY = "team_draft/1"
 """What chance decided, as it is recorded."""
-
-_FIFTH = 5
 
 _NO_SIGNALS: Mapping[str, object] = MappingProxyType(
     {"legs": {}, "ranks": {}, "bounds": {}, "relevance": [], "scaled": [], "score": []}
@@ -74,7 +73,7 @@ class Interleaved:
 
     def unrecorded(self) -> SearchResult:
         """What the caller gets when nothing was kept."""
-        return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOT_RECORDED))
+        return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
 
     def hits(self) -> tuple[Hit, ...]:
         """Each drafted item as its team's profile found it."""
@@ -116,8 +115,8 @@ class Interleaved:
             notes=self.notes,
             timings_ms=self.timings_ms,
             retrieval_time_ms=self.timings_ms.get("total", 0.0),
-            top_score=hits[0].score if hits else None,
-            score_spread=hits[0].score - hits[:_FIFTH][-1].score if hits else None,
+            top_score=top_score(hits),
+            score_spread=score_spread(hits),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             pool_items=(),
@@ -127,15 +126,11 @@ class Interleaved:
 
 
 def _impression(hit: Hit, drafted: Drafted) -> Impression:
-    parts = {
-        part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
-        for part in hit.explanation.contributions
-    }
     return Impression(
         item_id=hit.item_id,
         rank=hit.rank,
         score=hit.score,
-        signals={**parts, "team": drafted.team.value},
+        signals={**signals_of(hit), "team": drafted.team.value},
         slot=hit.slot,
         propensity=drafted.propensity,
         rank_propensity=drafted.rank_propensity,

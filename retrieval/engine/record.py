@@ -21,12 +21,10 @@ from retrieval.engine.ranking import ranking
 from retrieval.engine.recorded_request import recorded_request
 from retrieval.engine.relevance import relevances
 from retrieval.engine.request import SearchRequest
+from retrieval.engine.shown import score_spread, signals_of, top_score
 
 NO_POLICY = "off/1"
 """The policy of a search that explores nothing."""
-
-_SPREAD = 5
-"""The spread of the scores is that of so many hits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +111,8 @@ def record(answered: Answered) -> RecordedSearch:
         notes=answered.plan.notes,
         timings_ms=answered.timings_ms,
         retrieval_time_ms=answered.timings_ms["total"],
-        top_score=hits[0].score if hits else None,
-        score_spread=hits[0].score - hits[:_SPREAD][-1].score if hits else None,
+        top_score=top_score(hits),
+        score_spread=score_spread(hits),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,
         pool_items=[one.item_id for one in pool],
@@ -161,10 +159,7 @@ def _impression(hit: Hit, placed: Placed, pulls: Mapping[str, float]) -> Impress
         item_id=hit.item_id,
         rank=hit.rank,
         score=hit.score,
-        signals={
-            part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
-            for part in hit.explanation.contributions
-        },
+        signals=signals_of(hit),
         slot=placed.slot,
         propensity=placed.propensity,
         rank_propensity=placed.rank_propensity,

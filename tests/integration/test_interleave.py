@@ -12,7 +12,7 @@ from retrieval import Collection, Context, Platform, Profile
 from retrieval.adapters.store.recordings import find_recorded
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.recorded import RecordedSearch
-from retrieval.engine.interleave import NOT_RECORDED
+from retrieval.engine.interleave import NOTHING_TO_COMPARE
 from retrieval.jobs.compare_interleaved import compare_interleaved
 
 PROFILES = {"words": Profile(legs={"lexical": 1.0}), "meaning": Profile(legs={"dense": 1.0})}
@@ -106,7 +106,7 @@ async def test_a_search_whose_record_fails_still_answers(
     found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
     assert len(found) == 4
     assert found.retrieval_id is None
-    assert NOT_RECORDED in found.notes
+    assert NOTHING_TO_COMPARE in found.notes
 
 
 async def test_what_cannot_be_drafted_is_refused(collection: Collection) -> None:

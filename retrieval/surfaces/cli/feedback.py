@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from retrieval.surfaces.cli.options import Json
 from retrieval.surfaces.cli.state import state_of
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = (
     "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",

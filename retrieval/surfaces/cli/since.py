@@ -9,6 +9,9 @@ from retrieval.domain.errors import InvalidRequestError
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
+_LONGEST = timedelta(days=36_500)
+"""An age beyond a century is a slip, and may lie before all times that can be told."""
+
 
 def since_of(text: str, now: datetime) -> datetime:
     """The moment that ``7d``, ``24h``, ``2w``, ``30m`` or an ISO 8601 time means; one without a zone is UTC's.
@@ -16,16 +19,18 @@ def since_of(text: str, now: datetime) -> datetime:
     Raises ``InvalidRequestError`` for anything else.
     """
     begin = age_or_time(text)
-    try:
-        return now - begin if isinstance(begin, timedelta) else begin
-    except OverflowError:
-        raise _unreadable("--since", text) from None
+    return now - begin if isinstance(begin, timedelta) else begin
 
 
 def age_or_time(text: str) -> timedelta | datetime:
     """The same with an age as a length of time. Raises ``InvalidRequestError``."""
     ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
-    return timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else time_of("--since", text)
+    if ago is None:
+        return time_of("--since", text)
+    age = timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    if age > _LONGEST:
+        raise _unreadable("--since", text)
+    return age
 
 
 def time_of(option: str, text: str) -> datetime:

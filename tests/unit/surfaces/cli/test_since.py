@@ -33,6 +33,8 @@ def test_anything_else_is_refused(text: str) -> None:
     """With what to write instead; for the end of a period, that is a date or a time alone."""
     with pytest.raises(InvalidRequestError, match=r"--since .*write a date such as 2026-03-01 or an age such as 7d"):
         since_of(text, NOW)
+    with pytest.raises(InvalidRequestError, match="cannot read --since"):
+        age_or_time(text)
     with pytest.raises(InvalidRequestError, match=r"--until .*write a date such as 2026-03-01$"):
         time_of("--until", text)
 
