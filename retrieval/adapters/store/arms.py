@@ -12,8 +12,8 @@ from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.arm import Arm, ItemArms
 
 # An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
-# one, where joins would read a whole collection; the offset keeps it to once an item. What was added and taken away
-# again may leave a rounding error.
+# one, where joins would read a whole collection: the offsets keep it to that, also before the tables are analyzed. What
+# was added and taken away again may leave a rounding error.
 _READ = Compiled("""
     WITH decay AS MATERIALIZED (
         SELECT decay_weight(s.landmark, %(now)s::timestamptz, s.half_life_days) AS factor
@@ -31,8 +31,13 @@ _READ = Compiled("""
         FROM unnest(%(item_ids)s::text[]) AS o (item_id)
         OFFSET 0
     ) AS w (item_id, created_at, cluster)
-    LEFT JOIN arms AS a ON a.collection_id = %(collection_id)s AND a.item_id = w.item_id
-        AND a.context = ANY(%(buckets)s::text[])
+    LEFT JOIN LATERAL (
+        SELECT known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
+        FROM arms AS known
+        WHERE known.collection_id = %(collection_id)s AND known.item_id = w.item_id
+            AND known.context = ANY(%(buckets)s::text[])
+        OFFSET 0
+    ) AS a ON true
 """)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retrieval import Collection, Platform
-from retrieval.adapters.store.arms import arms_from, past_arms_statement, read_arms
+from retrieval.adapters.store.arms import arms_from, arms_statement, past_arms_statement, read_arms
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.feedback import Feedback
@@ -109,6 +109,18 @@ async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
         plan = "\n".join(row[0] for row in await cursor.fetchall())
     assert "Seq Scan on feedback" not in plan
     assert "item_id = o.item_id" in next(line for line in _conditions(plan, "feedback") if "Index Cond" in line)
+
+
+async def test_arms_are_looked_up_item_by_item(platform: Platform) -> None:
+    """Whatever the planner thinks of the table's size: a search never reads the arms of a whole collection."""
+    await _filled(platform, [])
+    number = (await (await platform.collection("docs")).refresh()).collection_id
+    statement = arms_statement(number, item_ids=["a", "b"], buckets=["", "domain=db"], now=USED)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("SELECT set_config('enable_seqscan', 'off', true)")
+        cursor = await connection.execute(f"EXPLAIN {statement.text}".encode(), statement.parameters)
+        plan = "\n".join(row[0] for row in await cursor.fetchall())
+    assert "item_id = o.item_id" in next(line for line in _conditions(plan, "arms") if "Index Cond" in line)
 
 
 def _past(number: int, moment: datetime) -> Compiled:
