@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -11,8 +12,10 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import cache_vectors, cached_vectors
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, checked_vectors
-from retrieval.domain.errors import EmbedderRejectedError
+from retrieval.domain.errors import DatabaseUnreachableError, EmbedderRejectedError
 from retrieval.domain.item import text_hash
+
+_log = logging.getLogger(__name__)
 
 KEPT_QUERIES = 2048
 """Query vectors that one process keeps at hand."""
@@ -68,7 +71,11 @@ class CachedEmbedder:
             vectors = await self._ask([texts[place] for place in places], [keys[place] for place in places], role)
             vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
             made = {hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)}
-            await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
+            try:
+                await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
+            except DatabaseUnreachableError as error:
+                # The vectors are at hand; what comes next reaches the database again, or says that it cannot.
+                _log.info("vectors were not cached: %s", error)
             known |= made
         if not hashes:
             return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
