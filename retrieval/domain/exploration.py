@@ -17,7 +17,7 @@ class PolicyName(StrEnum):
     UNCERTAINTY_BONUS = "uncertainty_bonus"
     """The score is raised by ``rate`` × the standard deviation of the learned reward."""
     THOMPSON_SLOTS = "thompson_slots"
-    """One or two places are drawn by Thompson sampling among items that were hardly used."""
+    """The last one or two places are drawn (Thompson), between who has them by score and what was hardly used."""
 
 
 class Posterior(StrEnum):
@@ -37,7 +37,7 @@ class Exploration:
     rate: float = 0.1
     """Uncertainty bonus: added to the score for each unit of standard deviation, 0 to 1."""
     slots: int = 1
-    """Thompson slots: places for items that were hardly used, 1 or 2."""
+    """Thompson slots: places that items which were hardly used may win, 1 or 2."""
     posterior: Posterior = Posterior.SHRUNK
     floor: float = 0.1
     """The probability of a uniform choice, 0 to 1: no eligible item is ever impossible."""

@@ -12,7 +12,7 @@ class Slot(StrEnum):
     EXPLOIT = "exploit"
     """Its score brought it there."""
     EXPLORE = "explore"
-    """The exploration policy picked it."""
+    """The exploration policy picked it: its score alone would not have shown it."""
     SWAP = "swap"
     """It changed places with its neighbour, to learn what a place alone is worth."""
 
