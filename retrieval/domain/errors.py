@@ -27,6 +27,9 @@
     ├── EmbedderError
     │   ├── EmbedderUnavailableError    down, slow or overloaded: try again later
     │   └── EmbedderRejectedError       it answered, and the answer is no or not usable
+    ├── LLMError
+    │   ├── LLMUnavailableError     down, slow or overloaded: try again later
+    │   └── LLMRejectedError        it answered, and the answer is no or not usable
     └── RunningLoopError            the sync door was used inside a running event loop
 
 A message says what happened and what to do next, in one line. Catch ``RetrievalError`` to catch them all.
@@ -157,6 +160,18 @@ class EmbedderUnavailableError(EmbedderError):
 
 class EmbedderRejectedError(EmbedderError):
     """The embedder answered, and the answer is a refusal or not usable."""
+
+
+class LLMError(RetrievalError):
+    """The language model gave no usable answer."""
+
+
+class LLMUnavailableError(LLMError):
+    """The language model is down, slow or overloaded; the same call may work later."""
+
+
+class LLMRejectedError(LLMError):
+    """The language model answered, and the answer is a refusal or not usable."""
 
 
 class RunningLoopError(RetrievalError):

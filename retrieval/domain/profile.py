@@ -13,7 +13,10 @@ from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Learned
+from retrieval.domain.profile_numbers import check_share
 from retrieval.domain.recording import Recording
+from retrieval.domain.signals.catalogue import signals_as_dict, signals_from_dict
+from retrieval.domain.signals.signal import Signal
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -30,6 +33,14 @@ class LegName(StrEnum):
 
     DENSE = "dense"
     LEXICAL = "lexical"
+    RECENT = "recent"
+    """The latest."""
+    POPULAR = "popular"
+    """The memories that were retrieved most."""
+    RELEVANT = "relevant"
+    """The memories with the highest base relevance, the latest first."""
+    LINKED = "linked"
+    """The memories that are linked to the entities of the question."""
 
 
 class FusionKind(StrEnum):
@@ -37,6 +48,8 @@ class FusionKind(StrEnum):
 
     RRF = "rrf"
     WEIGHTED_SUM = "weighted_sum"
+    UNION = "union"
+    """The legs bring candidates, and the signals alone make the score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +67,22 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Legs with weights, their depth and fusion, what is learned, how is explored, and what is recorded.
+    """Legs with weights, their depth and fusion, signals, what is learned, how is explored, and what is recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
-    weights that are all zero, or a depth outside 1 to 1000.
+    weights that are all zero, a depth outside 1 to 1000, a signal given twice, or signals without ``union`` or the
+    other way round.
     """
 
     legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
-    """Weight by leg name (``dense``, ``lexical``); a leg that is not named does not run."""
+    """Weight by leg name (see ``LegName``); a leg that is not named does not run. A union does not weigh its legs."""
     fusion: Fusion = field(default_factory=Fusion)
     depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
+    signals: tuple[Signal, ...] = ()
+    """What a union scores its candidates by: the sum of weight × value."""
+    min_score: float | None = None
+    """The least score of a hit, 0 to 1, for a union; None: any."""
     diversity: Diversity = field(default_factory=Diversity)
     """Near-duplicates and alike hits. Off unless it says otherwise."""
     learned: Learned = field(default_factory=Learned)
@@ -81,6 +99,25 @@ class Profile:
         if not 1 <= self.depth <= MAX_DEPTH:
             raise InvalidProfileError(f"depth is {self.depth}; it must be 1 to {MAX_DEPTH}")
         object.__setattr__(self, "legs", MappingProxyType(legs))
+        self._check_signals()
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """What makes the score, with its weight: the legs, or in a union the signals, by name."""
+        return {signal.name: signal.weight for signal in self.signals} if self.signals else self.legs
+
+    def _check_signals(self) -> None:
+        names = [signal.name for signal in self.signals]
+        if len(set(names)) < len(names):
+            raise InvalidProfileError(f"a signal is given twice: {', '.join(names)}")
+        if names and not any(self.weights.values()):
+            raise InvalidProfileError("a profile with signals needs at least one with a weight above 0")
+        if bool(names) != (self.fusion.kind is FusionKind.UNION):
+            raise InvalidProfileError("signals need the fusion 'union', and a union needs signals")
+        if self.min_score is not None:
+            if not names:
+                raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
+            check_share("min_score", self.min_score)
 
     def only(self, names: Sequence[str]) -> Profile:
         """The same profile with just these legs; a leg it did not have joins with weight 1."""
@@ -93,6 +130,8 @@ class Profile:
             "legs": dict(self.legs),
             "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
             "depth": self.depth,
+            "signals": signals_as_dict(self.signals),
+            "min_score": self.min_score,
             "diversity": {
                 "collapse_above": self.diversity.collapse_above,
                 "relevance_share": self.diversity.relevance_share,
@@ -120,6 +159,8 @@ class Profile:
                 given["fusion"] = Fusion(
                     kind=FusionKind(given["fusion"]["kind"]), k=int(given["fusion"].get("k", RRF_K))
                 )
+            if "signals" in given:
+                given["signals"] = signals_from_dict(given["signals"])
             for name, kind in (("diversity", Diversity), ("learned", Learned), ("exploration", Exploration),
                                ("recording", Recording)):  # fmt: skip
                 if name in given:

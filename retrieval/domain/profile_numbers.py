@@ -18,3 +18,10 @@ def check_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise ``InvalidProfileError`` unless the value is a whole number in the range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a whole number from {least} to {most}")
+
+
+def check_weight(name: str, value: object) -> float:
+    """The number. Raises ``InvalidProfileError`` unless it is finite and at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number of at least 0")
+    return float(value)

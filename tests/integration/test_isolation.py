@@ -162,6 +162,8 @@ TRACES = (
         "is_published, reason) VALUES (%(own)s, 1, 'shrinkage', '{}', '{}', 0, now(), true, 'better')"
     ),
     "INSERT INTO rewarded_queries VALUES (%(own)s, '1', 1, '[1]', 1)",
+    "INSERT INTO memories VALUES (%(own)s, '1', now())",
+    "INSERT INTO memory_links VALUES (%(own)s, 'questions', 'q1', '1', now())",
     (
         "INSERT INTO cluster_centroids (collection_id, space_id, cluster, centroid, items) "
         "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"

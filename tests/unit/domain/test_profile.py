@@ -41,7 +41,7 @@ def test_a_rank_constant_below_one_is_refused() -> None:
 
 @given(
     st.dictionaries(st.sampled_from([leg.value for leg in LegName]), st.floats(0.01, 100), min_size=1),
-    st.sampled_from(list(FusionKind)),
+    st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]),
     st.integers(1, 1000),
 )
 def test_a_stored_profile_comes_back_equal(legs: dict[str, float], kind: FusionKind, depth: int) -> None:

@@ -1,0 +1,32 @@
+"""Memories: what they have beyond an item.
+
+Revision: 0014
+Revises: 0013
+"""
+
+from __future__ import annotations
+
+from alembic import context, op
+
+from retrieval.adapters.store.installed_sql import installed_sql, verbatim
+from retrieval.adapters.store.protection import protection
+
+revision = "0014"
+down_revision = "0013"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    names = context.config.attributes["names"]
+    op.execute(verbatim(installed_sql("memory_tables", names, revision)))
+    for table in ("memories", "memory_links"):
+        for statement in protection(table, names):
+            op.execute(verbatim(statement))
+
+
+def downgrade() -> None:
+    """Remove them; the items stay."""
+    op.drop_table("memory_links")
+    op.drop_table("memories")

@@ -1,0 +1,23 @@
+"""What a language model is to the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class LLM(Protocol):
+    """A language model. Every call raises ``LLMUnavailableError`` or ``LLMRejectedError`` where it gives no answer."""
+
+    @property
+    def name(self) -> str:
+        """Provider and model, such as ``openai/gpt-4o-mini``: what answers are kept under."""
+
+    async def complete(self, prompt: str, *, system: str = "") -> str:
+        """The answer in words. ``system``: what it is to be and do, apart from what is asked."""
+
+    async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:
+        """An answer that fits the JSON schema, parsed and checked against it."""
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""

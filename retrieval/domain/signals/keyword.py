@@ -1,0 +1,110 @@
+"""How many of the question's words an item holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from retrieval.domain.signals.signal import Asked, Facts, Signal
+
+STOP_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "he",
+        "her",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "may",
+        "me",
+        "my",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "she",
+        "should",
+        "so",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "to",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
+)
+"""Words that tell nothing about what is asked."""
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordOverlap(Signal):
+    """Words of the question that stand in the item / words of the question; 0 where it has none.
+
+    Whole words, each counted once, whatever their case, without the stop words, and as they are written: no stems.
+    """
+
+    name: ClassVar[str] = "keyword"
+
+    def value(self, facts: Facts, asked: Asked) -> float:
+        """The share, 0 to 1."""
+        wanted = tokens(asked.words)
+        if not wanted:
+            return 0.0
+        return len(wanted & tokens(f"{facts.title}\n{facts.body}")) / len(wanted)
+
+
+@lru_cache(maxsize=1024)
+def tokens(text: str) -> frozenset[str]:
+    """The words of a text, in lower case, without stop words."""
+    return frozenset(_WORD.findall(text.casefold())) - STOP_WORDS

@@ -1,0 +1,29 @@
+"""How soon a ticket was resolved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from retrieval.domain.signals.signal import Asked, Facts, Signal, checked_positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolutionTime(Signal):
+    """max(0, 1 - hours / normalization_hours): 1 at once, 0 from ``normalization_hours`` on; 0 where it is not known."""
+
+    name: ClassVar[str] = "resolution_time"
+    attribute: str = "resolution_time_hours"
+    normalization_hours: float = 100.0
+
+    def __post_init__(self) -> None:
+        Signal.__post_init__(self)
+        checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
+
+    def value(self, facts: Facts, asked: Asked) -> float:
+        """The share, 0 to 1."""
+        hours = facts.attributes.get(self.attribute)
+        if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
+            return 0.0
+        return min(1.0, max(0.0, 1 - hours / self.normalization_hours))

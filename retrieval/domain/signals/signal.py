@@ -1,0 +1,74 @@
+"""What a signal is, what it knows of a candidate, and what it knows of the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, ClassVar
+
+from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.profile_numbers import check_weight
+
+Entity = tuple[str, str]
+"""Its type and its id, such as ``("questions", "q1")``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a candidate."""
+
+    title: str = ""
+    body: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    happened_at: datetime | None = None
+    """When it happened, or else when it was stored."""
+    cosine: float | None = None
+    """Its vector's cosine with the query's, -1 to 1; None: one of the two is missing."""
+    base_relevance: float = 1.0
+    """As its application set it, 0 to 1."""
+    accesses: int = 0
+    """How often it was retrieved."""
+    entities: frozenset[Entity] = frozenset()
+    """What it is linked to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is known of the question."""
+
+    now: datetime
+    words: str = ""
+    entities: frozenset[Entity] = frozenset()
+    """What the question is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A signal with its weight. Raises ``InvalidProfileError`` for a weight that is negative, NaN or infinite."""
+
+    name: ClassVar[str]
+    weight: float
+
+    def __post_init__(self) -> None:
+        check_weight(f"the weight of signal {self.name!r}", self.weight)
+
+    def value(self, facts: Facts, asked: Asked) -> float:
+        """0 (speaks against it, or nothing is known) to 1."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the weight, and the signal's own numbers."""
+        return {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
+
+
+def checked_positive(name: str, value: object) -> float:
+    """A finite number above 0. Raises ``InvalidProfileError``."""
+    number = check_weight(name, value)
+    if number == 0:
+        raise InvalidProfileError(f"{name} is 0; it must be above 0")
+    return number
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value
