@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from retrieval.domain.signals.signal import Asked, Facts, Signal, checked_positive
@@ -11,10 +12,12 @@ from retrieval.domain.signals.signal import Asked, Facts, Signal, checked_positi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
-    """max(0, 1 - hours / normalization_hours): 1 at once, 0 from ``normalization_hours`` on; 0 where it is not known."""
+    """max(0, 1 - hours / normalization_hours): 1 at once, 0 from there on and where it is not known."""
 
     name: ClassVar[str] = "resolution_time"
     attribute: str = "resolution_time_hours"
+    resolved_attribute: str = "resolved_at"
+    """When it was resolved, ISO 8601; a resolution that was still to come at the time of the question is not known."""
     normalization_hours: float = 100.0
 
     def __post_init__(self) -> None:
@@ -26,4 +29,16 @@ class ResolutionTime(Signal):
         hours = facts.attributes.get(self.attribute)
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
             return 0.0
+        resolved_at = _time(facts.attributes.get(self.resolved_attribute))
+        if resolved_at is not None and resolved_at > asked.now:
+            return 0.0
         return min(1.0, max(0.0, 1 - hours / self.normalization_hours))
+
+
+def _time(said: object) -> datetime | None:
+    """The time that a text says, in UTC where it names no zone; None: it says none."""
+    try:
+        time = datetime.fromisoformat(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
