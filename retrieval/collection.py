@@ -144,6 +144,9 @@ class Collection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        rewrites: Sequence[str] = (),
+        entities: Mapping[str, Sequence[str]] | None = None,
+        as_of: datetime | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
@@ -152,21 +155,27 @@ class Collection:
         ``syntax=False`` takes the query as it stands (see ``retrieval.domain.query``).
         ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
         1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
-        field, and of its values each has its best hit only; ``context`` is the situation that the search is recorded
-        with. Raises
-        ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
-        ``InvalidVectorError``, ``WrongDimensionError``.
+        field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
+        leg runs once more; ``entities`` are what the question is about, by type; ``as_of`` is the moment that signals
+        take as now; ``context`` is the situation that the search is recorded with. Words may be missing where the
+        profile has a leg that needs none. Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``,
+        ``UnknownFieldError``, ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
         """
         checked_context(context)
         stored = await self._fresh()
+        chosen = self._chosen(stored, legs, profile)
         request = checked_request(
             query,
             vector=vector,
             limit=limit,
             condition=parse_where(where),
-            profile=self._chosen(stored, legs, profile),
+            profile=chosen,
             group_by=group_by,
             syntax=syntax,
+            rewrites=rewrites,
+            entities=entities,
+            as_of=as_of,
+            needs_question=(chosen or stored.profile).needs_question,
         )
         try:
             return await self._searcher(stored).search(request, context)

@@ -287,6 +287,9 @@ class SyncCollection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        rewrites: Sequence[str] = (),
+        entities: Mapping[str, Sequence[str]] | None = None,
+        as_of: datetime | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """See ``Collection.search``."""
@@ -300,6 +303,9 @@ class SyncCollection:
             profile=profile,
             group_by=group_by,
             syntax=syntax,
+            rewrites=rewrites,
+            entities=entities,
+            as_of=as_of,
             context=context,
         )
 

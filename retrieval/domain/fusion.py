@@ -54,6 +54,7 @@ def fuse(
     brought as many as it was asked for, else 0 (or its last one's, if that is negative). A leg whose scores are all at
     its cut brings each the whole share. The cut follows the depth: a search that asks for more hits than the profile's
     depth may order them a little differently.
+    Union: score(d) = Σ over signals of weight × value; the legs weigh nothing.
     An item that a leg did not return gets nothing from it. A leg with weight 0 contributes 0.
     """
     valued = _valued(rankings, weights, fusion, depth)
@@ -91,6 +92,8 @@ def _summed(valued: Sequence[_Valued]) -> list[tuple[float, str]]:
 def _values(fusion: Fusion, total_weight: float, depth: int) -> _Values:
     if fusion.kind is FusionKind.RRF:
         return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
+    if fusion.kind is FusionKind.UNION:
+        return lambda candidates, weight: [weight * candidate.score for candidate in candidates]
     return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0, depth)
 
 
@@ -125,7 +128,7 @@ def fused_again(
     ``legs`` and ``ranks``: by leg, one value an item; None where the leg did not bring it. For parts of a ranking whose
     other candidates are not at hand any more. One leg alone gives its own scores.
     """
-    if len(legs) == 1:
+    if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
         return [0.0 if raw is None else raw for raw in next(iter(legs.values()))]
     total = sum(weights.get(leg, 0.0) for leg in legs)
     scores = [0.0] * max(map(len, legs.values()), default=0)
@@ -135,6 +138,8 @@ def fused_again(
                 continue
             if fusion.kind is FusionKind.RRF:
                 scores[place] += weights[leg] / (fusion.k + rank)
+            elif fusion.kind is FusionKind.UNION:
+                scores[place] += weights[leg] * raw
             else:
                 scores[place] += _scaled([raw], weights[leg] / total if total else 0.0, *limits[leg])[0]
     return scores

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -41,6 +41,10 @@ class LegName(StrEnum):
     """The memories with the highest base relevance, the latest first."""
     LINKED = "linked"
     """The memories that are linked to the entities of the question."""
+
+
+_ASKED_NOTHING = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED)
+"""The legs that can bring candidates for a question without words."""
 
 
 class FusionKind(StrEnum):
@@ -106,6 +110,16 @@ class Profile:
         """What makes the score, with its weight: the legs, or in a union the signals, by name."""
         return {signal.name: signal.weight for signal in self.signals} if self.signals else self.legs
 
+    @property
+    def needs_question(self) -> bool:
+        """Whether every leg starts from words or a vector."""
+        return not any(weight for leg, weight in self.legs.items() if leg in _ASKED_NOTHING)
+
+    def weights_of(self, names: Iterable[str]) -> dict[str, float]:
+        """The weights of rankings by their names: a leg's for another wording weighs what the leg does."""
+        weights = self.weights
+        return {name: weights.get(leg_of(name), 0.0) for name in names}
+
     def _check_signals(self) -> None:
         names = [signal.name for signal in self.signals]
         if len(set(names)) < len(names):
@@ -170,6 +184,11 @@ class Profile:
             if isinstance(error, InvalidProfileError):
                 raise
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
+
+
+def leg_of(ranking: str) -> str:
+    """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query."""
+    return ranking.partition(":")[0]
 
 
 def leg_name(name: str) -> LegName:

@@ -30,9 +30,10 @@ def make_plan(
     ``InvalidRequestError`` when no leg of the profile can run.
     """
     profile = request.profile or collection.profile
-    legs, notes = _legs(profile, has_words=bool(request.query), why_no_vector=why_no_vector)
+    legs, notes = _legs(profile, request, why_no_vector)
     # What one leg brings are the hits already, unless some of them will be passed over.
-    are_hits = is_final and len(legs) == 1 and request.group_by is None and profile.diversity.is_off
+    is_one_ranking = len(legs) == 1 and not request.rewrites and not profile.signals
+    are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     is_filtered = request.condition is not None
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered)
@@ -60,17 +61,24 @@ def make_plan(
 
 
 def _legs(
-    profile: Profile, *, has_words: bool, why_no_vector: str | None
+    profile: Profile, request: SearchRequest, why_no_vector: str | None
 ) -> tuple[tuple[LegName, ...], tuple[str, ...]]:
-    """The profile's legs that can run, and why the others do not."""
+    """The profile's legs that can run, and why the others do not, where that could surprise."""
     legs, notes = [], []
+    has_question = bool(request.query) or request.vector is not None
     for leg in (LegName(name) for name, weight in profile.legs.items() if weight):
         if leg is LegName.DENSE and why_no_vector is not None:
-            notes.append(why_no_vector)
-        elif leg is LegName.LEXICAL and not has_words:
-            notes.append("the lexical leg did not run: the search has a vector and no words")
+            notes.append(why_no_vector if has_question else _NO_QUESTION.format(leg))
+        elif leg is LegName.LEXICAL and not request.query:
+            notes.append(_NO_WORDS if has_question else _NO_QUESTION.format(leg))
+        elif leg is LegName.LINKED and not request.entities:
+            continue
         else:
             legs.append(leg)
     if not legs:
-        raise InvalidRequestError("; ".join(notes))
-    return tuple(legs), tuple(notes)
+        raise InvalidRequestError("; ".join(notes) or "the linked leg needs entities; give entities={...}, or words")
+    return tuple(legs), tuple(notes) if has_question else ()
+
+
+_NO_WORDS = "the lexical leg did not run: the search has a vector and no words"
+_NO_QUESTION = "the {} leg needs words; give some, or a profile with other legs"

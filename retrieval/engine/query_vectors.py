@@ -64,12 +64,14 @@ async def _made(
         return none, None
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
+    if not all(one.query for one in requests):
+        why_none = why_none or "the dense leg did not run: there are no words to embed"
     if why_none is not None or embedder is None:
         return none, why_none
     try:
         return await embedder.embed_queries([one.query for one in requests]), None
     except EmbedderError as error:
-        if not profile.legs.get(LegName.LEXICAL):
+        if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
             raise
         return none, f"the dense leg did not run: {error}"
 

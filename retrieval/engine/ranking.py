@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.store.candidates import Found
@@ -13,17 +14,40 @@ from retrieval.domain.profile import Profile
 ONE_LEG = "none"
 """The fusion of a search that one leg answers: its own scores are the hits'."""
 
+_ROUNDING = 1e-12
+"""What adding up may take from a score that is exactly the least."""
+
 
 def ranking(found: Found, profile: Profile, depth: int, limit: int | None = None) -> list[Fused]:
     """The candidates, best first, each score with its parts; at most ``limit`` of them."""
-    if len(found.rankings) > 1:
-        return fuse(found.rankings, profile.legs, profile.fusion, depth=depth, limit=limit)
+    if len(found.rankings) > 1 or profile.signals:
+        weights = profile.weights_of(found.rankings)
+        return _good_enough(fuse(found.rankings, weights, profile.fusion, depth=depth, limit=limit), profile)
     return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
+
+
+def merged(each: Sequence[Found]) -> Found:
+    """What a query and its rewritten ones brought, as one: the rankings of the latter are named by their number."""
+    first, *others = each
+    if not others:
+        return first
+    rankings = dict(first.rankings)
+    for number, one in enumerate(others, 1):
+        for leg, candidates in one.rankings.items():
+            name = f"{leg}:{number}"
+            rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
+    return replace(
+        first,
+        rankings=rankings,
+        weighed=sum(one.weighed for one in each),
+        fell_short=any(one.fell_short for one in each),
+        rows={item_id: row for one in each for item_id, row in one.rows.items()},
+    )
 
 
 def fusion_name(found: Found, profile: Profile) -> str:
     """How the scores came about."""
-    return profile.fusion.kind.value if len(found.rankings) > 1 else ONE_LEG
+    return profile.fusion.kind.value if len(found.rankings) > 1 or profile.signals else ONE_LEG
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
@@ -37,6 +61,11 @@ def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list
             seen.add(name)
             kept.append(one)
     return kept
+
+
+def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
+    least = profile.min_score
+    return ranked if least is None else [one for one in ranked if one.score >= least - _ROUNDING]
 
 
 def _alone(candidate: Candidate) -> Fused:

@@ -11,7 +11,7 @@ from uuid import UUID
 from retrieval.adapters.store.candidate_request import Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.domain.context import Context
-from retrieval.domain.fusion import Fused, bounds
+from retrieval.domain.fusion import Fused
 from retrieval.domain.hit import Hit
 from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
@@ -19,7 +19,7 @@ from retrieval.domain.slate import Placed
 from retrieval.engine.plan import Plan
 from retrieval.engine.ranking import ranking
 from retrieval.engine.recorded_request import recorded_request
-from retrieval.engine.relevance import relevances
+from retrieval.engine.relevance import ends_of, relevances
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.shown import score_spread, signals_of, top_score
 
@@ -138,7 +138,7 @@ def pool_signals(pool: Sequence[Fused], answered: Answered) -> dict[str, Any]:
     signals: dict[str, Any] = {
         "legs": legs,
         "ranks": ranks,
-        "bounds": {leg: bounds([one.score for one in found], answered.depth) for leg, found in rankings.items()},
+        "bounds": ends_of(answered.found, answered.depth),
         "relevance": [one.score for one in pool],
         "scaled": relevances(pool, answered.found, answered.plan.profile, answered.depth),
         "score": [decided.scores.get(one.item_id, one.score) for one in pool],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,8 @@ class RequestValues(NamedTuple):
     condition: dict[str, Any]
     """The filter as a mapping; empty: none."""
     request: dict[str, Any]
-    """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``, and
-    ``is_whole``: whether the filter could be written down."""
+    """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
+    ``is_whole``: whether the filter could be written down, ``rewrites``, ``entities`` and ``as_of``."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -39,6 +40,9 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "excluded": excluded,
             "profile": None if request.profile is None else request.profile.as_dict(),
             "is_whole": mapping is not None,
+            "rewrites": list(request.rewrites),
+            "entities": sorted(map(list, request.entities)),
+            "as_of": None if request.as_of is None else request.as_of.isoformat(),
         },
     )
 
@@ -56,7 +60,18 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         profile=None if asked["profile"] is None else Profile.from_dict(asked["profile"]),
         group_by=None if asked["group_by"] is None else parse_field(asked["group_by"]),
         prefixes=tuple(asked["prefixes"]),
+        **_later(asked),
     )
+
+
+def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What older records do not have."""
+    as_of = asked.get("as_of")
+    return {
+        "rewrites": tuple(asked.get("rewrites", ())),
+        "entities": frozenset((kind, entity_id) for kind, entity_id in asked.get("entities", ())),
+        "as_of": None if as_of is None else datetime.fromisoformat(as_of),
+    }
 
 
 def _joined(condition: Mapping[str, Any], asked: Mapping[str, Any]) -> Filter | None:

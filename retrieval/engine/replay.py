@@ -138,7 +138,8 @@ def why_not_reproduced(
     if len(pool) < min(recorded.hits, 1) or any(one.item_id not in set(pool) for one in _exploited(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
     ends = bounds_of(recorded)
-    relevances = fused_again(signals["legs"], signals["ranks"], ends, profile.legs, profile.fusion)
+    weights = profile.weights_of(signals["legs"])
+    relevances = fused_again(signals["legs"], signals["ranks"], ends, weights, profile.fusion)
     scores = rescored(recorded, profile, relevances, model)
     if scores is None:
         return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)

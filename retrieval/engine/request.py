@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from retrieval.domain.filters import (
 )
 from retrieval.domain.profile import Profile
 from retrieval.domain.query import Query, parse_query
+from retrieval.domain.signals.signal import Entity, check_entity
 
 MAX_LIMIT = 1000
 
@@ -44,6 +46,9 @@ _USUAL_LENGTHS = (1e-6, 1e6)
 
 MAX_QUERIES = 1000
 """Queries in one call."""
+
+MAX_REWRITES = 10
+"""Other wordings of one query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,17 @@ class SearchRequest:
     """The best hit of each of its values; None: every hit counts."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words that the lexical leg ranks by too."""
+    rewrites: tuple[str, ...] = ()
+    """Other wordings of the query: every leg runs once more for each."""
+    entities: frozenset[Entity] = frozenset()
+    """What the question is about."""
+    as_of: datetime | None = None
+    """The moment that signals take as now; None: the clock's."""
+
+    @property
+    def wordings(self) -> tuple[SearchRequest, ...]:
+        """The request itself, and one for each rewritten query."""
+        return (self, *(replace(self, query=words, prefixes=(), rewrites=()) for words in self.rewrites))
 
 
 def checked_request(
@@ -75,18 +91,23 @@ def checked_request(
     profile: Profile | None = None,
     group_by: str | None = None,
     syntax: bool = True,
+    rewrites: object = (),
+    entities: object = None,
+    as_of: datetime | None = None,
+    needs_question: bool = True,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
 
-    ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.query``).
+    ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.query``); in
+    rewrites they never do. ``needs_question``: whether there must be words or a vector.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
     words = _checked_words(query)
-    if not words and vector is None:
+    if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
-    asked = parse_query(words, needs_words=vector is None) if syntax else Query(words)
+    asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else Query(words)
     return SearchRequest(
         query=asked.words,
         vector=None if vector is None else _flat(vector),
@@ -95,7 +116,43 @@ def checked_request(
         profile=profile,
         group_by=None if group_by is None else parse_field(group_by),
         prefixes=asked.prefixes,
+        rewrites=_checked_rewrites(rewrites, words, vector),
+        entities=checked_entities(entities),
+        as_of=_checked_moment(as_of),
     )
+
+
+def checked_entities(entities: object) -> frozenset[Entity]:
+    """The entities of a mapping such as ``{"questions": ["q1"]}``. Raises ``InvalidRequestError``."""
+    if entities is None:
+        return frozenset()
+    if not isinstance(entities, Mapping):
+        raise InvalidRequestError('entities come by type, such as {"questions": ["q1", "q2"]}')
+    found = set()
+    for kind, ids in entities.items():
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise InvalidRequestError(f'the entities of type {kind!r:.80} come in a list, such as ["q1"]')
+        found |= {check_entity((kind, entity_id)) for entity_id in ids}
+    return frozenset(found)
+
+
+def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str, ...]:
+    if isinstance(rewrites, str) or not isinstance(rewrites, Sequence):
+        raise InvalidRequestError("rewrites come in a list such as ['other words', 'a third way']")
+    if len(rewrites) > MAX_REWRITES:
+        raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
+    if rewrites and (not words or vector is not None):
+        raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
+    checked = tuple(_checked_words(one) for one in rewrites)
+    if not all(checked):
+        raise InvalidRequestError("a rewrite is empty; leave it out")
+    return checked
+
+
+def _checked_moment(moment: datetime | None) -> datetime | None:
+    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+        raise InvalidRequestError(f"as_of is {moment!r:.80}; it must be a time with a time zone")
+    return moment
 
 
 def checked_requests(queries: object, *, vectors: object = None, **same: Any) -> list[SearchRequest]:

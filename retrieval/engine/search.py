@@ -1,4 +1,4 @@
-"""One search, told in the order it happens: embed, plan, candidates, rank, learn, explore, items, explain, record."""
+"""One search, told in the order it happens: embed, plan, candidates, signals, rank, learn, explore, items, record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found, find_candidates, find_candidates_of_each
+from retrieval.adapters.store.candidates import Found, find_candidates_of_each
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import read_hit_rows
@@ -22,7 +22,7 @@ from retrieval.domain.embedding import Vector
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.hit import SearchResult
-from retrieval.domain.profile import MAX_DEPTH, Profile
+from retrieval.domain.profile import MAX_DEPTH, Profile, leg_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
@@ -30,11 +30,12 @@ from retrieval.engine.decide import POOL, Decider, Decision, Undecided, may_deci
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import Plan, make_plan
 from retrieval.engine.query_vectors import query_vectors
-from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
+from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking
 from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import SearchRequest, check_fields, check_filter
 from retrieval.engine.sampling import Sampler
+from retrieval.engine.signals import Signaller
 from retrieval.engine.stopwatch import Clock, Stopwatch
 from retrieval.engine.way import account
 
@@ -57,11 +58,17 @@ NOT_RECORDED = "the search was not recorded; retrieval status says how many were
 class _Asked:
     request: SearchRequest
     plan: Plan
-    query: Query
+    queries: tuple[Query, ...]
+    """The query, and after it the rewritten ones."""
     seed: int
     """What chance goes by in this search."""
     is_recorded: bool
     """Whether its record is wanted."""
+
+    @property
+    def query(self) -> Query:
+        """The query as it was asked."""
+        return self.queries[0]
 
     @property
     def profile(self) -> Profile:
@@ -126,10 +133,11 @@ class Searcher:
         if not requests:
             return []
         watch = Stopwatch(self.clock)
-        vectors = await query_vectors(self.collection, self.embedder, requests)
+        wordings = [wording for request in requests for wording in request.wordings]
+        vectors = await query_vectors(self.collection, self.embedder, wordings)
+        given = iter(vectors.vectors)
         asked = [
-            self._asked(request, vector, vectors.why_none)
-            for request, vector in zip(requests, vectors.vectors, strict=True)
+            self._asked(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests
         ]
         watch.lap("embed")
         each = await self._find_each(asked)
@@ -137,6 +145,7 @@ class Searcher:
         if self.sampler is not None:
             for one, found in zip(asked, each, strict=True):
                 self.sampler.offer(one.plan.request, one.query, found)
+        each = [await self._signalled(one, found) for one, found in zip(asked, each, strict=True)]
         rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
         finals = await self._finals(asked, rankings, context)
         watch.lap("learn")
@@ -153,14 +162,14 @@ class Searcher:
         """Each leg's candidates before fusion: what tuning starts from."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
         plan = self._plan(request, vectors.why_none)
-        query = Query(request.query, vectors.vectors[0], request.prefixes)
-        return (await self._find(replace(plan.request, with_items=False), query)).rankings
+        query = _query(request, vectors.vectors[0])
+        return (await self._find(replace(plan.request, with_items=False), [query])).rankings
 
-    def _asked(self, request: SearchRequest, vector: Vector | None, why_none: str | None) -> _Asked:
-        query = Query(request.query, vector, request.prefixes)
+    def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> _Asked:
+        queries = tuple(_query(*pair) for pair in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        return _Asked(request, plan, query, self.chance.getrandbits(63), is_recorded)
+        return _Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded)
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
@@ -169,18 +178,26 @@ class Searcher:
         is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
         return make_plan(self.collection, request, why_none if request.vector is None else None, is_final=is_final)
 
-    async def _find(self, request: CandidateRequest, query: Query) -> Found:
-        return await find_candidates(self.database, self.tenant_id, request, query)
+    async def _find(self, request: CandidateRequest, queries: Sequence[Query]) -> Found:
+        return merged(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
 
     async def _find_each(self, asked: Sequence[_Asked]) -> list[Found]:
         """Those that plan alike share a round trip; one without words or without a vector plans differently."""
         answers: dict[int, Found] = {}
         for request in dict.fromkeys(one.plan.request for one in asked):
             places = [place for place, one in enumerate(asked) if one.plan.request == request]
-            queries = [asked[place].query for place in places]
-            found = await find_candidates_of_each(self.database, self.tenant_id, request, queries)
-            answers |= zip(places, found, strict=True)
+            queries = [query for place in places for query in asked[place].queries]
+            found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
+            answers |= {place: merged([next(found) for _ in asked[place].queries]) for place in places}
         return [answers[place] for place in range(len(asked))]
+
+    async def _signalled(self, one: _Asked, found: Found) -> Found:
+        """The candidates with their signals, where the profile has some."""
+        if not one.plan.profile.signals:
+            return found
+        now = one.request.as_of or moment(self.wall_clock())
+        signaller = Signaller(self.database, self.tenant_id, self.collection)
+        return await signaller.signalled(found, one.plan.profile, one.query, now)
 
     async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
@@ -193,11 +210,11 @@ class Searcher:
             if one.request.group_by is not None:
                 ranked = best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
             shown = await self._diverse(diversity, ranked, one.request.limit)
-            is_exhausted = all(len(candidates) < depth for candidates in found.rankings.values())
+            is_exhausted = _is_exhausted(one, found, depth)
             if len(shown) >= one.request.limit or is_exhausted or depth >= deepest:
                 return _Ranked(shown, ranked[: self._pool_size(one)], found, depth)
             depth = min(depth * _DEEPER, deepest)
-            found = await self._find(replace(one.plan.request, depth=depth), one.query)
+            found = await self._signalled(one, await self._find(replace(one.plan.request, depth=depth), one.queries))
 
     def _pool_size(self, one: _Asked) -> int:
         """How many candidates are looked at closely."""
@@ -260,6 +277,9 @@ class Searcher:
         for one, found in zip(asked, each, strict=True):
             if one.plan.request.with_items:
                 columns |= found.rows
+            elif one.plan.profile.signals:
+                asked_beside = len(one.plan.request.fields)
+                columns |= {item_id: row[asked_beside:] for item_id, row in found.rows.items()}
         missing = dict.fromkeys(one.item_id for ranked in rankings for one in ranked if one.item_id not in columns)
         if missing:
             collection_id = self.collection.collection_id
@@ -317,6 +337,22 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
+
+
+def _query(request: SearchRequest, vector: Vector | None) -> Query:
+    return Query(request.query, vector, request.prefixes, tuple(sorted(request.entities)))
+
+
+def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:
+    """Whether going deeper could fill the page: what signals put below the least score does not ask for others."""
+    legs = [candidates for name, candidates in found.rankings.items() if leg_of(name) in one.plan.request.legs]
+    if (
+        one.plan.profile.signals
+        and max(map(len, legs), default=0) >= one.request.limit
+        and one.request.group_by is None
+    ):
+        return one.plan.profile.diversity.is_off or all(len(candidates) < depth for candidates in legs)
+    return all(len(candidates) < depth for candidates in legs)
 
 
 def _as_ranked(ranked: _Ranked) -> _Final:

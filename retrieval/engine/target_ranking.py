@@ -12,7 +12,7 @@ import numpy as np
 from retrieval.domain.arm import Arm
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Profile
+from retrieval.domain.profile import Profile, leg_of
 from retrieval.domain.recorded_pool import Optional, RecordedPool
 from retrieval.engine.relevance import leg_features_again, on_unit_scale
 from retrieval.engine.scoring import stack_signals
@@ -42,8 +42,8 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[Candidate] | None
 
     A candidate that the pool does not hold is not found, and a profile whose legs look deeper sees no deeper.
     """
-    weights = {leg: weight for leg, weight in profile.legs.items() if weight}
-    if not weights.keys() <= pool.scores.keys():
+    weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
+    if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
         return None
     legs, ranks = {leg: pool.scores[leg] for leg in weights}, {leg: pool.ranks[leg] for leg in weights}
     ends = {leg: pool.bounds[leg] for leg in weights}

@@ -60,12 +60,16 @@ class CollectionTuning:
         return {**self.report.as_dict(), "profile": self.profile.as_dict()}
 
 
+TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
+"""The legs that answer any question in words."""
+
+
 async def tune_collection(
     collection: TunableCollection,
     queries: Sequence[Query],
     qrels: Qrels,
     *,
-    legs: Sequence[str] = tuple(LegName),
+    legs: Sequence[str] = TUNED_LEGS,
     where_from: Sequence[WhereFrom] = (),
     drop_self: DropSelf | None = None,
     cutoff: int = 10,
@@ -80,6 +84,8 @@ async def tune_collection(
     cannot be measured or are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
     """
     profile = collection.profile
+    if profile.signals:
+        raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
     _check_cutoff(cutoff)
     names = tuple(leg_name(name).value for name in legs)
     kept = judged(queries, qrels)

@@ -21,6 +21,8 @@ from retrieval.domain.filters import Contains, Or
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind
 from retrieval.domain.recorded_pool import RecordedPool
+from retrieval.domain.signals.keyword import KeywordOverlap
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.domain.slate import Slot
 from retrieval.engine.models import Models
 from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
@@ -37,6 +39,9 @@ async def _filled(platform: Platform) -> Collection:
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+UNION = Profile(
+    fusion=Fusion(kind=FusionKind.UNION), signals=(KeywordOverlap(weight=0.6), VectorSimilarity(weight=0.4))
+)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +51,12 @@ SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind
         {"profile": SUM, "limit": 3},
         {"legs": ["lexical"]},
         {"where": {"group": [0, 1]}, "group_by": "group"},
+        {"profile": UNION, "as_of": EPOCH},
+        {"rewrites": ["word3", "common 4"], "entities": {"questions": ["q1"]}},
         {"profile": replace(SUM, diversity=Diversity(collapse_above=0.99, relevance_share=0.7))},
         {"vector": np.linspace(0.1, 1, 256)},
     ],
-    ids=["plain", "own profile", "one leg", "grouped", "diverse", "by vector"],
+    ids=["plain", "own profile", "one leg", "grouped", "by signals", "rewritten", "diverse", "by vector"],
 )
 async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
     platform: Platform, asked: dict[str, Any]

@@ -10,6 +10,7 @@ from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import Field, Filter
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
+from retrieval.domain.signals.signal import Entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +56,5 @@ class Query:
     """Shape (dimensions,), unit length; None where the dense leg does not run."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words, for the lexical leg."""
+    entities: tuple[Entity, ...] = ()
+    """What the question is about, for the linked leg."""

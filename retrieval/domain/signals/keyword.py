@@ -33,10 +33,16 @@ class KeywordOverlap(Signal):
         wanted = tokens(asked.words)
         if not wanted:
             return 0.0
-        return len(wanted & tokens(f"{facts.title}\n{facts.body}")) / len(wanted)
+        return len(set(_any_of(wanted).findall(f"{facts.title}\n{facts.body}".casefold()))) / len(wanted)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def tokens(text: str) -> frozenset[str]:
     """The words of a text, in lower case, without stop words."""
     return frozenset(_WORD.findall(text.casefold())) - STOP_WORDS
+
+
+@lru_cache(maxsize=256)
+def _any_of(words: frozenset[str]) -> re.Pattern[str]:
+    """What finds whole words in a text in lower case: several times as fast as taking all of the text apart."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar
 
-from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.profile_numbers import check_weight
 
 Entity = tuple[str, str]
@@ -60,6 +60,20 @@ class Signal:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""
         return {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
+
+
+def check_entity(entity: tuple[object, object]) -> Entity:
+    """The entity. Raises ``InvalidRequestError`` for a type or an id that is no text, empty, or holds a NUL byte.
+
+    A type has no colon: ``questions:q1`` is how filters write an entity.
+    """
+    kind, entity_id = entity
+    for part, value in (("type", kind), ("id", entity_id)):
+        if not isinstance(value, str) or not value or "\x00" in value or len(value.encode(errors="replace")) > 512:
+            raise InvalidRequestError(f"an entity's {part} is a text of 1 to 512 bytes, not {value!r:.80}")
+    if ":" in str(kind):
+        raise InvalidRequestError(f"an entity's type has no colon: {kind!r:.80}")
+    return str(kind), str(entity_id)
 
 
 def checked_positive(name: str, value: object) -> float:

@@ -24,6 +24,7 @@ from retrieval.jobs.named_profile import named_profile
 from tests.support.recorded import Feedback, Recorded, Shown, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
+KINDS = (FusionKind.RRF, FusionKind.WEIGHTED_SUM)
 WORTH = {"a": 0.1, "b": 0.2, "c": 0.7, "d": 0.8}
 LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 8.0, "b": 2.0, "a": 1.0}}
 BEST = NamedProfile(name="best", profile=Profile(legs={"lexical": 1.0}))
@@ -157,7 +158,7 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
     rng = np.random.default_rng(2)
     await collection.add([{"_id": f"i{n:02}", "text": " ".join(rng.choice(words, size=4))} for n in range(40)])
     weights = ({"dense": 1.0}, {"lexical": 1.0}, {"dense": 1.0, "lexical": 5.0})
-    profiles = [Profile(legs=legs, fusion=Fusion(kind=kind)) for legs in weights for kind in FusionKind]
+    profiles = [Profile(legs=legs, fusion=Fusion(kind=kind)) for legs in weights for kind in KINDS]
     queries = ("red apple", "green leaf tree", "pear")
     for query in queries:
         await collection.search(query, limit=5)

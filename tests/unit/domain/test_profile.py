@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.signals.priority import Priority
+from retrieval.domain.signals.recency import Recency
+
+UNION = Fusion(kind=FusionKind.UNION)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +29,12 @@ from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
         ({"legs": {"densse": 1.0}}, "no leg 'densse'; the legs are dense, lexical"),
         ({"depth": 0}, "1 to 1000"),
         ({"depth": 1001}, "1 to 1000"),
+        ({"signals": (Recency(weight=1),)}, "need the fusion 'union'"),
+        ({"fusion": UNION}, "a union needs signals"),
+        ({"fusion": UNION, "signals": (Recency(weight=0),)}, "weight above 0"),
+        ({"fusion": UNION, "signals": (Recency(weight=1), Recency(weight=2))}, "given twice"),
+        ({"fusion": UNION, "signals": (Recency(weight=1),), "min_score": 2}, "min_score"),
+        ({"min_score": 0.3}, "for profiles with signals"),
     ],
 )
 def test_a_profile_that_cannot_search_is_refused(fields: dict[str, Any], said: str) -> None:
@@ -48,6 +58,15 @@ def test_a_stored_profile_comes_back_equal(legs: dict[str, float], kind: FusionK
     """Through JSON and back nothing is lost."""
     profile = Profile(legs=legs, fusion=Fusion(kind=kind), depth=depth)
     assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+
+
+def test_a_stored_union_comes_back_equal() -> None:
+    """With the weights and numbers of its signals."""
+    signals = (Recency(weight=0.25, decay_days=3), Priority(weight=0.75, values={"P1": 1.0}))
+    profile = Profile(legs={"recent": 1.0}, fusion=UNION, signals=signals, min_score=0.3)
+    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+    assert (profile.weights, profile.needs_question) == ({"recency": 0.25, "priority": 0.75}, False)
+    assert profile.weights_of(["recent", "recency", "recency:1"]) == {"recent": 0, "recency": 0.25, "recency:1": 0.25}
 
 
 @pytest.mark.parametrize(

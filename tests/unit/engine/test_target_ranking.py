@@ -33,7 +33,7 @@ def rankings(legs: Mapping[str, Mapping[str, float]]) -> dict[str, list[Candidat
     return found
 
 
-@given(SCORES, SCORES, st.sampled_from(list(FusionKind)), st.floats(0.1, 3))
+@given(SCORES, SCORES, st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]), st.floats(0.1, 3))
 def test_it_is_what_fusion_says(
     dense: dict[str, float], lexical: dict[str, float], kind: FusionKind, weight: float
 ) -> None:

@@ -1,0 +1,65 @@
+"""The signals of a search's candidates: each becomes a ranking of them beside the legs'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from retrieval.adapters.store.candidate_request import Query
+from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.facts import FactsRequest, Known, read_facts
+from retrieval.domain.fusion import Candidate
+from retrieval.domain.profile import Profile
+from retrieval.domain.signals.entity import EntityOverlap
+from retrieval.domain.signals.signal import Asked, Signal
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
+
+
+@dataclass(frozen=True, slots=True)
+class Signaller:
+    """What knows the candidates of one collection."""
+
+    database: Database
+    tenant_id: int
+    collection: StoredCollection
+
+    async def signalled(self, found: Found, profile: Profile, query: Query, now: datetime) -> Found:
+        """The candidates with their signals' rankings, and the columns of their hits.
+
+        An item that is gone by now, or whose time has run out, is a candidate no more.
+        """
+        weighing = [signal for signal in profile.signals if signal.weight]
+        item_ids = list(dict.fromkeys(one.item_id for candidates in found.rankings.values() for one in candidates))
+        needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
+        request = FactsRequest(
+            collection_id=self.collection.collection_id,
+            item_ids=item_ids,
+            with_entities=bool(query.entities) and any(isinstance(signal, EntityOverlap) for signal in weighing),
+            space=self.collection.space if needs_vectors else None,
+            vector=query.vector,
+        )
+        known = await read_facts(self.database, self.tenant_id, request)
+        asked = Asked(now=now, words=query.words, entities=frozenset(query.entities))
+        return signalled(found, weighing, {key: one for key, one in known.items() if not _has_expired(one, now)}, asked)
+
+
+def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Asked) -> Found:
+    """The candidates that are known, with a ranking for each signal, best first; equal values by item id. Pure."""
+    rankings = {
+        name: [one._replace(rank=rank) for rank, one in enumerate((c for c in candidates if c.item_id in known), 1)]
+        for name, candidates in found.rankings.items()
+    }
+    for signal in signals:
+        values = sorted((-signal.value(one.facts, asked), item_id) for item_id, one in known.items())
+        rankings[signal.name] = [
+            Candidate(signal.name, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
+        ]
+    rows = {item_id: (*found.rows.get(item_id, ()), *one.columns) for item_id, one in known.items()}
+    return replace(found, rankings=rankings, rows=rows)
+
+
+def _has_expired(one: Known, now: datetime) -> bool:
+    return one.expires_at is not None and one.expires_at <= now

@@ -1,0 +1,142 @@
+"""The signals: each a number from 0 to 1, by the formula that it says."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.signals.base_relevance import BaseRelevance
+from retrieval.domain.signals.catalogue import SIGNALS, signals_as_dict, signals_from_dict
+from retrieval.domain.signals.entity import EntityOverlap
+from retrieval.domain.signals.keyword import STOP_WORDS, KeywordOverlap, tokens
+from retrieval.domain.signals.popularity import Popularity
+from retrieval.domain.signals.priority import Priority
+from retrieval.domain.signals.recency import Recency
+from retrieval.domain.signals.resolution_time import ResolutionTime
+from retrieval.domain.signals.signal import Asked, Facts, check_entity
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ASKED = Asked(now=NOW)
+
+
+@pytest.mark.parametrize(("days", "value"), [(0, 1.0), (14, math.exp(-1)), (7, math.exp(-0.5)), (-3, 1.0)])
+def test_recency_decays_by_e_in_its_days(days: float, value: float) -> None:
+    """What is still to come is as recent as what is now."""
+    facts = Facts(happened_at=NOW - timedelta(days=days))
+    assert Recency(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+def test_what_has_no_time_is_not_recent() -> None:
+    """Nothing is known of it."""
+    assert Recency(weight=1).value(Facts(), ASKED) == 0
+
+
+@pytest.mark.parametrize(("accesses", "value"), [(0, 0.0), (9, 1 / math.log10(101)), (100, 1.0), (10_000, 1.0)])
+def test_popularity_is_logarithmic_and_full_at_a_hundred(accesses: int, value: float) -> None:
+    """log10(accesses + 1) / log10(101), at most 1."""
+    assert Popularity(weight=1).value(Facts(accesses=accesses), ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("words", "body", "value"),
+    [
+        ("protein folding mechanisms", "Study of protein folding in cells", 2 / 3),
+        ("Protein, PROTEIN protein!", "a protein", 1.0),
+        ("fold", "folding", 0.0),
+        ("the of and", "the of and", 0.0),
+        ("", "anything", 0.0),
+        ("Größe c++ 3.5", "die GRÖSSE von c und 3", 3 / 4),
+    ],
+)
+def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words: str, body: str, value: float) -> None:
+    """Whole words whatever their case, each once, without the stop words."""
+    assert KeywordOverlap(weight=1).value(Facts(body=body), Asked(now=NOW, words=words)) == pytest.approx(value)
+
+
+@given(st.text(max_size=40), st.text(max_size=80))
+def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str) -> None:
+    """Looking for the words gives what taking the text apart would."""
+    wanted, held = tokens(words), tokens(f"\n{text}")
+    found = KeywordOverlap(weight=1).value(Facts(body=text), Asked(now=NOW, words=words))
+    assert found == (len(wanted & held) / len(wanted) if wanted else 0.0)
+    assert not wanted & STOP_WORDS
+
+
+def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
+    """An id counts only within its type."""
+    asked = Asked(now=NOW, entities=frozenset({("questions", "q1"), ("questions", "q2"), ("hypotheses", "h1")}))
+    facts = Facts(entities=frozenset({("questions", "q1"), ("hypotheses", "h1"), ("papers", "q2")}))
+    assert EntityOverlap(weight=1).value(facts, asked) == pytest.approx(2 / 3)
+    assert EntityOverlap(weight=1).value(facts, ASKED) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [("Critical", 1.0), (" high ", 0.8), ("MEDIUM", 0.5), ("Low", 0.3), ("Whatever", 0.5), (7, 0.5)]
+)
+def test_a_priority_has_its_worth_and_an_unknown_one_the_middle(given: object, value: float) -> None:
+    """Case and spaces around it do not count."""
+    assert Priority(weight=1).value(Facts(attributes={"priority": given}), ASKED) == value
+
+
+@pytest.mark.parametrize(
+    ("hours", "value"), [(0, 1.0), (25, 0.75), (100, 0.0), (400, 0.0), (-5, 1.0), (None, 0.0), ("9", 0.0), (True, 0.0)]
+)
+def test_a_resolution_is_worth_the_more_the_sooner_it_came(hours: object, value: float) -> None:
+    """1 - hours / 100, within 0 and 1; unknown is 0."""
+    facts = Facts(attributes={"resolution_time_hours": hours})
+    assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("resolved", "value"), [("2026-02-01", 0.9), ("2026-04-01T00:00:00+00:00", 0.0), ("x", 0.9)])
+def test_a_resolution_that_was_still_to_come_is_not_known(resolved: str, value: float) -> None:
+    """Of a question as of a past moment, only what was known then counts."""
+    facts = Facts(attributes={"resolution_time_hours": 10, "resolved_at": resolved})
+    assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("cosine", "value"), [(0.4, 0.4), (-0.2, 0.0), (1.0000001, 1.0), (None, 0.0)])
+def test_vector_similarity_is_the_cosine_above_zero(cosine: float | None, value: float) -> None:
+    """Opposite vectors and missing ones speak for nothing."""
+    assert VectorSimilarity(weight=1).value(Facts(cosine=cosine), ASKED) == value
+
+
+@pytest.mark.parametrize(("given", "value"), [(0.3, 0.3), (4.0, 1.0), (-1.0, 0.0)])
+def test_base_relevance_stays_within_its_range(given: float, value: float) -> None:
+    """Whatever the application said."""
+    assert BaseRelevance(weight=1).value(Facts(base_relevance=given), ASKED) == value
+
+
+def test_stored_signals_come_back_equal() -> None:
+    """With all their numbers; a bare number is a weight."""
+    signals = (Recency(weight=0.25, decay_days=7), Priority(weight=0.5, values={"Urgent": 1.0}), Popularity(weight=0))
+    assert signals_from_dict(signals_as_dict(signals)) == signals
+    assert signals_from_dict({"recency": 0.25}) == (Recency(weight=0.25),)
+    assert set(SIGNALS) >= {signal.name for signal in signals}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [], {"recency": {"weight": -1}}, {"recency": {"weight": math.nan}}, {"recency": {}}, {"recency": True},
+        {"freshness": 1}, {"recency": {"weight": 1, "decay_days": 0}}, {"recency": {"weight": 1, "other": 1}},
+        {"priority": {"weight": 1, "values": {"High": 2}}}, {"priority": {"weight": 1, "values": 3}},
+        {"resolution_time": {"weight": 1, "normalization_hours": math.inf}},
+    ],
+)  # fmt: skip
+def test_what_is_no_signal_is_refused(stored: object) -> None:
+    """An unknown name, a number out of its range, or none."""
+    with pytest.raises(InvalidProfileError):
+        signals_from_dict(stored)
+
+
+@pytest.mark.parametrize("entity", [("", "q"), ("a:b", "q"), ("a", ""), ("a", 1), ("a", "x\x00"), ("a" * 600, "q")])
+def test_what_is_no_entity_is_refused(entity: tuple[object, object]) -> None:
+    """A type without colon and an id, both texts."""
+    with pytest.raises(InvalidRequestError):
+        check_entity(entity)
