@@ -4,12 +4,14 @@
     {"priority": ["High", "Low"]}                 one of
     {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
     {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
+    {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
     {"resolution": {"exists": True}}              the attribute is there
     {"priority": {"ne": "Low"}}                   not equal, or absent
     {"and": [...]}  {"or": [...]}  {"not": {...}}
 
-Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``occurred_at``, ``created_at``; every other name
-is an attribute. ``attributes.kind`` is the attribute of that name.
+Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``; every
+other name is an attribute. ``attributes.kind`` is the attribute of that name. An entity in ``links`` is ``type:id``,
+the type without a colon.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from retrieval.domain.item import MAX_INTEGER_BITS
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
-FIELDS = TEXT_FIELDS | TIME_FIELDS | {"tags"}
-"""The fields that every item has."""
+FIELDS = TEXT_FIELDS | TIME_FIELDS | {"tags", "links"}
+"""The fields that every item has; ``links`` are a memory's."""
 
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
@@ -47,7 +49,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The field equals one of the values; a list attribute contains one of them; ``tags`` has one of them."""
+    """The field equals one of the values; a list attribute contains one of them; ``tags``, ``links`` have one."""
 
     field: Field
     values: tuple[Scalar, ...]
@@ -103,6 +105,8 @@ class Not:
 
     filter: Filter
 
+
+_TAGS, LINKS = Field("tags", is_attribute=False), Field("links", is_attribute=False)
 
 Filter = OneOf | AllTags | Compare | Exists | Contains | And | Or | Not
 
@@ -223,8 +227,8 @@ def _parse_operator(field: Field, name: object, operand: object) -> Filter:
 
 def _compare(operator: str) -> Callable[[Field, object], Filter]:
     def parse(field: Field, operand: object) -> Filter:
-        if field == Field("tags", is_attribute=False):
-            raise InvalidFilterError("'tags' cannot be compared by order; use a list, any or all")
+        if field in (_TAGS, LINKS):
+            raise InvalidFilterError(f"{field.name!r} cannot be compared by order; use a list, any or all")
         value = _value(field, operand)
         if isinstance(value, bool):
             raise InvalidFilterError(f"{field.name!r}: {operator} needs a number, a text or a time, not {value!r}")
@@ -246,10 +250,12 @@ def _one_of(field: Field, operand: object) -> Filter:
 
 
 def _all(field: Field, operand: object) -> Filter:
-    if field != Field("tags", is_attribute=False):
-        raise InvalidFilterError(f"{field.name!r}: 'all' is for tags")
+    if field not in (_TAGS, LINKS):
+        raise InvalidFilterError(f"{field.name!r}: 'all' is for tags and links")
     if isinstance(operand, str) or not isinstance(operand, Sequence):
-        raise InvalidFilterError(f"'all' takes a list of tags, not {operand!r}")
+        raise InvalidFilterError(f"'all' takes a list of {field.name}, not {operand!r}")
+    if field == LINKS:
+        return And(tuple(OneOf(field, (_value(field, link),)) for link in operand))
     return AllTags(tuple(str(_value(field, tag)) for tag in operand))
 
 
@@ -281,6 +287,8 @@ def _values(field: Field, values: Sequence[object] | frozenset[object] | set[obj
 def _value(field: Field, value: object) -> Scalar:
     if not field.is_attribute and field.name in TIME_FIELDS:
         return _time(field.name, value)
+    if field == LINKS:
+        return _link(value)
     if isinstance(value, str):
         return _text(field.name, value)
     if not field.is_attribute:
@@ -294,6 +302,13 @@ def _value(field: Field, value: object) -> Scalar:
     if isinstance(value, bool | int | float):
         return value
     raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
+
+
+def _link(value: object) -> str:
+    entity_type, colon, entity_id = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not (entity_type and colon and entity_id):
+        raise InvalidFilterError(f"'links': an entity is 'type:id', such as 'questions:q1', not {value!r:.80}")
+    return _text("links", f"{entity_type}:{entity_id}")
 
 
 def _text(name: str, value: str) -> str:

@@ -19,11 +19,15 @@ from retrieval.adapters.store.ann_indexes import AnnIndex
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.dense_leg import MAX_EFFORT, SPARE
+from retrieval.adapters.store.ordered_leg import ORDERED_LEGS
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
 _LEAST_ASKED = 10
 """A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
+
+_STEP_TO_LOOK_UP = 1.0
+"""What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,16 @@ class Way:
 def choose_way(
     collection: StoredCollection, legs: Collection[LegName], *, depth: int, limit: int, is_filtered: bool
 ) -> Way:
-    """The way for ``depth`` candidates of which the first ``limit`` count most."""
+    """The way for ``depth`` candidates of which the first ``limit`` count most.
+
+    Where there are no vectors to compare, ``APPROXIMATE`` says that matches are counted up to ``few`` only.
+    """
     index = collection.ann_index
-    if index is None or (LegName.DENSE not in legs and not is_filtered):
-        return Way(Path.EXACT)
-    if effort_for(index, limit) > MAX_EFFORT:
+    if LegName.DENSE not in legs:
+        return _way_of_orders(Path.APPROXIMATE, depth, collection.documents) if is_filtered else Way(Path.EXACT)
+    if index is None or effort_for(index, limit) > MAX_EFFORT:
+        if is_filtered and not ORDERED_LEGS.isdisjoint(legs):
+            return _way_of_orders(Path.EXACT, depth, collection.documents)
         return Way(Path.EXACT)
     if not is_filtered:
         return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
@@ -59,6 +68,21 @@ def choose_way(
     # A walk that needs more meets matches only far away from the query, where it would miss too many.
     reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
     return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
+
+
+def few_to_look_up(depth: int, documents: int) -> int:
+    """Up to that many matches, looking all of them up is as cheap as walking an order until ``depth`` matching are met.
+
+    With N items, m of them matching and d wanted, the one costs m × r and the other SPARE × d × N / m × w; they are the
+    same at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
+    """
+    return max(min(math.ceil(math.sqrt(SPARE * depth * documents * _STEP_TO_LOOK_UP)), documents), 1)
+
+
+def _way_of_orders(path: Path, depth: int, documents: int) -> Way:
+    depth = max(depth, _LEAST_ASKED)
+    few = few_to_look_up(depth, documents)
+    return Way(path, few=few, reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / few))
 
 
 def effort_for(index: AnnIndex, nearest: int) -> int:
@@ -106,7 +130,7 @@ def account(collection: StoredCollection, found: Found, *, is_filtered: bool) ->
     if found.path is Path.APPROXIMATE:
         why = f"many of {documents} items match" if is_filtered else f"unfiltered among {documents} items"
         return weighed, f"{why}: the HNSW index was walked"
-    if found.fell_short:
+    if found.fell_short and index is not None:
         return weighed, "the index brought too few that match: every matching vector was compared"
     if is_filtered and index is None:
         return weighed, f"no HNSW index: the {weighed} matching vectors were compared"

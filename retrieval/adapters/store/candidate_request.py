@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from datetime import datetime
 
 from retrieval.domain.attribute import Filterable
 from retrieval.domain.embedding import Vector
@@ -31,9 +32,9 @@ class CandidateRequest:
     documents: int = 0
     """Items that the collection has: an index that brings fewer than there are fell short."""
     few: int = 0
-    """Under a filter: up to so many matching items are compared exactly, whatever index there is."""
+    """Under a filter: up to so many matching items are looked at one by one, whatever index there is."""
     reach: int = 0
-    """Under a filter: the most items that a walk of the index brings before every matching vector is compared."""
+    """Under a filter: the most items that a walk of an index brings before every matching one is looked at."""
     effort: int = 40
     """``hnsw.ef_search`` of a walk."""
     fields: tuple[Field, ...] = ()
@@ -58,3 +59,5 @@ class Query:
     """Beginnings of words, for the lexical leg."""
     entities: tuple[Entity, ...] = ()
     """What the question is about, for the linked leg."""
+    as_of: datetime | None = None
+    """When it is asked: memories that expired before are no candidates of their legs. None: expiry does not count."""

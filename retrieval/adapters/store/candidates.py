@@ -1,6 +1,6 @@
 """The one statement of a search: every leg's candidates, in one round trip and one snapshot.
 
-What the legs share is told here; ``dense_leg`` and ``lexical_leg`` say how each finds its own.
+What the legs share is told here; the module of each says how it finds its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.dense_leg import dense_leg, dense_settings
 from retrieval.adapters.store.hit_columns import HIT_COLUMNS, field_value
 from retrieval.adapters.store.lexical_leg import lexical_leg
+from retrieval.adapters.store.linked_leg import linked_leg
+from retrieval.adapters.store.memory_legs import popular_leg, relevant_leg
+from retrieval.adapters.store.ordered_leg import ordered_settings
+from retrieval.adapters.store.recent_leg import recent_leg
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.statement_parts import literal, matches_of
 from retrieval.adapters.store.tables import items
@@ -27,7 +31,16 @@ from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
 _LEG_NAMES = frozenset(leg.value for leg in LegName)
-_LEGS = {LegName.DENSE: dense_leg, LegName.LEXICAL: lexical_leg}
+_LEGS = {
+    LegName.DENSE: dense_leg,
+    LegName.LEXICAL: lexical_leg,
+    LegName.RECENT: recent_leg,
+    LegName.POPULAR: popular_leg,
+    LegName.RELEVANT: relevant_leg,
+    LegName.LINKED: linked_leg,
+}
+_EVERY = 2**62
+"""More matching items than there can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +69,12 @@ async def find_candidates_of_each(
 ) -> list[Found]:
     """Each query's candidates for one request, in one round trip.
 
-    Those of which an index brought less than was asked for are looked for once more, comparing every matching vector.
+    Those of which an index brought less than was asked for are looked for once more, among every matching item.
     """
     each = await _find(database, tenant_id, request, queries)
     short = [place for place, one in enumerate(each) if one.fell_short]
     if short:
-        exact = replace(request, path=Path.EXACT)
+        exact = replace(request, path=Path.EXACT, few=_EVERY, reach=0)
         again = await _find(database, tenant_id, exact, [queries[place] for place in short])
         for place, one in zip(short, again, strict=True):
             each[place] = replace(one, fell_short=True, weighed=each[place].weighed + one.weighed)
@@ -76,12 +89,16 @@ async def _find(database: Database, tenant_id: int, request: CandidateRequest, q
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:
     """The request's statement with the query's values."""
+    entities = tuple(dict.fromkeys(query.entities))
     values: dict[str, Any] = {
         "query": query.words,
         "depth": request.depth,
         "few": request.few,
         "reach": request.reach,
         "prefixes": list(query.prefixes),
+        "entity_types": [kind for kind, _ in entities],
+        "entity_ids": [entity_id for _, entity_id in entities],
+        "as_of": query.as_of,
     }
     if query.vector is not None:
         values["vector"] = HalfVector(query.vector)
@@ -90,7 +107,8 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
 
 def settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings that the statement runs under."""
-    return dense_settings(request) if LegName.DENSE in request.legs else {}
+    dense = dense_settings(request) if LegName.DENSE in request.legs else {}
+    return {**ordered_settings(request), **dense}
 
 
 def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
@@ -129,8 +147,8 @@ def _path(request: CandidateRequest, account: Mapping[str, int]) -> Path:
 def candidates_statement(request: CandidateRequest) -> Compiled:
     """Rows of (leg, item_id, score, then what was asked for beside them).
 
-    Parameters ``query``, ``prefixes``, ``vector``, ``depth``, ``few`` and ``reach`` are bound for each search. The
-    collection's number stands in the text: partial indexes and the planner's idea of its size need it.
+    ``bound`` gives its parameters for each search. The collection's number stands in the text: partial indexes and the
+    planner's idea of its size need it.
     """
     shape = request.shape(), shape_of(request.condition, request.filterable)
     kept = _kept.get(shape)

@@ -9,7 +9,16 @@ import sqlalchemy as sa
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import late
-from retrieval.adapters.store.keys import ORDER, ValuesOf, declared_type, fitting, is_one_of, keys_of
+from retrieval.adapters.store.keys import (
+    ORDER,
+    ValuesOf,
+    declared_type,
+    fitting,
+    is_one_of,
+    keys_of,
+    link_keys,
+    linked_keys,
+)
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.filters import (
@@ -56,13 +65,24 @@ def condition(wanted: Filter, collection_id: int, filterable: Filterable = ()) -
             return sa.not_(sa.func.coalesce(of(inner), sa.false()))
         case AllTags():
             return _TAGS.op("@>", is_comparison=True)(late(wanted, lambda one: list(one.tags)))
+        case Contains() | Exists(Field("links", False)) | OneOf(Field("links", False), [_, *_]):
+            return items.c.item_id.in_(_found_elsewhere(wanted, collection_id))
         case Exists(field):
             return _exists(field)
-        case Contains():
-            return items.c.item_id.in_(containing(wanted, collection_id))
         case OneOf(field) | Compare(field):
             kind = declared_type(field, filterable)
             return _declared(wanted, kind, collection_id) if kind else _compared(wanted)
+
+
+def _found_elsewhere(wanted: Contains | Exists | OneOf, collection_id: int) -> sa.Select[Any]:
+    """The keys of the items that the filter lets through by what stands in other tables alone."""
+    match wanted:
+        case Contains():
+            return containing(wanted, collection_id)
+        case Exists():
+            return linked_keys(collection_id).statement
+        case OneOf():
+            return link_keys(wanted, collection_id).statement
 
 
 def containing(wanted: Contains, collection_id: int) -> sa.Select[Any]:

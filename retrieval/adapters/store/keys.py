@@ -11,7 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.compiled import late
-from retrieval.adapters.store.tables import attribute_numbers, attribute_texts, attribute_times, item_tags
+from retrieval.adapters.store.tables import (
+    attribute_numbers,
+    attribute_texts,
+    attribute_times,
+    item_tags,
+    memory_links,
+)
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.filters import AllTags, Compare, Field, Filter, OneOf, Scalar
 
@@ -44,6 +50,8 @@ class Keys:
     """Rows of ``item_id``."""
     once: bool
     """Whether each item comes at most once."""
+    are_active: bool = True
+    """Whether archived items have no rows there."""
 
 
 def is_one_of(column: sa.ColumnElement[Any], wanted: Filter, values_of: ValuesOf) -> sa.ColumnElement[Any]:
@@ -91,6 +99,35 @@ def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
 def _tag_keys_at(wanted: AllTags, place: int, collection_id: int) -> Keys:
     table = item_tags.alias()
     return Keys(_of(table, collection_id).where(table.c.tag == late(wanted, lambda one: one.tags[place])), once=True)
+
+
+def link_keys(wanted: OneOf, collection_id: int) -> Keys:
+    """The memories that are linked to one of the entities, archived ones too; each entity is ``type:id``."""
+    table = memory_links.alias()
+
+    def types(one: OneOf) -> list[str]:
+        return list(dict.fromkeys(_entity(value)[0] for value in one.values))
+
+    def ids(one: OneOf) -> list[str]:
+        return list(dict.fromkeys(_entity(value)[1] for value in one.values))
+
+    statement = _of(table, collection_id).where(
+        table.c.entity_type == sa.func.any(late(wanted, types)), is_one_of(table.c.entity_id, wanted, ids)
+    )
+    if len(wanted.values) > 1:  # a type and an id that each are wanted need not be one entity
+        name = table.c.entity_type + sa.literal_column("':'") + table.c.entity_id
+        statement = statement.where(is_one_of(name, wanted, lambda one: list(one.values)))
+    return Keys(statement, once=len(wanted.values) == 1, are_active=False)
+
+
+def linked_keys(collection_id: int) -> Keys:
+    """The memories that are linked to anything, archived ones too."""
+    return Keys(_of(memory_links.alias(), collection_id), once=False, are_active=False)
+
+
+def _entity(link: Scalar) -> tuple[str, str]:
+    entity_type, _, entity_id = str(link).partition(":")
+    return entity_type, entity_id
 
 
 def is_indexed(wanted: OneOf | Compare, kind: AttributeType) -> bool:

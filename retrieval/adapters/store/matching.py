@@ -20,12 +20,13 @@ from retrieval.adapters.store.keys import (
     declared_type,
     every_tag_keys,
     is_indexed,
+    link_keys,
     range_keys,
     tag_keys,
 )
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
+from retrieval.domain.filters import LINKS, AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
 
 _KEY = Field("item_id", is_attribute=False)
 _TAGS = Field("tags", is_attribute=False)
@@ -73,7 +74,7 @@ def _demands(wanted: Filter, collection_id: int, filterable: Filterable) -> _Dem
         kind = _type_of(bounds[0], filterable)
         if kind is not None:
             demands.keys.append(range_keys(bounds, kind, collection_id))
-    demands.keys.sort(key=lambda keys: not keys.once)
+    demands.keys.sort(key=lambda keys: (not keys.are_active, not keys.once))
     return demands
 
 
@@ -84,7 +85,7 @@ def _type_of(wanted: OneOf | Compare, filterable: Filterable) -> AttributeType |
 
 
 def _statement(demands: _Demands, collection_id: int, filterable: Filterable) -> sa.Select[Any]:
-    if demands.keys and not demands.others:
+    if demands.keys and demands.keys[0].are_active and not demands.others:
         first, *rest = demands.keys
         statement = first.statement if first.once else first.statement.distinct()
     else:
@@ -133,6 +134,8 @@ def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | 
             return Keys(containing(wanted, collection_id).correlate(None), once=False)
         case OneOf(field=name, values=[_, *_]) if name == _TAGS:
             return tag_keys(wanted, collection_id)
+        case OneOf(field=name, values=[_, *_]) if name == LINKS:
+            return link_keys(wanted, collection_id)
         case OneOf():
             kind = _type_of(wanted, filterable)
             return attribute_keys(wanted, kind, collection_id) if kind is not None else None

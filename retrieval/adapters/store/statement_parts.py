@@ -80,12 +80,19 @@ def named(leg: str) -> sa.Label[str]:
     return sa.literal_column(f"'{leg}'").label("leg")
 
 
-def is_wanted(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether the filter lets the item through, looked up by its key."""
+def is_wanted(
+    request: CandidateRequest, item_id: sa.ColumnElement[str], *, is_active: bool = False
+) -> sa.ColumnElement[bool]:
+    """Whether the filter lets the item through, looked up by its key.
+
+    ``is_active``: and whether it is not archived, for keys of a table that archived items stay in.
+    """
     wanted: Filter | None = request.condition
-    if wanted is None:
+    if wanted is None and not is_active:
         return sa.true()
-    allowed = condition(wanted, request.collection_id, request.filterable)
+    allowed = sa.true() if wanted is None else condition(wanted, request.collection_id, request.filterable)
+    if is_active:
+        allowed = sa.and_(items.c.status != sa.literal_column("'archived'"), allowed)
     asked = {one.name for one in visitors.iterate(allowed) if isinstance(one, sa.Column) and one.table is items}
     # A limit keeps it a look-up by the key alone, for each row: it cannot become a join that reads the whole collection
     # first, nor can a filter on keys, with thousands of them, be looked up in the index once more for every row.

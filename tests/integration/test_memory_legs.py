@@ -1,0 +1,148 @@
+"""The legs that an order of an index ranks, and that of links: what they find, and by which index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidates import Found, bound, find_candidates, settings
+from retrieval.domain.filters import parse_where
+from retrieval.domain.profile import LegName
+from retrieval.engine.way import choose_way
+from tests.support.database import SCHEMA
+from tests.support.memories import Memory, filled
+
+SIZE, PROJECTS, DEPTH = 20_000, 10, 100
+MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
+ACTIVE = [one for one in MEMORIES if not one.is_archived]
+ENTITIES = (("questions", "q7"), ("users", "everybody"))
+ORDERED = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
+INDEXES = {
+    LegName.RECENT: "items_collection_id_occurred_at_item_id_idx",
+    LegName.POPULAR: "memories_by_accesses_idx",
+    LegName.RELEVANT: "memories_by_relevance_idx",
+    LegName.LINKED: "memory_links_by_entity_idx",
+}
+FEW, MANY = {"project_id": ["p3"]}, {"project_id": ["p3", "p4"]}
+Key = Callable[[Memory], Any]
+KEYS: dict[LegName, Key] = {
+    LegName.RECENT: lambda one: -one.number,
+    LegName.POPULAR: lambda one: (one.accesses, -one.number),
+    LegName.RELEVANT: lambda one: (one.base_relevance, -one.number),
+    LegName.LINKED: lambda one: (one.question == "q7", -one.number),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]]:
+    """20,000 memories of 10 projects."""
+    asked = Settings(tenant="memory-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=asked) as platform:
+        yield platform, await filled(platform, "memories", SIZE, PROJECTS)
+
+
+async def _request(collection: Collection, *legs: LegName, **where: Any) -> CandidateRequest:
+    stored = await collection.refresh()
+    way = choose_way(stored, legs, depth=DEPTH, limit=DEPTH, is_filtered=bool(where))
+    return CandidateRequest(
+        collection_id=stored.collection_id,
+        legs=legs,
+        depth=DEPTH,
+        condition=parse_where(where),
+        filterable=stored.filterable,
+        path=way.path,
+        documents=stored.documents,
+        few=way.few,
+        reach=way.reach,
+    )
+
+
+async def _found(platform: Platform, request: CandidateRequest) -> Found:
+    return await find_candidates(platform.database, platform.tenant_id, request, Query(entities=ENTITIES))
+
+
+def _ids(found: Found, leg: LegName) -> list[str]:
+    return [one.item_id for one in found.rankings[leg.value]]
+
+
+def _best(leg: LegName, among: list[Memory], depth: int = DEPTH) -> list[str]:
+    able = [one for one in among if one.accesses or leg is not LegName.POPULAR]
+    return [one.item_id for one in sorted(able, key=KEYS[leg], reverse=True)[:depth]]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, MANY, FEW, {**FEW, "item_id": {"gte": "019000"}}])
+async def test_each_leg_brings_its_best_active_memories(
+    opened: tuple[Platform, Collection], where: dict[str, Any]
+) -> None:
+    """In its order, the latest first among equals: of all, of the many that match, of the few that do."""
+    platform, collection = opened
+    projects, since = where.get("project_id", [f"p{one}" for one in range(PROJECTS)]), 19_000 * ("item_id" in where)
+    among = [one for one in ACTIVE if one.project in projects and one.number >= since]
+    found = await _found(platform, await _request(collection, *KEYS, **where))
+    for leg in KEYS:
+        assert _ids(found, leg) == _best(leg, among), leg
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match(
+    opened: tuple[Platform, Collection],
+) -> None:
+    """Where what matches is all at the far end of an order, the page is full and right nevertheless."""
+    platform, collection = opened
+    request = await _request(collection, *KEYS, item_id={"gte": "015000"})
+    found = await _found(platform, request)
+    assert found.fell_short
+    for leg in KEYS:
+        among = [one for one in ACTIVE if one.number >= 15_000]
+        assert _ids(found, leg) == _best(leg, among), leg
+
+
+async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
+    """The plan's lines, and the scans in it by index, run as the application role."""
+    statement = bound(request, Query(entities=ENTITIES))
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for name, value in settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
+        cursor = await connection.execute(explain.encode(), statement.parameters)
+        plan = [row[0] for row in await cursor.fetchall()]
+    started = [line for line in plan if "never executed" not in line]
+    found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
+    return plan, {one[2]: one[1] for one in found if one}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, MANY])
+@pytest.mark.parametrize("leg", list(KEYS))
+async def test_a_leg_walks_its_own_index_under_the_policies(
+    opened: tuple[Platform, Collection], leg: LegName, where: dict[str, Any]
+) -> None:
+    """With a filter that many pass and without one; no table is read whole."""
+    platform, collection = opened
+    plan, scans = await _scans(platform, await _request(collection, leg, **where))
+    assert INDEXES[leg] in scans, plan
+    assert not _whole(plan)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("leg", ORDERED)
+async def test_the_few_that_match_are_looked_up_by_their_keys(
+    opened: tuple[Platform, Collection], leg: LegName
+) -> None:
+    """What matches is found in its own index, and no order is walked for it."""
+    platform, collection = opened
+    plan, scans = await _scans(platform, await _request(collection, leg, **FEW))
+    assert scans["attribute_texts_pkey"] == "Index Only Scan"
+    assert INDEXES[leg] not in scans, plan
+    assert not _whole(plan)
+
+
+def _whole(plan: list[str]) -> list[str]:
+    return [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]

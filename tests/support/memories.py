@@ -1,0 +1,97 @@
+"""Collections of many memories, written straight into the tables: what a test of plans needs, and no words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from retrieval import Collection, Platform
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TABLES = ("items", "attribute_texts", "memories", "memory_links")
+
+_FILL = """
+    WITH given AS MATERIALIZED (
+        SELECT n, lpad(n::text, 6, '0') AS item_id, %(now)s::timestamptz - n * interval '1 minute' AS happened_at
+        FROM generate_series(0, %(size)s - 1) AS n
+    ),
+    stored AS (
+        INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at,
+                           content_hash, text_hash)
+        SELECT %(id)s, item_id, 'chat', '', '', '{}', jsonb_build_object('project_id', 'p' || n %% %(projects)s),
+            CASE WHEN n %% 100 = 99 THEN 'archived' ELSE 'active' END, '', happened_at, '', ''
+        FROM given
+    ),
+    named AS (
+        INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
+        SELECT %(id)s, 'project_id', 'p' || n %% %(projects)s, item_id, false FROM given WHERE n %% 100 <> 99
+    ),
+    remembered AS (
+        INSERT INTO memories (collection_id, item_id, happened_at, base_relevance, accesses)
+        SELECT %(id)s, item_id, happened_at, (n * 7919 %% 1000) / 1000.0, n * 104729 %% 50 FROM given
+    ),
+    linked AS (
+        INSERT INTO memory_links (collection_id, entity_type, entity_id, item_id, happened_at)
+        SELECT %(id)s, 'questions', 'q' || n %% 500, item_id, happened_at FROM given
+        UNION ALL SELECT %(id)s, 'users', 'everybody', item_id, happened_at FROM given
+    )
+    UPDATE collection_statistics SET documents = %(size)s WHERE collection_id = %(id)s
+"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the memory of that number is, told once more in Python."""
+
+    number: int
+    projects: int
+
+    @property
+    def item_id(self) -> str:
+        """Its key."""
+        return f"{self.number:06}"
+
+    @property
+    def project(self) -> str:
+        """Its project."""
+        return f"p{self.number % self.projects}"
+
+    @property
+    def is_archived(self) -> bool:
+        """One in a hundred is."""
+        return self.number % 100 == 99
+
+    @property
+    def happened_at(self) -> datetime:
+        """One a minute, the first one last."""
+        return NOW - timedelta(minutes=self.number)
+
+    @property
+    def base_relevance(self) -> float:
+        """A thousand different ones."""
+        return self.number * 7919 % 1000 / 1000
+
+    @property
+    def accesses(self) -> int:
+        """0 to 49."""
+        return self.number * 104729 % 50
+
+    @property
+    def question(self) -> str:
+        """The question that it is linked to; to the user ``everybody`` all are."""
+        return f"q{self.number % 500}"
+
+
+async def filled(platform: Platform, name: str, size: int, projects: int) -> Collection:
+    """A collection of so many memories, shared out among the projects."""
+    collection = await platform.collection(name, filterable={"project_id": "text"})
+    collection_id = (await collection.refresh()).collection_id
+    values: dict[str, Any] = {"id": collection_id, "now": NOW, "size": size, "projects": projects}
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(_FILL, values)
+    async with platform.database.maintenance() as connection:
+        for table in TABLES:
+            await connection.execute(f"VACUUM (ANALYZE) {platform.database.names.schema}.{table}".encode())
+    await collection.refresh()
+    return collection
