@@ -29,7 +29,7 @@ _FILL = """
     ),
     remembered AS (
         INSERT INTO memories (collection_id, item_id, happened_at, base_relevance, accesses)
-        SELECT %(id)s, item_id, happened_at, (n * 7919 %% 1000) / 1000.0, n * 104729 %% 50 FROM given
+        SELECT %(id)s, item_id, happened_at, (n / 7 * 7919 %% 1000) / 1000.0, n / 7 * 1049 %% 50 FROM given
     ),
     linked AS (
         INSERT INTO memory_links (collection_id, entity_type, entity_id, item_id, happened_at)
@@ -70,12 +70,12 @@ class Memory:
     @property
     def base_relevance(self) -> float:
         """A thousand different ones."""
-        return self.number * 7919 % 1000 / 1000
+        return self.number // 7 * 7919 % 1000 / 1000
 
     @property
     def accesses(self) -> int:
         """0 to 49."""
-        return self.number * 104729 % 50
+        return self.number // 7 * 1049 % 50
 
     @property
     def question(self) -> str:
