@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.store.actors import Pseudonymised, pseudonymise
 from retrieval.adapters.store.analytics import analytics_rows, analytics_views
 from retrieval.adapters.store.collections import (
@@ -40,12 +41,8 @@ from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
-from retrieval.domain.errors import (
-    DatabaseError,
-    InvalidRequestError,
-    SchemaRevisionError,
-    UnknownCollectionError,
-)
+from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.llm import LLM
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
@@ -73,6 +70,7 @@ class Platform(FeedbackCalls):
         settings: Settings,
         *,
         embedder: Embedder | None = None,
+        llm: LLM | None = None,
         clock: Clock = time.monotonic,
         wall_clock: Clock = time.time,
         chance: random.Random | None = None,
@@ -85,6 +83,7 @@ class Platform(FeedbackCalls):
         self._clock = clock
         self._wall_clock = wall_clock
         self._given_embedder = embedder
+        self._llm = ChosenLLM(settings, llm)
         self._configured: Embedder | None = None
         self._stack = AsyncExitStack()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
@@ -98,6 +97,7 @@ class Platform(FeedbackCalls):
             self._database = await self._open_database(url)
             stack.push_async_callback(self._database.close)
             stack.push_async_callback(self._close_embedders)
+            stack.push_async_callback(self._llm.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             await self._ensure_months()
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
@@ -129,6 +129,11 @@ class Platform(FeedbackCalls):
     def tenant_id(self) -> int:
         """The tenant's number in the database."""
         return self._tenant_id
+
+    @property
+    def llm(self) -> LLM | None:
+        """The language model: given, else as configured, else None. Raises ``ConfigurationError``."""
+        return self._llm.get()
 
     @property
     def now(self) -> datetime:
@@ -202,12 +207,8 @@ class Platform(FeedbackCalls):
         if stored is None or (stored.space is None and create):
             stored_space = await self._space(space)
             if stored is None:
-                await self._make(
-                    name,
-                    language,
-                    profile or default_profile(stored_space.space if stored_space else None),
-                    stored_space,
-                )
+                first = profile or default_profile(stored_space.space if stored_space else None)
+                await self._make(name, language, first, stored_space)
             elif stored_space is not None:
                 await self._give_space(stored, stored_space)
             stored = await find_collection(self.database, self._tenant_id, name)
@@ -380,11 +381,12 @@ def connect(
     tenant: str | None = None,
     settings: Settings | None = None,
     embedder: Embedder | None = None,
+    llm: LLM | None = None,
 ) -> Platform:
     """The platform, to be opened with ``async with``.
 
     Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
-    ``embedder`` replaces the configured one and stays the caller's to close.
+    ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close.
     """
     chosen = settings or Settings()
     changes: dict[str, object] = {}
@@ -392,4 +394,4 @@ def connect(
         changes["database_url"] = SecretStr(url)
     if tenant is not None:
         changes["tenant"] = tenant
-    return Platform(chosen.changed(**changes), embedder=embedder)
+    return Platform(chosen.changed(**changes), embedder=embedder, llm=llm)

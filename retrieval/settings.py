@@ -11,6 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retrieval.domain.schedule import DEFAULT_SCHEDULE, OFF
 
+LLMName = Literal["auto", "openai", "sim", "none"]
+
 EmbedderName = Literal["auto", "openai", "minilm", "hashing", "none"]
 
 MAX_SCHEMA_BYTES = 50
@@ -60,6 +62,23 @@ class Settings(BaseSettings):
     """Texts a request; some endpoints take no more than 32."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
 
+    llm: LLMName = "none"
+    """``auto``: openai when a model is named and a key or an address is set, else none."""
+    llm_model: str | None = None
+    """The model asked of an OpenAI-compatible endpoint."""
+    llm_api_key: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_API_KEY", "OPENAI_API_KEY")
+    )
+    """Of the OpenAI-compatible endpoint."""
+    llm_base_url: str | None = Field(
+        default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_BASE_URL", "OPENAI_BASE_URL")
+    )
+    """Where the endpoint is; unset: OpenAI."""
+    llm_timeout_seconds: float = Field(default=30.0, gt=0)
+    """How long one attempt may take."""
+    llm_retries: int = Field(default=2, ge=0, le=20)
+    """How often a request is repeated where the endpoint is down, slow or overloaded."""
+
     jobs_schedule: Annotated[dict[str, str] | None, NoDecode] = None
     """Cron expressions by job, in UTC, or ``off``; a job that is not named has its own default."""
     worker_concurrency: int = Field(default=2, ge=1, le=100)
@@ -72,6 +91,8 @@ class Settings(BaseSettings):
     """How long after a worker's last sign of life its jobs are taken up by another."""
     recall_sample_rate: float = Field(default=0.01, ge=0, le=1)
     """The share of searches by HNSW index that are kept, to measure the recall by."""
+    rewrites_ttl_days: int = Field(default=30, ge=1)
+    """How long the rewrites of a query are used."""
     retention_cache_days: int = Field(default=90, ge=1)
     """How long an embedding stays in the cache."""
     retention_samples_days: int = Field(default=14, ge=1)

@@ -41,6 +41,7 @@ from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
+from retrieval.domain.llm import LLM
 from retrieval.domain.profile import Profile
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.replay import Replay
@@ -82,11 +83,14 @@ class SyncPlatform:
         settings: Settings,
         *,
         embedder: Embedder | None = None,
+        llm: LLM | None = None,
         clock: Clock = time.monotonic,
         wall_clock: Clock = time.time,
         chance: random.Random | None = None,
     ) -> None:
-        self._platform = Platform(settings, embedder=embedder, clock=clock, wall_clock=wall_clock, chance=chance)
+        self._platform = Platform(
+            settings, embedder=embedder, llm=llm, clock=clock, wall_clock=wall_clock, chance=chance
+        )
         self._door = _Door()
         self._stack = ExitStack()
 
@@ -427,10 +431,11 @@ def connect(
     tenant: str | None = None,
     settings: Settings | None = None,
     embedder: Embedder | None = None,
+    llm: LLM | None = None,
 ) -> SyncPlatform:
     """The platform, to be opened with ``with``. See ``retrieval.connect``."""
     opened = connect_async(url, tenant=tenant, settings=settings)
-    return SyncPlatform(opened.settings, embedder=embedder)
+    return SyncPlatform(opened.settings, embedder=embedder, llm=llm)
 
 
 def _refuse_running_loop() -> None:

@@ -21,6 +21,7 @@ from retrieval.adapters.store.ann_indexes import AnnIndex, keep_measured
 from retrieval.adapters.store.embeddings import cached_vectors
 from retrieval.adapters.store.job_runs import begin_run
 from retrieval.adapters.store.measurements import Measurement, store_measurements
+from retrieval.adapters.store.rewrites import keep_rewrites
 from retrieval.adapters.store.samples import keep_sample
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
@@ -187,6 +188,7 @@ async def test_every_table_shows_the_tenants_rows_only(
             for statement in TRACES:
                 await acting.execute(statement, {"own": stored.collection_id})
         await _leave_traces_of_jobs(platform, stored.collection_id, stored.space.space_id)
+        await keep_rewrites(platform.database, platform.tenant_id, "sim/0", "q", ["x"], expires_at=platform.now)
         await connection.execute(
             "INSERT INTO analyst_logins (login, tenant_id) VALUES (gen_random_uuid()::text, %s)", (platform.tenant_id,)
         )
@@ -232,6 +234,7 @@ WRITES = (
         "INSERT INTO embedding_cache (tenant_id, space_id, text_hash, vector) "
         "SELECT %(tenant)s, space_id, '\\x00', '[1]' FROM embedding_spaces LIMIT 1"
     ),
+    "INSERT INTO query_rewrites VALUES (%(tenant)s, 'sim/0', '\\x00', '{}', now(), now())",
     "UPDATE items SET collection_id = %(theirs)s",
     "UPDATE collections SET tenant_id = %(tenant)s",
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
@@ -264,6 +267,7 @@ CHANGES = (
     "DELETE FROM collections WHERE collection_id = %(theirs)s",
     "UPDATE profiles SET definition = '{}' WHERE collection_id = %(theirs)s",
     "DELETE FROM embedding_cache WHERE tenant_id = %(tenant)s",
+    "DELETE FROM query_rewrites WHERE tenant_id = %(tenant)s",
     "SELECT FROM query_terms(%(theirs)s, 'shared words', '{wor}')",
     "SELECT WHERE lexical_query(%(theirs)s, 'shared words', '{}') IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",

@@ -7,7 +7,8 @@ import pytest
 import retrieval.platform
 from retrieval import Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.adapters.llms.sim import SimLLM
+from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, UnknownCollectionError
 
 
 async def test_opening_to_read_changes_nothing(database_url: str, settings: Settings) -> None:
@@ -49,3 +50,24 @@ async def test_what_is_no_list_of_keys_removes_nothing(
         with pytest.raises(InvalidRequestError):
             await collection.delete(item_ids)
         assert list(await collection.get(["o"])) == ["o"]
+
+
+async def test_the_platform_makes_one_language_model_and_closes_it(database_url: str, settings: Settings) -> None:
+    """Once, when it is first asked for; without configuration there is none."""
+    async with connect(database_url, settings=settings) as platform:
+        assert platform.llm is None
+    async with connect(database_url, settings=settings.changed(llm="sim")) as platform:
+        made = platform.llm
+        assert made is not None
+        assert platform.llm is made
+        await made.complete("anything")
+    with pytest.raises(LLMRejectedError, match="closed"):
+        await made.complete("anything")
+
+
+async def test_a_given_language_model_is_used_and_stays_open(database_url: str, settings: Settings) -> None:
+    """It is its giver's to close."""
+    given = SimLLM(7)
+    async with connect(database_url, settings=settings, llm=given) as platform:
+        assert platform.llm is given
+    assert await given.complete("anything")

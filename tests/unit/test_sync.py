@@ -17,8 +17,8 @@ from retrieval.sync import SyncCollection, SyncPlatform
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection)]
 
-ONLY_ASYNC = {"database", "workplace"}
-"""The open database, and what works on it in the background, speak async alone."""
+ONLY_ASYNC = {"database", "llm", "workplace"}
+"""The open database, what works on it in the background, and the language model speak async alone."""
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _minilm() -> Embedder:
 
 def _openai(settings: Settings, space: EmbeddingSpace | None = None) -> Embedder:
     from retrieval.adapters.embedders.openai import OpenAIEmbedder
-    from retrieval.adapters.embedders.openai_options import OPENAI_URL
+    from retrieval.adapters.endpoints.address import OPENAI_URL
 
     key = settings.embedding_api_key.get_secret_value() if settings.embedding_api_key else ""
     if not key:

@@ -8,16 +8,19 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, omit
+from openai import AsyncOpenAI, omit
 
 from retrieval.adapters.embedders.batching import batches, estimated_tokens
 from retrieval.adapters.embedders.concurrency import all_of
 from retrieval.adapters.embedders.openai_answers import parse_answer
-from retrieval.adapters.embedders.openai_errors import Endpoint, TooLongError
-from retrieval.adapters.embedders.openai_options import OPENAI_URL, OpenAIOptions
-from retrieval.adapters.embedders.retries import Backoff, Sleep, TryAgainError, with_retries
+from retrieval.adapters.embedders.openai_errors import EMBEDDINGS, TooLongError
+from retrieval.adapters.embedders.openai_options import OpenAIOptions
 from retrieval.adapters.embedders.texts import cut, prepared, without_repeats
-from retrieval.adapters.embedders.usage import Usage
+from retrieval.adapters.endpoints.address import OPENAI_URL
+from retrieval.adapters.endpoints.caller import Caller
+from retrieval.adapters.endpoints.refusals import Endpoint
+from retrieval.adapters.endpoints.retries import Sleep
+from retrieval.adapters.endpoints.usage import Usage
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.domain.errors import EmbedderRejectedError
 
@@ -92,19 +95,21 @@ class OpenAIEmbedder:
             max_attempts=max_attempts,
         )
         self._space = options.space
-        self._endpoint = Endpoint(options.host, options.model, options.api_key)
         self._client = AsyncOpenAI(
             api_key=options.api_key or _NO_KEY,
             base_url=options.base_url,
             timeout=options.timeout_seconds,
             max_retries=0,
         )
-        self._slots = asyncio.Semaphore(options.max_concurrency)
-        self._backoff = Backoff(max_attempts=options.max_attempts)
-        self._sleep = sleep
-        self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
-        self._now = now
-        self._requests = self._tokens = self._retries = 0
+        self._caller = Caller(
+            Endpoint(EMBEDDINGS, options.host, options.model, options.api_key),
+            timeout_seconds=options.timeout_seconds,
+            max_concurrency=options.max_concurrency,
+            max_attempts=options.max_attempts,
+            sleep=sleep,
+            rng=rng,
+            now=now,
+        )
         self._closed = False
 
     @property
@@ -115,7 +120,7 @@ class OpenAIEmbedder:
     @property
     def usage(self) -> Usage:
         """What has been asked so far."""
-        return Usage(requests=self._requests, tokens=self._tokens, retries=self._retries)
+        return self._caller.usage
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -143,7 +148,7 @@ class OpenAIEmbedder:
     async def _embed_batch(self, texts: list[str]) -> Vectors:
         """The vectors of a batch; one that is too long is halved, so that only the long text is cut."""
         try:
-            return await self._request(texts)
+            return await self._caller.call(lambda: self._ask(texts))
         except TooLongError as refusal:
             if len(texts) > 1:
                 middle = len(texts) // 2
@@ -155,37 +160,11 @@ class OpenAIEmbedder:
                 f"{refusal}; set max_input_tokens (now {self._options.max_input_tokens}) to what it takes"
             ) from None
 
-    async def _request(self, texts: list[str]) -> Vectors:
-        attempts = 0
-
-        async def attempt() -> Vectors:
-            nonlocal attempts
-            attempts += 1
-            self._requests += 1
-            self._retries += attempts > 1
-            return await self._ask(texts)
-
-        async with self._slots:
-            return await with_retries(attempt, backoff=self._backoff, sleep=self._sleep, rng=self._rng)
-
     async def _ask(self, texts: list[str]) -> Vectors:
-        """One request. Raises ``TryAgainError`` or ``EmbedderRejectedError``.
-
-        Errors of the client are not chained to ours: they quote the server, which may quote the key.
-        """
-        host, seconds = self._options.host, self._options.timeout_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                body = await self._post(texts)
-        except (TimeoutError, APITimeoutError):
-            raise TryAgainError(f"{host} did not answer within {seconds:g} seconds") from None
-        except APIStatusError as refused:
-            raise self._endpoint.refusal(refused, self._now()) from None
-        except APIConnectionError as broken:
-            reason = type(broken.__cause__ or broken).__name__
-            raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
+        """One request. Raises the client's errors, ``TryAgainError`` or ``EmbedderRejectedError``."""
+        body = await self._post(texts)
         answer = parse_answer(body, self._space, [f"text {number}" for number in range(1, len(texts) + 1)])
-        self._tokens += answer.tokens
+        self._caller.count_tokens(answer.tokens)
         return answer.vectors
 
     async def _post(self, texts: list[str]) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.adapters.embedders.retries import TryAgainError
+from retrieval.adapters.endpoints.retries import TryAgainError
 from retrieval.domain.embedding import EmbeddingSpace, Vectors, checked_vectors
 from retrieval.domain.errors import EmbedderRejectedError, InvalidVectorError
 

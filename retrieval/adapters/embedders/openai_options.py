@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
+from retrieval.adapters.endpoints.address import check_address, check_key, host_of
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import ConfigurationError
 
-OPENAI_URL = "https://api.openai.com/v1"
-
+_SETTINGS = "RETRIEVAL_EMBEDDING"
 _DIMENSIONS = {
     "text-embedding-3-large": 3072,
     "text-embedding-3-small": 1536,
@@ -42,14 +41,14 @@ class OpenAIOptions:
         for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; the embedder needs a positive number")
-        self._check_address()
-        self._check_key()
+        check_address(self.base_url, what="embedding", settings=_SETTINGS)
+        check_key(self.api_key, self.base_url, what="embedding", settings=_SETTINGS)
         self._check_dimensions()
 
     @property
     def host(self) -> str:
         """Host and port, for messages: never the credentials that a URL can hold."""
-        return urlsplit(self.base_url).netloc.rpartition("@")[2]
+        return host_of(self.base_url)
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -70,23 +69,6 @@ class OpenAIOptions:
         if self.model in _FIXED_SIZE:
             return False
         return self.dimensions is not None or self.model.startswith(_SHORTENING)
-
-    def _check_address(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ConfigurationError(
-                "the embedding server needs an address like https://host/v1; set RETRIEVAL_EMBEDDING_BASE_URL"
-            )
-
-    def _check_key(self) -> None:
-        if not self.api_key and self.base_url.rstrip("/") == OPENAI_URL:
-            raise ConfigurationError("OpenAI needs a key; set RETRIEVAL_EMBEDDING_API_KEY")
-        # HTTP libraries quote a header that they cannot send, and with it the key.
-        if not all("!" <= character <= "~" for character in self.api_key):
-            raise ConfigurationError(
-                "the embedding key holds a space, a line break or a character outside ASCII; "
-                "set RETRIEVAL_EMBEDDING_API_KEY to the key alone"
-            )
 
     def _check_dimensions(self) -> None:
         native = _DIMENSIONS.get(self.model)

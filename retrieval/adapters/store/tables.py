@@ -191,6 +191,16 @@ embedding_cache = Table(
     _now("created_at"),
 )
 
+query_rewrites = Table(
+    "query_rewrites",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), primary_key=True),
+    Column("model", Text(collation="C"), primary_key=True),
+    Column("query_hash", LargeBinary, primary_key=True),
+    Column("rewrites", ARRAY(Text), nullable=False),
+    _now("created_at"),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
 
 ann_indexes = Table(
     "ann_indexes",

@@ -14,7 +14,7 @@ import pytest
 
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
-from retrieval.adapters.embedders.usage import Usage
+from retrieval.adapters.endpoints.usage import Usage
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import EmbedderError, EmbedderRejectedError, EmbedderUnavailableError
 from retrieval.testing import check_embedder

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.embedders.openai_options import OPENAI_URL, OpenAIOptions
+from retrieval.adapters.embedders.openai_options import OpenAIOptions
+from retrieval.adapters.endpoints.address import OPENAI_URL
 from retrieval.domain.errors import ConfigurationError
 
 

@@ -1,4 +1,4 @@
-"""What an embedder has asked of its provider."""
+"""What has been asked of an endpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Counts since the embedder was made."""
+    """Counts since the embedder or language model was made."""
 
     requests: int = 0
     """Requests sent, repeated ones included."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from retrieval.domain.errors import EmbedderUnavailableError
+from retrieval.domain.errors import RetrievalError
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ Sleep = Callable[[float], Awaitable[object]]
 """Waits for a number of seconds."""
 
 
-class TryAgainError(EmbedderUnavailableError):
-    """One attempt failed in a way that another may not.
+class TryAgainError(Exception):
+    """One attempt failed in a way that another may not. ``with_retries`` lets none of them out.
 
     ``retry_after_seconds`` is how long the server asked to wait, or None when it did not say.
     """
@@ -54,11 +54,18 @@ class Backoff:
         return ceiling * (1 + jitter) / 2
 
 
-async def with_retries(attempt: Callable[[], Awaitable[T]], *, backoff: Backoff, sleep: Sleep, rng: random.Random) -> T:
+async def with_retries(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    backoff: Backoff,
+    sleep: Sleep,
+    rng: random.Random,
+    unavailable: type[RetrievalError],
+) -> T:
     """What ``attempt`` returns, tried again while it raises ``TryAgainError``.
 
-    Raises ``EmbedderUnavailableError`` when the attempts are used up or the server asks for too long a wait;
-    anything else that the attempt raises passes through.
+    Raises ``unavailable`` when the attempts are used up or the server asks for too long a wait; anything else that
+    the attempt raises passes through.
     """
     failures = 0
     while True:
@@ -66,22 +73,22 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], *, backoff: Backoff,
             return await attempt()
         except TryAgainError as failure:
             failures += 1
-            seconds = _wait(failure, failures, backoff, rng.random())
+            seconds = _wait(failure, failures, backoff, rng.random(), unavailable)
             reason = str(failure)
         logger.info("%s; attempt %d in %.1f s", reason, failures + 1, seconds)
         await sleep(seconds)
 
 
-def _wait(failure: TryAgainError, failures: int, backoff: Backoff, jitter: float) -> float:
-    """Seconds until the next attempt, or ``EmbedderUnavailableError`` when there is none."""
+def _wait(
+    failure: TryAgainError, failures: int, backoff: Backoff, jitter: float, unavailable: type[RetrievalError]
+) -> float:
+    """Seconds until the next attempt; raises ``unavailable`` when there is none."""
     asked = failure.retry_after_seconds
     if asked is not None and asked > backoff.longest_retry_after_seconds:
-        raise EmbedderUnavailableError(
-            f"{failure}, and asks to wait {asked:.0f} seconds; try again after that"
-        ) from failure
+        raise unavailable(f"{failure}, and asks to wait {asked:.0f} seconds; try again after that") from failure
     if failures >= backoff.max_attempts:
         tried = "once" if failures == 1 else f"{failures} times"
-        raise EmbedderUnavailableError(f"{failure} (tried {tried}); try again later") from failure
+        raise unavailable(f"{failure} (tried {tried}); try again later") from failure
     own = backoff.delay(failures, jitter)
     return own if asked is None else asked + backoff.first_seconds * jitter
 

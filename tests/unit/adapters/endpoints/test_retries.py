@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retrieval.adapters.embedders.retries import Backoff, TryAgainError, retry_after, with_retries
+from retrieval.adapters.endpoints.retries import Backoff, TryAgainError, retry_after, with_retries
 from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -35,7 +35,13 @@ class Script:
     async def run(self, **options: float) -> str:
         """Play it."""
         backoff = Backoff(**options)  # type: ignore[arg-type]
-        return await with_retries(self.attempt, backoff=backoff, sleep=self.sleep, rng=random.Random(1))
+        return await with_retries(
+            self.attempt,
+            backoff=backoff,
+            sleep=self.sleep,
+            rng=random.Random(1),
+            unavailable=EmbedderUnavailableError,
+        )
 
 
 async def test_success_needs_no_waiting() -> None:

@@ -1,0 +1,1 @@
+"""Endpoints that speak OpenAI's API, whatever they are asked for: their refusals, trying again, counting."""

@@ -1,0 +1,88 @@
+"""Asking one endpoint: so many at once, each within its time, tried again where that may help, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+from retrieval.adapters.endpoints.refusals import Endpoint
+from retrieval.adapters.endpoints.retries import Backoff, Sleep, TryAgainError, with_retries
+from retrieval.adapters.endpoints.usage import Usage
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Belongs to the event loop that it is first used in."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_seconds: float,
+        max_concurrency: int,
+        max_attempts: int,
+        sleep: Sleep = asyncio.sleep,
+        rng: random.Random | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``timeout_seconds`` is for one attempt; ``max_attempts`` for one call, the first one included."""
+        self._endpoint = endpoint
+        self._timeout_seconds = timeout_seconds
+        self._slots = asyncio.Semaphore(max_concurrency)
+        self._backoff = Backoff(max_attempts=max_attempts)
+        self._sleep = sleep
+        self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
+        self._now = now
+        self._requests = self._tokens = self._retries = 0
+
+    @property
+    def usage(self) -> Usage:
+        """What has been asked so far."""
+        return Usage(requests=self._requests, tokens=self._tokens, retries=self._retries)
+
+    def count_tokens(self, tokens: int) -> None:
+        """Add what an answer says that it took."""
+        self._tokens += tokens
+
+    async def call(self, post: Callable[[], Awaitable[T]]) -> T:
+        """What ``post`` gives, which sends one request by the ``openai`` client and reads the answer.
+
+        Raises the service's errors, and what ``post`` raises besides the client's errors and ``TryAgainError``.
+        """
+        attempts = 0
+
+        async def attempt() -> T:
+            nonlocal attempts
+            attempts += 1
+            self._requests += 1
+            self._retries += attempts > 1
+            return await self._ask(post)
+
+        async with self._slots:
+            return await with_retries(
+                attempt,
+                backoff=self._backoff,
+                sleep=self._sleep,
+                rng=self._rng,
+                unavailable=self._endpoint.service.unavailable,
+            )
+
+    async def _ask(self, post: Callable[[], Awaitable[T]]) -> T:
+        """One request. Errors of the client are not chained to ours: they quote the server, which may quote the key."""
+        host, seconds = self._endpoint.host, self._timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await post()
+        except (TimeoutError, APITimeoutError):
+            raise TryAgainError(f"{host} did not answer within {seconds:g} seconds") from None
+        except APIStatusError as refused:
+            raise self._endpoint.refusal(refused, self._now()) from None
+        except APIConnectionError as broken:
+            reason = type(broken.__cause__ or broken).__name__
+            raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None

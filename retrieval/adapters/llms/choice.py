@@ -1,0 +1,67 @@
+"""Which language model to use: the one configured."""
+
+from __future__ import annotations
+
+from retrieval.domain.errors import ConfigurationError
+from retrieval.domain.llm import LLM
+from retrieval.settings import LLMName, Settings
+
+
+def configured_llm(settings: Settings) -> LLM | None:
+    """The language model that is configured; None: what needs one does without.
+
+    ``auto`` is openai when a model is named and a key or an address is set, else none: a key alone, which may be there
+    for embeddings, never costs anything. Raises ``ConfigurationError`` for a model that cannot be made.
+    """
+    name = _automatic(settings) if settings.llm == "auto" else settings.llm
+    if name == "openai":
+        return _openai(settings)
+    if name == "sim":
+        from retrieval.adapters.llms.sim import SimLLM
+
+        return SimLLM()
+    return None
+
+
+class ChosenLLM:
+    """A language model that was given, or else the one configured: made when it is first asked for."""
+
+    def __init__(self, settings: Settings, given: LLM | None = None) -> None:
+        self._settings = settings
+        self._given = given
+        self._made: LLM | None = None
+
+    def get(self) -> LLM | None:
+        """The model; None where none is configured. Raises ``ConfigurationError`` for one that cannot be made."""
+        if self._given is None and self._made is None:
+            self._made = configured_llm(self._settings)
+        return self._given or self._made
+
+    async def aclose(self) -> None:
+        """Close what was made here; what was given is the giver's to close."""
+        made, self._made = self._made, None
+        if made is not None:
+            await made.aclose()
+
+
+def _automatic(settings: Settings) -> LLMName:
+    return "openai" if settings.llm_model and (_key(settings) or settings.llm_base_url) else "none"
+
+
+def _key(settings: Settings) -> str:
+    return settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
+
+
+def _openai(settings: Settings) -> LLM:
+    from retrieval.adapters.endpoints.address import OPENAI_URL
+    from retrieval.adapters.llms.openai import OpenAILLM
+
+    if not settings.llm_model:
+        raise ConfigurationError("the openai language model needs a name; set RETRIEVAL_LLM_MODEL")
+    return OpenAILLM(
+        model=settings.llm_model,
+        api_key=_key(settings),
+        base_url=settings.llm_base_url or OPENAI_URL,
+        timeout_seconds=settings.llm_timeout_seconds,
+        max_attempts=settings.llm_retries + 1,
+    )

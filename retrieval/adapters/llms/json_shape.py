@@ -1,0 +1,105 @@
+"""What a JSON answer has to look like: asked for, parsed, and checked against its schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Never
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from retrieval.domain.errors import LLMRejectedError
+
+_LONGEST_REASON = 200
+_FENCED = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
+_NESTED = ("properties", "$defs", "definitions")
+
+
+class JSONShape:
+    """A JSON schema (draft 2020-12 unless it names another) and what follows from it. References stay inside it."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Raises ``LLMRejectedError`` for what is no schema: no answer can fit it."""
+        try:
+            self.schema: dict[str, Any] = json.loads(json.dumps(dict(schema)))
+            kind = validator_for(self.schema, default=Draft202012Validator)
+            kind.check_schema(self.schema)
+        except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
+            reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
+            raise LLMRejectedError(f"the schema is no JSON schema: {_line(reason)}; correct it") from None
+        # An empty registry: nothing is fetched, whatever address a schema refers to.
+        self._validator = kind(self.schema, registry=Registry())
+
+    @property
+    def key(self) -> str:
+        """The same for equal schemas."""
+        return json.dumps(self.schema, sort_keys=True)
+
+    @property
+    def instructions(self) -> str:
+        """What a model is told, for servers that cannot hold it to a schema."""
+        return f"Answer with JSON alone, which fits this JSON schema: {json.dumps(self.schema)}"
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the answer is an object, which is all that structured output of OpenAI knows."""
+        return self.schema.get("type") == "object"
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every object of it has all its properties required and allows no others.
+
+        That is what OpenAI's structured output asks for with ``strict``.
+        """
+        return _is_strict(self.schema)
+
+    def read(self, text: str) -> Any:
+        """The answer, parsed and checked. Raises ``LLMRejectedError`` for what is not JSON or does not fit."""
+        fenced = _FENCED.match(text.strip())
+        try:
+            value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+            # What UTF-8 cannot hold could neither be stored nor sent on.
+            json.dumps(value, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise LLMRejectedError("the model's answer is not JSON; ask again, or use another model") from None
+        return self.checked(value)
+
+    def checked(self, value: Any) -> Any:
+        """The value itself. Raises ``LLMRejectedError``, saying where, when it does not fit."""
+        try:
+            wrong = best_match(self._validator.iter_errors(value))
+        except (Unresolvable, RecursionError) as unusable:
+            raise LLMRejectedError(f"the schema cannot be followed: {_line(str(unusable))}; correct it") from None
+        if wrong is not None:
+            raise LLMRejectedError(
+                f"the model's answer does not fit the schema at {wrong.json_path}: {_line(wrong.message)}; "
+                "ask again, or use another model"
+            )
+        return value
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(name)
+
+
+def _line(words: str) -> str:
+    return " ".join(words.split())[:_LONGEST_REASON]
+
+
+def _is_strict(schema: object) -> bool:
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object":
+        properties = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
+            return False
+    # The values of these are schemas by name; a property may be called "type".
+    parts = [list(value.values()) if name in _NESTED else value for name, value in schema.items()]
+    return all(map(_is_strict, parts))

@@ -1,0 +1,175 @@
+"""Language models of OpenAI or any endpoint that speaks its chat completions."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from httpx2 import TimeoutException, TransportError
+from openai import AsyncOpenAI
+
+from retrieval.adapters.endpoints.address import OPENAI_URL
+from retrieval.adapters.endpoints.caller import Caller
+from retrieval.adapters.endpoints.refusals import Endpoint
+from retrieval.adapters.endpoints.retries import Sleep, TryAgainError
+from retrieval.adapters.endpoints.usage import Usage
+from retrieval.adapters.llms.chat_answers import read_chat
+from retrieval.adapters.llms.chat_service import CHAT, RefusedRequestError
+from retrieval.adapters.llms.forms import Form, forms_of, response_format
+from retrieval.adapters.llms.json_shape import JSONShape
+from retrieval.adapters.llms.openai_options import OpenAILLMOptions
+from retrieval.adapters.llms.prompts import messages_of
+from retrieval.domain.errors import LLMRejectedError
+
+# The client refuses an empty key; servers without keys ignore what they get.
+_NO_KEY = "none"
+_KNOWN_FORMS = 256
+
+
+class OpenAILLM:
+    """Asks over HTTP; belongs to the event loop that it is first used in.
+
+    - A JSON answer is asked for with its schema (``json_schema``), as any JSON object (``json_object``) where the
+      endpoint refuses that, and in words where it refuses that too. Whatever the form, the schema stands in the
+      instructions and the answer is checked against it.
+    - Overload (408, 409, 425, 429, 5xx), broken connections, answers cut short and timeouts are tried again with
+      exponential backoff and jitter, not sooner than ``Retry-After`` says; one of more than 60 seconds is given up.
+      An answer that arrived is never asked for again.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: str = "",
+        base_url: str = OPENAI_URL,
+        timeout_seconds: float = 30.0,
+        max_attempts: int = 3,
+        max_concurrency: int = 8,
+        max_answer_bytes: int = 2**20,
+        temperature: float | None = None,
+        sleep: Sleep = asyncio.sleep,
+        rng: random.Random | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
+
+        - ``api_key``: may be empty for an endpoint other than OpenAI's own.
+        - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
+        - ``max_attempts``: for one request, the first one included.
+        - ``max_concurrency``: requests under way at once, over all calls.
+        - ``max_answer_bytes``: a longer answer is broken off and rejected.
+        - ``temperature``: 0 to 2; None for the model's own, for some models take no other.
+        - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After`` date.
+        """
+        self._options = options = OpenAILLMOptions(
+            model=model,
+            api_key=api_key,
+            base_url=base_url,
+            timeout_seconds=timeout_seconds,
+            max_attempts=max_attempts,
+            max_concurrency=max_concurrency,
+            max_answer_bytes=max_answer_bytes,
+            temperature=temperature,
+        )
+        self._endpoint = Endpoint(CHAT, options.host, options.model, options.api_key)
+        self._client = AsyncOpenAI(
+            api_key=options.api_key or _NO_KEY,
+            base_url=options.base_url,
+            timeout=options.timeout_seconds,
+            max_retries=0,
+        )
+        self._caller = Caller(
+            self._endpoint,
+            timeout_seconds=timeout_seconds,
+            max_concurrency=max_concurrency,
+            max_attempts=max_attempts,
+            sleep=sleep,
+            rng=rng,
+            now=now,
+        )
+        self._forms: dict[str, Form] = {}
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """``openai/`` and the model, whatever the endpoint."""
+        return f"openai/{self._options.model}"
+
+    @property
+    def usage(self) -> Usage:
+        """What has been asked so far."""
+        return self._caller.usage
+
+    async def complete(self, prompt: str, *, system: str = "") -> str:
+        """The answer in words: not empty, without space around it.
+
+        Raises ``LLMUnavailableError`` when the attempts are used up; ``LLMRejectedError`` for an empty prompt, when the
+        server or the model refuses, and when the answer is empty, cut, filtered or too long.
+        """
+        return await self._ask(messages_of(prompt, system))
+
+    async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:
+        """An answer that fits the JSON schema, parsed and checked against it. Raises as ``complete`` does."""
+        shape = JSONShape(schema)
+        messages = messages_of(prompt, f"{system}\n\n{shape.instructions}".strip())
+        return shape.read(await self._in_a_form_that_is_taken(messages, shape))
+
+    async def _in_a_form_that_is_taken(self, messages: list[dict[str, str]], shape: JSONShape) -> str:
+        """The answer in the first form that the endpoint does not refuse; it is kept in mind for the schema."""
+        forms = forms_of(shape)
+        for form in forms[forms.index(self._forms.get(shape.key, forms[0])) :]:
+            try:
+                text = await self._ask(messages, response_format(form, shape))
+            except RefusedRequestError:
+                if form is forms[-1]:
+                    raise
+                continue
+            if len(self._forms) < _KNOWN_FORMS:
+                self._forms[shape.key] = form
+            return text
+        raise LLMRejectedError(f"{self._endpoint.host} takes no form of answer; use another endpoint")
+
+    async def _ask(self, messages: list[dict[str, str]], form: Mapping[str, Any] | None = None) -> str:
+        if self._closed:
+            raise LLMRejectedError("the language model is closed; make a new one")
+        request: dict[str, Any] = {"model": self._options.model, "messages": messages}
+        if self._options.temperature is not None:
+            request["temperature"] = self._options.temperature
+        if form is not None:
+            request["response_format"] = form
+        return await self._caller.call(lambda: self._post(request))
+
+    async def _post(self, request: dict[str, Any]) -> str:
+        """One request. Raises the client's errors, ``TryAgainError`` or ``LLMRejectedError``."""
+        try:
+            body = await self._body(request)
+        except TimeoutException:
+            raise TimeoutError from None
+        except TransportError as broken:
+            reason = type(broken).__name__
+            raise TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})") from None
+        answer = read_chat(body, self._endpoint)
+        self._caller.count_tokens(answer.tokens)
+        return answer.text
+
+    async def _body(self, request: dict[str, Any]) -> bytes:
+        """The body of the answer, read no further than it may be long."""
+        longest = self._options.max_answer_bytes
+        body = bytearray()
+        async with self._client.chat.completions.with_streaming_response.create(**request) as answer:
+            async for part in answer.iter_bytes():
+                body += part
+                if len(body) > longest:
+                    raise LLMRejectedError(
+                        f"the answer of {self._options.model!r} is longer than {longest} bytes; ask for a shorter one"
+                    )
+        return bytes(body)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        await self._client.close()
