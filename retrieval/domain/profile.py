@@ -65,6 +65,9 @@ class Fusion:
     """Rank constant of RRF, at least 1; the weighted sum does not use it."""
 
     def __post_init__(self) -> None:
+        if self.kind not in tuple(FusionKind):
+            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; there are {', '.join(FusionKind)}")
+        object.__setattr__(self, "kind", FusionKind(self.kind))
         if self.k < 1:
             raise InvalidProfileError(f"fusion k is {self.k}; it must be at least 1 (60 is customary)")
 
