@@ -12,7 +12,8 @@ checks in a file of its own, under a ``Suite``, and a ``check_<role>`` function.
 from __future__ import annotations
 
 from retrieval.testing.embedders import check_embedder
+from retrieval.testing.llms import check_llm, check_unreachable_llm
 from retrieval.testing.policies import check_policy
 from retrieval.testing.suite import ConformanceError
 
-__all__ = ["ConformanceError", "check_embedder", "check_policy"]
+__all__ = ["ConformanceError", "check_embedder", "check_llm", "check_policy", "check_unreachable_llm"]

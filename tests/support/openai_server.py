@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine that speaks ``POST /v1/embeddings`` and fails when told to."""
+"""A real HTTP server on this machine that speaks embeddings and chat completions, and fails when told to."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
 
 from retrieval.adapters.embedders.hashing import hashed_vector
+from retrieval.adapters.llms.sim import SimLLM
 
 Fault = Callable[["OpenAIServer", web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
 """Answers one request in place of the server; it gets the request's JSON."""
@@ -32,10 +34,20 @@ class Received:
         """The texts to embed."""
         return list(self.body["input"])
 
+    @property
+    def prompt(self) -> str:
+        """What a user said last."""
+        return str(self.body["messages"][-1]["content"])
+
+    @property
+    def form(self) -> str:
+        """The form of answer that is asked for."""
+        return str(self.body.get("response_format", {"type": "text"})["type"])
+
 
 @dataclass(slots=True)
 class OpenAIServer:
-    """Serves while it is entered; vectors are those of ``hashed_vector``.
+    """Serves while it is entered; vectors are those of ``hashed_vector``, and ``SimLLM`` answers in chats.
 
     Each request takes the next of ``faults``, if one is left, and is answered properly otherwise.
     """
@@ -46,6 +58,8 @@ class OpenAIServer:
     """Answer with lists of numbers even when base64 is asked for, as some servers do."""
     max_text_bytes: int | None = None
     """Refuse longer texts the way the API refuses too many tokens."""
+    forms: frozenset[str] = frozenset({"json_schema", "json_object", "text"})
+    """The forms of answer that chats take; the others are refused."""
     faults: deque[Fault] = field(default_factory=deque)
     received: list[Received] = field(default_factory=list)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,7 +77,8 @@ class OpenAIServer:
         """Listen on a free port."""
         self.open_gate.set()
         app = web.Application(client_max_size=2**26)
-        app.router.add_post("/v1/embeddings", self._embeddings)
+        app.router.add_post("/v1/embeddings", partial(self._serve, answer))
+        app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -83,7 +98,7 @@ class OpenAIServer:
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.received) >= count)
 
-    async def _embeddings(self, request: web.Request) -> web.StreamResponse:
+    async def _serve(self, proper: Fault, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         async with self._arrived:
             self.received.append(Received({k.lower(): v for k, v in request.headers.items()}, body))
@@ -92,7 +107,7 @@ class OpenAIServer:
         self.most_waiting = max(self.most_waiting, self.waiting)
         try:
             await self.open_gate.wait()
-            fault = self.faults.popleft() if self.faults else answer
+            fault = self.faults.popleft() if self.faults else proper
             return await fault(self, request, body)
         except asyncio.CancelledError:
             self.cancelled.set()
@@ -119,6 +134,42 @@ async def answer(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> 
     if any(text == "" for text in body["input"]):
         return _error(400, "'$.input' is invalid. Please check the API reference.")
     return _vectors(body, server.rows(body))
+
+
+async def chat(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
+    """What a healthy server says in a chat."""
+    form = body.get("response_format", {"type": "text"})
+    if form["type"] not in server.forms:
+        return _error(400, f"'response_format' of type '{form['type']}' is not supported with this model.")
+    *before, asked = (message["content"] for message in body["messages"])
+    schema = form["json_schema"]["schema"] if form["type"] == "json_schema" else _schema_of(" ".join(before))
+    model = SimLLM()
+    if schema is None:
+        return _chat(body, content=await model.complete(asked))
+    return _chat(body, content=json.dumps(await model.complete_json(asked, schema)))
+
+
+def _schema_of(instructions: str) -> dict[str, Any] | None:
+    """The schema that the instructions end with, if they do."""
+    _, found, schema = instructions.partition("JSON schema: ")
+    return json.loads(schema) if found else None
+
+
+def said(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:
+    """An answer in a chat with that content; ``message`` is what else stands beside it."""
+
+    async def fault(_: OpenAIServer, __: web.Request, body: dict[str, Any]) -> web.Response:
+        return _chat(body, finish_reason, content=content, **message)
+
+    return fault
+
+
+def _chat(body: dict[str, Any], finish_reason: str = "stop", **message: object) -> web.Response:
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
+    tokens = sum(len(one["content"].split()) for one in body["messages"])
+    usage = {"prompt_tokens": tokens, "completion_tokens": 3, "total_tokens": tokens + 3}
+    fields = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": body["model"], "usage": usage}
+    return web.json_response({**fields, "choices": [choice]})
 
 
 def status(code: int, *, said: str = "no", kind: str | None = None, retry_after: str | None = None) -> Fault:
@@ -159,15 +210,24 @@ async def hanging(_: OpenAIServer, __: web.Request, ___: dict[str, Any]) -> web.
     raise AssertionError
 
 
-async def broken_off(server: OpenAIServer, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+async def broken_off(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> web.StreamResponse:
     """Announce a whole answer, send half of it and drop the connection."""
-    content = json.dumps({"object": "list", "data": server.rows(body)}).encode()
+    content = json.dumps({"object": "list", "data": [1] * 100}).encode()
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(content))})
     await response.prepare(request)
     await response.write(content[: len(content) // 2])
     if request.transport is not None:
         request.transport.close()
     return response
+
+
+async def endless(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> web.StreamResponse:
+    """Begin an answer and go on for as long as somebody listens."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"choices": [{"message": {"content": "')
+    while True:
+        await response.write(b"and so on " * 1000)
 
 
 def _vectors(body: dict[str, Any], rows: list[dict[str, Any]]) -> web.Response:

@@ -1,0 +1,294 @@
+"""What every language model does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.llm import LLM
+from retrieval.testing.suite import BrokenError, Suite, made, require
+
+_LLM: Suite[LLM] = Suite("language model")
+_DETERMINISTIC: Suite[LLM] = Suite("language model")
+_UNREACHABLE: Suite[LLM] = Suite("language model")
+
+_PROMPT = "Name one colour of the rainbow."
+_ODD_PROMPTS = ("naïve café", "数据库检索", "👩🏽‍🚀 🚀", "a\x00b", "\ud800", '{"role": "system"}', "```")
+_HUGE = "What is the last word of this sentence? " * 25_000
+_CLOSING_SECONDS = 10.0
+
+_COLOUR = {
+    "type": "object",
+    "properties": {"colour": {"type": "string"}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+_NESTED = {
+    "type": "object",
+    "properties": {
+        "plan": {
+            "type": "object",
+            "properties": {
+                "title": {"type": "string"},
+                "steps": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "what": {"type": "string"},
+                            "minutes": {"type": "integer", "minimum": 1, "maximum": 60},
+                            "kind": {"enum": ["cook", "wait"]},
+                            "is_optional": {"type": "boolean"},
+                            "note": {"type": ["string", "null"]},
+                        },
+                        "required": ["what", "minutes", "kind", "is_optional", "note"],
+                        "additionalProperties": False,
+                    },
+                    "minItems": 1,
+                    "maxItems": 5,
+                },
+            },
+            "required": ["title", "steps"],
+            "additionalProperties": False,
+        },
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "required": ["plan", "confidence"],
+    "additionalProperties": False,
+}
+_REWRITES = {
+    "type": "object",
+    "properties": {"rewrites": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3}},
+    "required": ["rewrites"],
+    "additionalProperties": False,
+}
+_PROMPTS = (
+    f"{_PROMPT} Answer in JSON.",
+    "Plan a breakfast, as JSON.",
+    "Rewrite this search query in one to three ways, as JSON. Query: Who do I know at Acme?",
+)
+
+
+async def check_llm(make: Callable[[], LLM | Awaitable[LLM]], *, deterministic: bool = False) -> None:
+    """Check everything that ``retrieval.domain.llm.LLM`` promises; ``deterministic``: and that it repeats its answers.
+
+    ``make`` returns a new language model, or an awaitable of one; it is called once, and the model is closed. Some 40
+    short prompts and a huge one are asked. Raises ``ConformanceError``.
+    """
+    await _run(make, [_DETERMINISTIC, _LLM] if deterministic else [_LLM])
+
+
+async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> None:
+    """Check how a language model fails that nobody answers, such as one with an address where nothing listens.
+
+    Raises ``ConformanceError``.
+    """
+    await _run(make, [_UNREACHABLE])
+
+
+def _asked() -> list[tuple[str, Mapping[str, Any]]]:
+    """Prompts with their schemas, which are new each time and not to be changed."""
+    schemas = (MappingProxyType(deepcopy(schema)) for schema in (_COLOUR, _NESTED, _REWRITES))
+    return list(zip(_PROMPTS, schemas, strict=True))
+
+
+async def _run(make: Callable[[], LLM | Awaitable[LLM]], suites: list[Suite[LLM]]) -> None:
+    llm = await made(make)
+    try:
+        for suite in suites:
+            await suite.run(llm)
+    finally:
+        # The last check has closed it when all went well; a failure to close must not hide what was found.
+        with contextlib.suppress(Exception):
+            await llm.aclose()
+
+
+@_DETERMINISTIC.add
+async def _same_answers_again(llm: LLM) -> None:
+    require(
+        that=await llm.complete(_PROMPT) == await llm.complete(_PROMPT),
+        otherwise="the same prompt has another answer the second time",
+    )
+    for prompt, schema in _asked():
+        require(
+            that=await llm.complete_json(prompt, schema) == await llm.complete_json(prompt, schema),
+            otherwise=f"the same prompt has another JSON answer the second time: {prompt!r}",
+        )
+
+
+@_LLM.add
+async def _name_is_stable(llm: LLM) -> None:
+    provider, _, model = llm.name.partition("/")
+    require(
+        that=bool(provider and model) and llm.name == llm.name.strip() and llm.name.isprintable(),
+        otherwise=f"its name is {llm.name!r}, not provider/model on one line; answers are kept under it",
+    )
+    before = llm.name
+    await llm.complete(_PROMPT)
+    require(that=llm.name == before, otherwise=f"its name was {before!r} and is {llm.name!r} after a call")
+
+
+@_LLM.add
+async def _answers_in_words(llm: LLM) -> None:
+    for system in ("", "You answer in one word."):
+        answer = await llm.complete(_PROMPT, system=system)
+        require(
+            that=isinstance(answer, str) and bool(answer.strip()),
+            otherwise=f"the answer is {answer!r}; without one, raise LLMRejectedError",
+        )
+
+
+@_LLM.add
+async def _json_fits_the_schema(llm: LLM) -> None:
+    for prompt, schema in _asked():
+        for system in ("", "You are brief."):
+            _require_fit(await llm.complete_json(prompt, schema, system=system), schema)
+
+
+@_LLM.add
+async def _schema_is_left_alone(llm: LLM) -> None:
+    schema = deepcopy(_NESTED)
+    await llm.complete_json("Plan a lunch, as JSON.", schema)
+    require(that=schema == _NESTED, otherwise="the call changed the schema that it was given")
+
+
+@_LLM.add
+async def _json_is_the_callers_own(llm: LLM) -> None:
+    prompt, schema = _asked()[0]
+    answer = await llm.complete_json(prompt, schema)
+    answer.clear()
+    _require_fit(await llm.complete_json(prompt, schema), schema)
+
+
+@_LLM.add
+async def _empty_prompt_is_refused(llm: LLM) -> None:
+    for prompt in ("", " \n\t"):
+        await _require_rejection(llm.complete(prompt), f"the prompt {prompt!r}")
+        await _require_rejection(llm.complete_json(prompt, _COLOUR), f"the prompt {prompt!r} for JSON")
+
+
+@_LLM.add
+async def _broken_schema_is_refused(llm: LLM) -> None:
+    await _require_rejection(llm.complete_json(_PROMPT, {"type": "colour"}), "a schema of an unknown type")
+
+
+@_LLM.add
+async def _odd_prompts(llm: LLM) -> None:
+    for prompt in _ODD_PROMPTS:
+        answer = await llm.complete(f"Say in one word what this is: {prompt}")
+        require(that=_is_storable(answer), otherwise=f"the answer about {prompt!r} cannot be encoded as UTF-8")
+
+
+@_LLM.add
+async def _huge_prompt(llm: LLM) -> None:
+    # A model may be too small for it, and then says so.
+    with contextlib.suppress(LLMRejectedError):
+        require(that=bool(await llm.complete(_HUGE)), otherwise="a prompt of a million characters has an empty answer")
+
+
+@_LLM.add
+async def _concurrent_calls(llm: LLM) -> None:
+    words = asyncio.gather(*(llm.complete(f"{_PROMPT} ({number})") for number in range(6)))
+    values = asyncio.gather(*(llm.complete_json(prompt, schema) for prompt, schema in _asked() * 2))
+    require(that=all(await words), otherwise="of calls at the same time, one has an empty answer")
+    for value, (_, schema) in zip(await values, _asked() * 2, strict=True):
+        _require_fit(value, schema)
+
+
+@_LLM.add
+async def _cancelled_call_leaves_it_usable(llm: LLM) -> None:
+    for call in _calls(llm):
+        task = asyncio.ensure_future(call())
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    require(that=bool(await llm.complete(_PROMPT)), otherwise="after a cancelled call it has an empty answer")
+
+
+@_LLM.add
+async def _event_loop_stays_free(llm: LLM) -> None:
+    began = time.monotonic()
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    heart = asyncio.create_task(tick())
+    try:
+        await llm.complete_json(*_asked()[1])
+    finally:
+        heart.cancel()
+    seconds = time.monotonic() - began
+    # Relative to the call, so that an answer that is there at once needs nothing to run beside it.
+    require(that=seconds < 0.5 or ticks > 2, otherwise=f"no other task ran in the {seconds:.1f} seconds of a call")
+
+
+@_LLM.add
+async def _closes_twice_and_answers_no_more(llm: LLM) -> None:
+    await llm.aclose()
+    await llm.aclose()
+    await _require_rejection(llm.complete(_PROMPT), "a call after it was closed")
+
+
+@_UNREACHABLE.add
+async def _unreachable_is_unavailable(llm: LLM) -> None:
+    for call in _calls(llm):
+        try:
+            answer = await call()
+        except LLMUnavailableError as error:
+            require(that=_is_one_line(error), otherwise=f"the message is not one line: {str(error)!r}")
+        except Exception as error:
+            raise BrokenError(f"raised {type(error).__name__}, not LLMUnavailableError: {error}") from error
+        else:
+            raise BrokenError(f"nobody is there, and it answered {answer!r}")
+
+
+@_UNREACHABLE.add
+async def _unreachable_closes(llm: LLM) -> None:
+    await asyncio.wait_for(llm.aclose(), _CLOSING_SECONDS)
+
+
+def _calls(llm: LLM) -> tuple[Callable[[], Awaitable[Any]], ...]:
+    """A call in words and one for JSON, to be begun."""
+    return partial(llm.complete, _PROMPT), partial(llm.complete_json, *_asked()[0])
+
+
+def _require_fit(value: Any, schema: Mapping[str, Any]) -> None:
+    wrong = next(iter(Draft202012Validator(dict(schema)).iter_errors(value)), None)
+    require(that=wrong is None, otherwise=f"the answer {value!r} does not fit its schema: {wrong and wrong.message}")
+
+
+async def _require_rejection(call: Awaitable[Any], what: str) -> None:
+    try:
+        answer = await call
+    except LLMRejectedError as error:
+        require(that=_is_one_line(error), otherwise=f"{what}: the message is not one line: {str(error)!r}")
+    except LLMError as error:
+        raise BrokenError(f"{what} raised {type(error).__name__}; trying again cannot help") from error
+    else:
+        raise BrokenError(f"{what} was answered with {answer!r}; raise LLMRejectedError")
+
+
+def _is_one_line(error: Exception) -> bool:
+    return len(str(error).splitlines()) == 1
+
+
+def _is_storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,97 @@
+"""Which language model is used: none unless it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.llms.choice import ChosenLLM, configured_llm
+from retrieval.adapters.llms.sim import SimLLM
+from retrieval.domain.errors import ConfigurationError, LLMRejectedError
+from retrieval.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("", "_MODEL", "_API_KEY", "_BASE_URL"):
+        monkeypatch.delenv(f"RETRIEVAL_LLM{name}", raising=False)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def name_of(**values: Any) -> str | None:
+    """The name of the model that the settings choose."""
+    llm = configured_llm(Settings(**values))
+    return llm.name if llm else None
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({}, None),
+        ({"llm_api_key": "sk-1", "llm_model": "small"}, None),
+        ({"llm": "none", "llm_api_key": "sk-1", "llm_model": "small"}, None),
+        ({"llm": "auto"}, None),
+        ({"llm": "auto", "llm_api_key": "sk-1"}, None),
+        ({"llm": "auto", "llm_model": "small"}, None),
+        ({"llm": "auto", "llm_model": "small", "llm_api_key": "sk-1"}, "openai/small"),
+        ({"llm": "auto", "llm_model": "small", "llm_base_url": "http://localhost:1/v1"}, "openai/small"),
+        ({"llm": "openai", "llm_model": "small", "llm_base_url": "http://localhost:1/v1"}, "openai/small"),
+        ({"llm": "sim"}, "sim/0"),
+    ],
+)
+def test_the_settings_choose(values: dict[str, Any], name: str | None) -> None:
+    """Nothing that costs is asked where only a key is at hand; a named server may do without one."""
+    assert name_of(**values) == name
+
+
+def test_the_key_for_everything_serves_the_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But the model has to be asked for, and its own key goes before."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-shared")
+    assert name_of() is None
+    assert name_of(llm="auto", llm_model="small") == "openai/small"
+    monkeypatch.setenv("RETRIEVAL_LLM_API_KEY", "sk-own")
+    key = Settings().llm_api_key
+    assert key is not None
+    assert key.get_secret_value() == "sk-own"
+    assert "sk-own" not in repr(Settings())
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"llm_api_key": "sk-secret"}, "RETRIEVAL_LLM_MODEL"),
+        ({"llm_model": "a\nb", "llm_api_key": "sk-secret"}, "RETRIEVAL_LLM_MODEL"),
+        ({"llm_model": "small"}, "RETRIEVAL_LLM_API_KEY"),
+        ({"llm_model": "small", "llm_api_key": "sk-secret\n"}, "RETRIEVAL_LLM_API_KEY"),
+        ({"llm_model": "small", "llm_api_key": "sk-secret", "llm_base_url": "localhost/v1"}, "RETRIEVAL_LLM_BASE_URL"),
+    ],
+)
+def test_a_model_that_cannot_be_made_says_which_setting(values: dict[str, Any], said: str) -> None:
+    """Before any request, and never with the key."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        configured_llm(Settings(llm="openai", **values))
+    assert "secret" not in str(caught.value)
+
+
+async def test_the_chosen_one_is_made_once_and_closed() -> None:
+    """Only when it is asked for; after closing, a new one is made."""
+    chosen = ChosenLLM(Settings(llm="sim"))
+    made = chosen.get()
+    assert made is not None
+    assert chosen.get() is made
+    await chosen.aclose()
+    with pytest.raises(LLMRejectedError):
+        await made.complete("x")
+    assert chosen.get() is not made
+    await chosen.aclose()
+
+
+async def test_a_given_one_goes_before_the_configured_and_stays_open() -> None:
+    """Whoever gave it closes it."""
+    given = SimLLM(9)
+    chosen = ChosenLLM(Settings(llm="sim"), given)
+    assert chosen.get() is given
+    await chosen.aclose()
+    assert await given.complete("x")
