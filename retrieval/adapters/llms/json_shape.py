@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Never
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
@@ -26,14 +28,12 @@ class JSONShape:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Raises ``LLMRejectedError`` for what is no schema: no answer can fit it."""
         try:
-            self.schema: dict[str, Any] = json.loads(json.dumps(dict(schema)))
-            kind = validator_for(self.schema, default=Draft202012Validator)
-            kind.check_schema(self.schema)
+            text = json.dumps(dict(schema))
+            self.schema: dict[str, Any] = json.loads(text)
+            self._validator = _validator(text)
         except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
             reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
             raise LLMRejectedError(f"the schema is no JSON schema: {_line(reason)}; correct it") from None
-        # An empty registry: nothing is fetched, whatever address a schema refers to.
-        self._validator = kind(self.schema, registry=Registry())
 
     @property
     def key(self) -> str:
@@ -81,6 +81,16 @@ class JSONShape:
                 "ask again, or use another model"
             )
         return value
+
+
+@lru_cache(maxsize=128)
+def _validator(schema: str) -> Validator:
+    """A validator for a schema, once it has been found to be one. Raises ``SchemaError``."""
+    parsed = json.loads(schema)
+    kind = validator_for(parsed, default=Draft202012Validator)
+    kind.check_schema(parsed)
+    # An empty registry: nothing is fetched, whatever address a schema refers to.
+    return kind(parsed, registry=Registry())
 
 
 def _no_constant(name: str) -> Never:

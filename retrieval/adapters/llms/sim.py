@@ -18,7 +18,10 @@ from retrieval.adapters.llms.sim_values import Filling, value_for
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
 
 _REWRITE = re.compile(r"rewrite.*query", re.IGNORECASE | re.DOTALL)
+_READ = 5000
+"""Characters of a prompt that words are taken from."""
 _WORDS = 8
+"""Words of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,7 @@ class SimLLM:
         rewrites = self._rewrites(prompt, system)
         filling = Filling(
             rng=self._rng(prompt),
-            words=content_words(prompt)[:_WORDS],
+            words=content_words(prompt[:_READ])[:_WORDS],
             lists=rewrites,
             least=fault == "empty",
         )
@@ -134,7 +137,7 @@ class SimLLM:
         rewrites = self._rewrites(prompt, system)
         if rewrites:
             return json.dumps(rewrites, ensure_ascii=False)
-        words = content_words(prompt)
+        words = content_words(prompt[:_READ])
         chosen = words if len(words) <= _WORDS else self._rng(prompt).sample(words, _WORDS)
         return f"Simulated answer about: {', '.join(chosen) or 'nothing in particular'}."
 
