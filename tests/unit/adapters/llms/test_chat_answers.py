@@ -34,7 +34,8 @@ def body(content: object, *, finish_reason: str = "stop", usage: object = None, 
 def test_the_first_choice_is_the_answer() -> None:
     """Without the space around it, with the tokens that the server counted."""
     assert read_chat(body(" red\n", usage={"total_tokens": 7}), ENDPOINT) == ChatAnswer("red", 7)
-    for usage in (None, [], {"total_tokens": "7"}, {"total_tokens": -7}):
+    uncounted: list[object] = [None, [], {"total_tokens": "7"}, {"total_tokens": -7}]
+    for usage in uncounted:
         assert read_chat(body("red", usage=usage), ENDPOINT) == ChatAnswer("red", 0)
 
 
