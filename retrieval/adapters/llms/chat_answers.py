@@ -89,7 +89,9 @@ def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
 
 
 def _said(words: str, endpoint: Endpoint) -> str:
-    return endpoint.without_key(" ".join(words.split()))[:_LONGEST_DETAIL].rstrip(".")
+    # A terminal would obey what is not printable.
+    printable = "".join(one for one in " ".join(words.split()) if one.isprintable())
+    return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
 
 
 def _encodable(text: str) -> str:

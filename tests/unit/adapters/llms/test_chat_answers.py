@@ -80,7 +80,7 @@ def test_a_body_that_ends_early_may_be_asked_for_again(cut: bytes) -> None:
         (body(None), "empty answer"),
         (body(7), "empty answer"),
         (body("<think>red, or blue?</think>"), "empty answer"),
-        (body(None, refusal=f"I will not\nsay {KEY}"), "refused to answer: I will not say [key]"),
+        (body(None, refusal=f"I \x1b[2Jwill not\nsay {KEY}"), "refused to answer: I [2Jwill not say [key]"),
         (body('{"colour": "r', finish_reason="length"), "cut at its longest"),
         (body("", finish_reason="content_filter"), "filtered"),
         (b'{"choices": []}', "no choice"),
