@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import compress
 from typing import Any
 
@@ -162,11 +163,12 @@ class Searcher:
         """Each leg's candidates before fusion: what tuning starts from."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
         plan = self._plan(request, vectors.why_none)
-        query = _query(request, vectors.vectors[0])
+        query = _query(request, vectors.vectors[0], self._now(request))
         return (await self._find(replace(plan.request, with_items=False), [query])).rankings
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> _Asked:
-        queries = tuple(_query(*pair) for pair in zip(request.wordings, vectors, strict=True))
+        now = self._now(request)
+        queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
         return _Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded)
@@ -195,9 +197,12 @@ class Searcher:
         """The candidates with their signals, where the profile has some."""
         if not one.plan.profile.signals:
             return found
-        now = one.request.as_of or moment(self.wall_clock())
+        now = one.query.as_of or self._now(one.request)
         signaller = Signaller(self.database, self.tenant_id, self.collection)
         return await signaller.signalled(found, one.plan.profile, one.query, now)
+
+    def _now(self, request: SearchRequest) -> datetime:
+        return request.as_of or moment(self.wall_clock())
 
     async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
@@ -339,8 +344,8 @@ class Searcher:
         )
 
 
-def _query(request: SearchRequest, vector: Vector | None) -> Query:
-    return Query(request.query, vector, request.prefixes, tuple(sorted(request.entities)))
+def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:
+    return Query(request.query, vector, request.prefixes, tuple(sorted(request.entities)), now)
 
 
 def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:

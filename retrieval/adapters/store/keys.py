@@ -52,6 +52,14 @@ class Keys:
     """Whether each item comes at most once."""
     are_active: bool = True
     """Whether archived items have no rows there."""
+    can_look_up: bool = False
+    """Whether one item's key is looked up among them as fast as in an index of keys alone."""
+
+    def has(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        """Whether the item is among them, looked up for each row of what ``item_id`` is a column of."""
+        mine = self.statement.selected_columns[0] == item_id
+        look_up: sa.Select[Any] = self.statement.with_only_columns(sa.literal_column("1")).where(mine).limit(1)
+        return look_up.correlate(*sa.select(item_id).get_final_froms()).scalar_subquery() == sa.literal_column("1")
 
 
 def is_one_of(column: sa.ColumnElement[Any], wanted: Filter, values_of: ValuesOf) -> sa.ColumnElement[Any]:
@@ -88,7 +96,7 @@ def tag_keys(wanted: OneOf, collection_id: int) -> Keys:
     """The items that have one of the tags."""
     table = item_tags.alias()
     statement = _of(table, collection_id).where(is_one_of(table.c.tag, wanted, lambda one: list(one.values)))
-    return Keys(statement, once=len(wanted.values) == 1)
+    return Keys(statement, once=len(wanted.values) == 1, can_look_up=len(wanted.values) <= FEW_VALUES)
 
 
 def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
@@ -98,7 +106,8 @@ def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
 
 def _tag_keys_at(wanted: AllTags, place: int, collection_id: int) -> Keys:
     table = item_tags.alias()
-    return Keys(_of(table, collection_id).where(table.c.tag == late(wanted, lambda one: one.tags[place])), once=True)
+    has_tag = table.c.tag == late(wanted, lambda one: one.tags[place])
+    return Keys(_of(table, collection_id).where(has_tag), once=True, can_look_up=True)
 
 
 def link_keys(wanted: OneOf, collection_id: int) -> Keys:
@@ -117,7 +126,8 @@ def link_keys(wanted: OneOf, collection_id: int) -> Keys:
     if len(wanted.values) > 1:  # a type and an id that each are wanted need not be one entity
         name = table.c.entity_type + sa.literal_column("':'") + table.c.entity_id
         statement = statement.where(is_one_of(name, wanted, lambda one: list(one.values)))
-    return Keys(statement, once=len(wanted.values) == 1, are_active=False)
+    number = len(wanted.values)
+    return Keys(statement, once=number == 1, are_active=False, can_look_up=number <= FEW_VALUES)
 
 
 def linked_keys(collection_id: int) -> Keys:
@@ -151,7 +161,9 @@ def attribute_keys(wanted: OneOf, kind: AttributeType, collection_id: int) -> Ke
     def typed(one: OneOf) -> list[object]:
         return list(dict.fromkeys(_indexed(kind, value) for value in fitting(one, kind)))
 
-    return Keys(statement.where(is_one_of(table.c.value, wanted, typed)), once=len(typed(wanted)) == 1)
+    number = len(typed(wanted))
+    has_one = is_one_of(table.c.value, wanted, typed)
+    return Keys(statement.where(has_one), once=number == 1, can_look_up=number <= FEW_VALUES)
 
 
 def fitting(wanted: OneOf, kind: AttributeType) -> list[Scalar]:
@@ -166,7 +178,7 @@ def range_keys(wanted: Sequence[Compare], kind: AttributeType, collection_id: in
         ORDER[one.operator](table.c.value, late(one, lambda bound: _indexed(kind, bound.value))) for one in wanted
     )
     # A list has no order; its elements are there for equality.
-    return Keys(statement.where(*ordered, sa.not_(table.c.listed)), once=True)
+    return Keys(statement.where(*ordered, sa.not_(table.c.listed)), once=True, can_look_up=True)
 
 
 def _named(field: Field, kind: AttributeType, collection_id: int) -> tuple[sa.FromClause, sa.Select[Any]]:

@@ -49,8 +49,9 @@ def _latest(request: CandidateRequest, *, is_bounded: bool) -> Part:
     entity = _entities()
     links = _links_of(request, entity)
     near = (links.limit(parameter("reach", sa.BigInteger)) if is_bounded else links).subquery("near")
-    wanted = is_wanted(request, near.c.item_id, is_active=True), is_current(request, near.c.item_id)
-    latest = sa.select(near.c.item_id).where(*wanted).limit(parameter("depth", sa.BigInteger)).lateral("latest")
+    wanted = is_wanted(request, near.c.item_id, is_active=True)
+    good = sa.case((wanted, is_current(request, near.c.item_id)), else_=sa.false())  # the rarer first
+    latest = sa.select(near.c.item_id).where(good).limit(parameter("depth", sa.BigInteger)).lateral("latest")
     return sa.select(latest.c.item_id, entity.c.place).join_from(entity, latest, sa.true())
 
 

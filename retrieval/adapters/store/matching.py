@@ -56,6 +56,21 @@ def matching(collection_id: int, wanted: Filter, filterable: Filterable = ()) ->
     return _statement(_demands(wanted, collection_id, filterable), collection_id, filterable)
 
 
+def is_among(
+    collection_id: int, wanted: Filter, filterable: Filterable, item_id: sa.ColumnElement[str]
+) -> Condition | None:
+    """Whether an item is active and matches, as indexes of keys alone can tell, looked up for each row.
+
+    None where they cannot: then the item itself has to be looked at.
+    """
+    demands = _demands(wanted, collection_id, filterable)
+    if demands.others or demands.of_key or not all(keys.can_look_up for keys in demands.keys):
+        return None
+    if not any(keys.are_active for keys in demands.keys):
+        return None
+    return sa.and_(*(keys.has(item_id) for keys in demands.keys))
+
+
 def _demands(wanted: Filter, collection_id: int, filterable: Filterable) -> _Demands:
     demands = _Demands()
     ranges: dict[Field, list[Compare]] = {}

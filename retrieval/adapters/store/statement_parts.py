@@ -11,7 +11,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from retrieval.adapters.store.candidate_request import CandidateRequest
 from retrieval.adapters.store.conditions import condition
-from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.matching import is_among, matching
 from retrieval.adapters.store.tables import items
 from retrieval.domain.filters import Filter
 from retrieval.domain.hit import Path
@@ -90,6 +90,11 @@ def is_wanted(
     wanted: Filter | None = request.condition
     if wanted is None and not is_active:
         return sa.true()
+    if (
+        wanted is not None
+        and (known := is_among(request.collection_id, wanted, request.filterable, item_id)) is not None
+    ):
+        return known
     allowed = sa.true() if wanted is None else condition(wanted, request.collection_id, request.filterable)
     if is_active:
         allowed = sa.and_(items.c.status != sa.literal_column("'archived'"), allowed)
