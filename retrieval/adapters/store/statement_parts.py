@@ -90,10 +90,8 @@ def is_wanted(
     wanted: Filter | None = request.condition
     if wanted is None and not is_active:
         return sa.true()
-    if (
-        wanted is not None
-        and (known := is_among(request.collection_id, wanted, request.filterable, item_id)) is not None
-    ):
+    known = None if wanted is None else is_among(request.collection_id, wanted, request.filterable, item_id)
+    if known is not None:
         return known
     allowed = sa.true() if wanted is None else condition(wanted, request.collection_id, request.filterable)
     if is_active:
