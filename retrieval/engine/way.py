@@ -26,7 +26,7 @@ from retrieval.domain.profile import LegName
 _LEAST_ASKED = 10
 """A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
 
-_STEP_TO_LOOK_UP = 1.0
+_STEP_TO_LOOK_UP = 0.25
 """What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
 
 

@@ -29,7 +29,7 @@ INDEXES = {
     LegName.RELEVANT: "memories_by_relevance_idx",
     LegName.LINKED: "memory_links_by_entity_idx",
 }
-FEW, MANY = {"project_id": ["p3"]}, {"project_id": ["p3", "p4"]}
+FEW, MANY = {"project_id": ["p3"], "item_id": {"gte": "015000"}}, {"project_id": ["p3", "p4"]}
 Key = Callable[[Memory], Any]
 KEYS: dict[LegName, Key] = {
     LegName.RECENT: lambda one: -one.number,
@@ -83,8 +83,9 @@ async def test_each_leg_brings_its_best_active_memories(
 ) -> None:
     """In its order, the latest first among equals: of all, of the many that match, of the few that do."""
     platform, collection = opened
-    projects, since = where.get("project_id", [f"p{one}" for one in range(PROJECTS)]), 19_000 * ("item_id" in where)
-    among = [one for one in ACTIVE if one.project in projects and one.number >= since]
+    projects = where.get("project_id", [f"p{one}" for one in range(PROJECTS)])
+    since = where.get("item_id", {}).get("gte", "")
+    among = [one for one in ACTIVE if one.project in projects and one.item_id >= since]
     found = await _found(platform, await _request(collection, *KEYS, **where))
     for leg in KEYS:
         assert _ids(found, leg) == _best(leg, among), leg

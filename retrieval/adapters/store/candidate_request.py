@@ -60,4 +60,4 @@ class Query:
     entities: tuple[Entity, ...] = ()
     """What the question is about, for the linked leg."""
     as_of: datetime | None = None
-    """When it is asked: memories that expired before are no candidates of their legs. None: expiry does not count."""
+    """When it is asked: what expired before is not among the popular and the relevant. None: expiry does not count."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,8 +22,9 @@ from retrieval.adapters.store.statement_parts import (
 from retrieval.adapters.store.tables import item_terms
 from retrieval.domain.hit import Path
 
-_FOUND_FOR_A_FILTER = 20
-"""Where many items match: how many times the depth is found by words before the filter is looked at."""
+_FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
+"""Where many items match: how many times the depth is found by words before the filter is looked at; the second number
+where the first did not do. Finding more costs about as much more."""
 
 _TEXTS = ARRAY(sa.Text)
 
@@ -40,18 +42,33 @@ def lexical_leg(request: CandidateRequest, matches: Matches | None) -> list[Part
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
-    """Few items match: all of them are ranked. Else what the words find is filtered."""
-    enough = parameter("depth", sa.Integer) * _FOUND_FOR_A_FILTER
-    found = _found(request, enough)
-    by_words = sa.select(found.c.item_id, found.c.score).where(sa.not_(matches.are_few))
-    by_words_rows = materialized(by_words, "found_by_words")
-    kept = materialized(_kept(request, by_words_rows), "lexical_of_found")
-    is_short = sa.and_(count_of(by_words_rows) >= enough, count_of(kept) < parameter("depth", sa.BigInteger))
+    """Few items match: all of them are ranked. Else what the words find is filtered, and more where that is too few."""
+    first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
+    more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
     return [
-        sa.select(kept),
+        sa.select(first.kept).where(sa.not_(first.is_short)),
+        sa.select(more.kept),
         sa.select(materialized(_best_of_few(request, matches), "lexical_of_few")),
-        account("too_few_found", sa.literal_column("1"), is_short),
+        account("too_few_found", sa.literal_column("1"), more.is_short),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What the words find up to a number, and what of it the filter lets through."""
+
+    kept: sa.CTE
+    is_short: sa.ColumnElement[bool]
+    """Whether the words would find more, and too few of those found are let through."""
+
+    @classmethod
+    def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
+        """So many times the depth is found, if it is looked for at all."""
+        most = parameter("depth", sa.Integer) * sa.literal_column(str(times))
+        found = _found(request, most)
+        rows = materialized(sa.select(found.c.item_id, found.c.score).where(only_if), name)
+        kept = materialized(_kept(request, rows), f"lexical_of_{name}")
+        return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("depth", sa.BigInteger)))
 
 
 def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:

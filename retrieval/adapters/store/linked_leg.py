@@ -1,9 +1,8 @@
 """The leg of the memories that are linked to what the question is about.
 
 Of each entity the latest memories are taken, as many as the leg may bring; those that more of the entities are linked
-to come first, the latest first among equals. An entity has few memories compared with a collection, so its own are
-walked however few items pass a filter; where it has more than a walk may meet, and too few of those pass, every
-matching item is looked at after all.
+to come first, the latest first among equals. Under a filter an entity's memories are walked no further than there are
+matches to look up, where those are few, or than any walk goes. Where that meets too few, every match is looked up.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.candidate_request import CandidateRequest
-from retrieval.adapters.store.memory_legs import is_current
 from retrieval.adapters.store.ordered_leg import MOST_OF_ONE, share_of_time
 from retrieval.adapters.store.statement_parts import (
     Matches,
@@ -34,53 +32,51 @@ Part = sa.Select[Any]
 
 def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     """Rows of ('linked', item_id, entities and a fraction that the later of equals has more of)."""
-    latest = materialized(_latest(request, is_bounded=matches is not None), "linked_latest")
-    if matches is None:
-        return [_ranked(request, sa.select(latest.c.item_id).distinct(), "linked")]
+    most = (
+        None if matches is None else sa.case((matches.are_few, matches.count), else_=parameter("reach", sa.BigInteger))
+    )
+    latest = materialized(_latest(request, most), "linked_latest")
+    walked = sa.select(latest.c.item_id)
+    if matches is None or most is None:
+        return [_ranked(request, walked.distinct())]
+    short = materialized(sa.select(_is_short(request, latest, most).label("is_short")), "linked_short")
+    is_short = sa.select(short.c.is_short).scalar_subquery()
+    every_match = sa.select(matches.keys.c.item_id).where(matches.are_few, is_short)
     return [
-        _ranked(request, sa.select(latest.c.item_id).distinct(), "linked_of_walk"),
-        _ranked(request, _every_match(request, matches), "linked_of_all"),
-        account("too_few_found", sa.literal_column("1"), _is_short(request, latest)),
+        _ranked(request, sa.union(walked, every_match)),
+        account("too_few_found", sa.literal_column("1"), sa.not_(matches.are_few), is_short),
     ]
 
 
-def _latest(request: CandidateRequest, *, is_bounded: bool) -> Part:
-    """Rows of (item_id, place of the entity): of each entity the latest that are wanted."""
+def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Part:
+    """Rows of (item_id, place of the entity): of each entity the latest that are wanted, among so many at the most."""
     entity = _entities()
     links = _links_of(request, entity)
-    near = (links.limit(parameter("reach", sa.BigInteger)) if is_bounded else links).subquery("near")
-    wanted = is_wanted(request, near.c.item_id, is_active=True)
-    good = sa.case((wanted, is_current(request, near.c.item_id)), else_=sa.false())  # the rarer first
-    latest = sa.select(near.c.item_id).where(good).limit(parameter("depth", sa.BigInteger)).lateral("latest")
+    near = (links if most is None else links.limit(most)).subquery("near")
+    wanted = sa.select(near.c.item_id).where(is_wanted(request, near.c.item_id, is_active=True))
+    latest = wanted.limit(parameter("depth", sa.BigInteger)).lateral("latest")
     return sa.select(latest.c.item_id, entity.c.place).join_from(entity, latest, sa.true())
 
 
-def _every_match(request: CandidateRequest, matches: Matches) -> Part:
-    """All matching items, where no walk is allowed."""
-    key = matches.keys.c.item_id
-    return sa.select(key).where(parameter("reach", sa.BigInteger) == sa.literal_column("0"), is_current(request, key))
-
-
-def _is_short(request: CandidateRequest, latest: sa.CTE) -> sa.ColumnElement[bool]:
+def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     """Whether of some entity a walk brought as many as it may, and too few of them are wanted."""
-    depth, reach = parameter("depth", sa.BigInteger), parameter("reach", sa.BigInteger)
     entity = _entities()
     kept = sa.select(sa.func.count()).select_from(latest).where(latest.c.place == entity.c.place).scalar_subquery()
-    links = _links_of(request, entity).limit(reach).subquery("all_near")
+    links = _links_of(request, entity).limit(most).subquery("all_near")
     met = sa.select(sa.func.count()).select_from(links).scalar_subquery()
     # Walked to its end only where too few are kept.
-    short = sa.case((kept >= depth, sa.false()), else_=met >= reach)
-    return sa.and_(reach > sa.literal_column("0"), sa.exists(sa.select(entity.c.place).where(short)))
+    short = sa.case((kept >= parameter("depth", sa.BigInteger), sa.false()), else_=met >= most)
+    return sa.exists(sa.select(entity.c.place).where(short))
 
 
-def _ranked(request: CandidateRequest, candidates: Part, name: str) -> Part:
+def _ranked(request: CandidateRequest, candidates: sa.SelectBase) -> Part:
     """The candidates by how many of the entities they are linked to, the latest first among equals."""
-    one = candidates.subquery(f"{name}_candidate")
+    one = candidates.subquery("linked_candidate")
     own = _own_links(request, one.c.item_id)
     share = share_of_time(own.c.happened_at) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(own.c.entities, sa.Double) + share).label("score")
     rows = sa.select(one.c.item_id, score).join_from(one, own, own.c.entities > sa.literal_column("0"))
-    best = materialized(rows.order_by(score.desc(), one.c.item_id).limit(parameter("depth", sa.BigInteger)), name)
+    best = materialized(rows.order_by(score.desc(), one.c.item_id).limit(parameter("depth", sa.BigInteger)), "linked")
     return sa.select(named("linked"), best.c.item_id, best.c.score)
 
 

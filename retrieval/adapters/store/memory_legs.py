@@ -36,17 +36,6 @@ def relevant_leg(request: CandidateRequest, matches: Matches | None) -> list[Par
     return ordered_leg(request, matches, Order("relevant", ordered, _looked_up(request, _relevance)))
 
 
-def is_current(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether the memory, looked up by its key, is still good when the question is asked."""
-    found: Part = sa.select(sa.literal_column("1")).where(
-        memories.c.collection_id == literal(request.collection_id),
-        memories.c.item_id == item_id,
-        _is_unexpired(memories),
-    )
-    look_up = found.correlate(*sa.select(item_id).get_final_froms()).limit(1)
-    return look_up.scalar_subquery() == sa.literal_column("1")
-
-
 def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
     """Whether the memory is still good when the question is asked; without a moment all are."""
     as_of = parameter("as_of", sa.DateTime(timezone=True))

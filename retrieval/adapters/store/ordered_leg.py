@@ -66,8 +66,15 @@ def ordered_leg(request: CandidateRequest, matches: Matches | None, order: Order
 
 
 def ordered_settings(request: CandidateRequest) -> Mapping[str, str]:
-    """Without sorting, only an index gives an order, whatever the planner knows of a table that has just grown."""
-    return {"enable_sort": "off", "jit": "off"} if not ORDERED_LEGS.isdisjoint(request.legs) else {}
+    """The settings of a search by such orders, or by words alone under a filter.
+
+    Without sorting, only an index gives an order, whatever the planner knows of a table that has just grown. Matches are
+    counted to a number only: a hash of all that one condition lets through would be made before the first is found.
+    """
+    if LegName.DENSE in request.legs and ORDERED_LEGS.isdisjoint(request.legs):
+        return {}
+    walks = {} if ORDERED_LEGS.isdisjoint(request.legs) else {"enable_sort": "off", "jit": "off"}
+    return walks if request.condition is None else {**walks, "enable_hashjoin": "off"}
 
 
 def _too_few_found(matches: Matches, kept: sa.CTE, met: sa.CTE) -> Part:
