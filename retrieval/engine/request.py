@@ -25,6 +25,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.filters import (
     FIELDS,
+    LINKS,
     And,
     Contains,
     Field,
@@ -114,7 +115,7 @@ def checked_request(
         limit=int(limit),
         condition=_with_conditions(condition, asked),
         profile=profile,
-        group_by=None if group_by is None else parse_field(group_by),
+        group_by=None if group_by is None else _checked_group(group_by),
         prefixes=asked.prefixes,
         rewrites=_checked_rewrites(rewrites, words, vector),
         entities=checked_entities(entities),
@@ -171,6 +172,13 @@ def checked_requests(queries: object, *, vectors: object = None, **same: Any) ->
         except RetrievalError as error:
             raise type(error)(f"query {number}: {error}") from None
     return requests
+
+
+def _checked_group(name: str) -> Field:
+    field = parse_field(name)
+    if field == LINKS:
+        raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
+    return field
 
 
 def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:

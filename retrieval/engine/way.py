@@ -26,7 +26,7 @@ from retrieval.domain.profile import LegName
 _LEAST_ASKED = 10
 """A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
 
-_STEP_TO_LOOK_UP = 0.25
+STEP_TO_LOOK_UP = 0.25
 """What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
 
 
@@ -76,7 +76,7 @@ def few_to_look_up(depth: int, documents: int) -> int:
     With N items, m of them matching and d wanted, the one costs m × r and the other SPARE × d × N / m × w; they are the
     same at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
     """
-    return max(min(math.ceil(math.sqrt(SPARE * depth * documents * _STEP_TO_LOOK_UP)), documents), 1)
+    return max(min(math.ceil(math.sqrt(SPARE * depth * documents * STEP_TO_LOOK_UP)), documents), 1)
 
 
 def _way_of_orders(path: Path, depth: int, documents: int) -> Way:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import pytest_asyncio
+import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import Found, bound, find_candidates, settings
+from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.conditions import condition
+from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.tables import items
 from retrieval.domain.filters import parse_where
 from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way
 from tests.support.database import SCHEMA
-from tests.support.memories import Memory, filled
+from tests.support.memories import NOW, Memory, filled
 
 SIZE, PROJECTS, DEPTH = 20_000, 10, 100
 MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
@@ -147,3 +153,53 @@ async def test_the_few_that_match_are_looked_up_by_their_keys(
 
 def _whole(plan: list[str]) -> list[str]:
     return [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]
+
+
+_FIRST = set(range(20))
+LINKED: dict[str, tuple[dict[str, Any], Callable[[Memory], bool]]] = {
+    "one": ({"links": "questions:q7"}, lambda one: one.question == "q7"),
+    "any": ({"links": ["questions:q7", "questions:q8", "users:nobody"]}, lambda one: one.question in {"q7", "q8"}),
+    "no pair": ({"links": ["questions:everybody", "users:q7"]}, lambda _: False),
+    "all": ({"links": {"all": ["questions:q7", "users:everybody"]}}, lambda one: one.question == "q7"),
+    "not": ({"not": {"links": "questions:q7"}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST - {7}),
+    "some": ({"links": {"exists": True}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST),
+    "none": ({"links": None}, lambda _: False),
+    "either": ({"or": [{"links": "questions:q7"}, {"project_id": "p3"}]},
+               lambda one: one.question == "q7" or one.project == "p3"),
+    "and": ({"links": "questions:q13", "project_id": "p3"}, lambda one: one.question == "q13"),
+}  # fmt: skip
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", list(LINKED))
+async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platform, Collection], kind: str) -> None:
+    """As keys that an index finds, and as a question about an item that was found."""
+    platform, collection = opened
+    stored = await collection.refresh()
+    where, is_wanted = LINKED[kind]
+    wanted = parse_where(where)
+    assert wanted is not None
+    about = condition(wanted, stored.collection_id, stored.filterable)
+    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
+    for statement in (
+        matching(stored.collection_id, wanted, stored.filterable),
+        sa.select(items.c.item_id).where(*active, about),
+    ):
+        rows = await platform.database.read(platform.tenant_id, compiled(statement))
+        assert sorted(row[0] for row in rows) == [one.item_id for one in ACTIVE if is_wanted(one)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
+    """When it is asked; asked before, it still is."""
+    platform, collection = opened
+    request = await _request(collection, LegName.POPULAR, LegName.RELEVANT)
+    first = {leg: _best(leg, ACTIVE)[0] for leg in (LegName.POPULAR, LegName.RELEVANT)}
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE memories SET expires_at = %s WHERE collection_id = %s AND item_id = ANY(%s)",
+            (NOW, request.collection_id, list(first.values())),
+        )
+    for as_of, is_there in ((NOW - timedelta(seconds=1), True), (NOW, False), (None, True)):
+        found = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=as_of))
+        assert {leg: item_id in _ids(found, leg) for leg, item_id in first.items()} == dict.fromkeys(first, is_there)

@@ -20,6 +20,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.filters import parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
+from retrieval.engine.way import choose_way
 from tests.support.database import SCHEMA
 
 MANY = 25_000
@@ -183,6 +184,26 @@ async def test_a_lexical_page_is_full_if_enough_items_match(corpus: Corpus) -> N
     hits = await collection.search("word17 common", legs=["lexical"], limit=1000)
     assert len(hits) == 1000
     assert hits[0].item_id == "000017"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{"group": 3}, {"group": [3, 7]}, {"group": {"lt": 20}}])
+async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_many(
+    corpus: Corpus, where: dict[str, Any]
+) -> None:
+    """Two words that all items or many hold: matches are counted to a number only, and the best of them are found."""
+    _, stored = await _opened(corpus.large)
+    way = choose_way(stored, (LegName.LEXICAL,), depth=100, limit=100, is_filtered=True)
+    asked = replace(
+        _request(stored, LegName.LEXICAL, way.path, **where), few=way.few, reach=way.reach, documents=stored.documents
+    )
+    each = [
+        (await find_candidates(corpus.large.database, corpus.large.tenant_id, one, Query("common group7"))).rankings
+        for one in (asked, replace(asked, path=Path.EXACT))
+    ]
+    page, true = ([one.score for one in rankings["lexical"]] for rankings in each)
+    assert len(page) == 100
+    assert page == pytest.approx(true, rel=1e-5)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -32,13 +32,12 @@ Part = sa.Select[Any]
 
 def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     """Rows of ('linked', item_id, entities and a fraction that the later of equals has more of)."""
-    most = (
-        None if matches is None else sa.case((matches.are_few, matches.count), else_=parameter("reach", sa.BigInteger))
-    )
+    if matches is None:
+        latest = materialized(_latest(request, None), "linked_latest")
+        return [_ranked(request, sa.select(latest.c.item_id).distinct())]
+    most = sa.case((matches.are_few, matches.count), else_=parameter("reach", sa.BigInteger))
     latest = materialized(_latest(request, most), "linked_latest")
     walked = sa.select(latest.c.item_id)
-    if matches is None or most is None:
-        return [_ranked(request, walked.distinct())]
     short = materialized(sa.select(_is_short(request, latest, most).label("is_short")), "linked_short")
     is_short = sa.select(short.c.is_short).scalar_subquery()
     every_match = sa.select(matches.keys.c.item_id).where(matches.are_few, is_short)

@@ -68,8 +68,8 @@ def ordered_leg(request: CandidateRequest, matches: Matches | None, order: Order
 def ordered_settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings of a search by such orders, or by words alone under a filter.
 
-    Without sorting, only an index gives an order, whatever the planner knows of a table that has just grown. Matches are
-    counted to a number only: a hash of all that one condition lets through would be made before the first is found.
+    Without sorting, only an index gives an order, whatever the planner knows of a table that has just grown. Matches
+    are counted to a number only: a hash of all that one condition lets through would be made before the first is found.
     """
     if LegName.DENSE in request.legs and ORDERED_LEGS.isdisjoint(request.legs):
         return {}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retrieval.domain.filter_mapping import as_mapping
 from retrieval.domain.filters import (
+    LINKS,
     AllTags,
     And,
     Compare,
@@ -31,11 +32,12 @@ TIMES = st.datetimes(min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 2
 )
 ATTRIBUTES = st.builds(
     Field,
-    TEXTS.filter(bool) | st.sampled_from(["kind", "and", "not", "tags", "attributes.x", "attributes."]),
+    TEXTS.filter(bool) | st.sampled_from(["kind", "and", "not", "tags", "links", "attributes.x", "attributes."]),
     st.just(True),  # noqa: FBT003
 )
 WORDS = st.builds(Field, st.sampled_from(["item_id", "kind", "status", "source", "tags"]), st.just(False))  # noqa: FBT003
 MOMENTS = st.builds(Field, st.sampled_from(["occurred_at", "created_at"]), st.just(False))  # noqa: FBT003
+TYPES = TEXTS.filter(lambda text: bool(text) and ":" not in text)
 ORDERS = st.sampled_from(["gt", "gte", "lt", "lte"])
 
 
@@ -48,6 +50,8 @@ LEAVES = (
     st.builds(OneOf, ATTRIBUTES, distinct(TEXTS | NUMBERS | st.booleans()))
     | st.builds(OneOf, WORDS, distinct(TEXTS))
     | st.builds(OneOf, MOMENTS, distinct(TIMES))
+    | st.builds(OneOf, st.just(LINKS), distinct(st.builds("{}:{}".format, TYPES, TEXTS.filter(bool))))
+    | st.builds(Exists, st.just(LINKS))
     | st.builds(AllTags, st.lists(TEXTS, max_size=3).map(tuple))
     | st.builds(Compare, ATTRIBUTES, ORDERS, TEXTS | NUMBERS)
     | st.builds(Compare, MOMENTS, ORDERS, TIMES)

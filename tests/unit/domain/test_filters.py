@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.filters import (
+    LINKS,
     AllTags,
     And,
     Compare,
@@ -48,6 +49,9 @@ OCCURRED = Field("occurred_at", is_attribute=False)
         ({"tags": "a"}, OneOf(TAGS, ("a",))),
         ({"tags": ["a", "b"]}, OneOf(TAGS, ("a", "b"))),
         ({"tags": {"all": ["a", "b"]}}, AllTags(("a", "b"))),
+        ({"links": "questions:q1"}, OneOf(LINKS, ("questions:q1",))),
+        ({"links": ["a:1", "b:x:y"]}, OneOf(LINKS, ("a:1", "b:x:y"))),
+        ({"links": {"all": ["a:1", "b:2"]}}, And((OneOf(LINKS, ("a:1",)), OneOf(LINKS, ("b:2",))))),
         ({"or": [{"kind": "a"}, {"kind": "b"}]}, Or((OneOf(KIND, ("a",)), OneOf(KIND, ("b",))))),
         ({"not": {"kind": "a"}}, Not(OneOf(KIND, ("a",)))),
         ({"kind": "a", "priority": 1}, And((OneOf(KIND, ("a",)), OneOf(PRIORITY, (1,))))),
@@ -94,6 +98,11 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"occurred_at": {"lt": "yesterday"}}, "no ISO 8601 time"),
         ({"occurred_at": {"lt": 5}}, "is a time"),
         ({"tags": {"gt": "a"}}, "cannot be compared by order"),
+        ({"links": {"gt": "a:1"}}, "cannot be compared by order"),
+        ({"links": ["a:1", "q1"]}, "'type:id', such as 'questions:q1', not 'q1'"),
+        ({"links": ":q1"}, "'type:id'"),
+        ({"links": "questions:"}, "'type:id'"),
+        ({"links": {"all": [7]}}, "'type:id'"),
         ({"and": {"kind": "a"}}, "takes a list"),
         ({"or": ["kind"]}, "must be a mapping"),
     ],

@@ -15,7 +15,16 @@ from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName, Profile
-from retrieval.engine.way import Way, account, choose_way, effort_for, few_matches, most_nearest
+from retrieval.engine.way import (
+    STEP_TO_LOOK_UP,
+    Way,
+    account,
+    choose_way,
+    effort_for,
+    few_matches,
+    few_to_look_up,
+    most_nearest,
+)
 
 INDEX = AnnIndex(rows=50_000, effort_10=60, effort_100=150, effort_200=350, exact_row_us=2.0, walk_row_us=8.0)
 NONE_DOES = replace(INDEX, effort_10=1001, effort_100=1001, effort_200=1001)
@@ -114,11 +123,36 @@ def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noq
 
 
 def test_without_an_index_or_anything_to_walk_for_it_is_exact() -> None:
-    """A search in words alone chooses only under a filter, where few matches are ranked one by one."""
+    """A search in words or orders alone chooses only under a filter, whether or not there is an index of vectors."""
     assert choose_way(SMALL, DENSE, depth=10, limit=10, is_filtered=True) == Way(Path.EXACT)
     words = (LegName.LEXICAL,)
     assert choose_way(LARGE, words, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
-    assert choose_way(LARGE, words, depth=10, limit=10, is_filtered=True).few > 0
+    ways = [choose_way(one, words, depth=10, limit=10, is_filtered=True) for one in (LARGE, SMALL)]
+    assert [way.path for way in ways] == [Path.APPROXIMATE, Path.APPROXIMATE]
+    assert all(way.few > 0 and way.reach > 10 for way in ways)
+
+
+def test_orders_beside_exact_vectors_look_up_few_matches_and_walk_for_many() -> None:
+    """All vectors of a small collection are compared; that is no reason to sort all its items."""
+    legs = (LegName.DENSE, LegName.RECENT)
+    way = choose_way(replace(SMALL, documents=10_000), legs, depth=10, limit=10, is_filtered=True)
+    assert way.path is Path.EXACT
+    assert 0 < way.few < 10_000
+    assert choose_way(SMALL, legs, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
+
+
+@pytest.mark.parametrize(("depth", "documents"), [(10, 1_000), (100, 100_000), (1000, 50_000)])
+def test_up_to_the_crossover_all_matches_are_looked_up(depth: int, documents: int) -> None:
+    """There a walk of SPARE × d × N / m steps costs what m look-ups cost, a step being cheaper."""
+    few = few_to_look_up(depth, documents)
+    walk = SPARE * depth * documents / few
+    assert few == pytest.approx(walk * STEP_TO_LOOK_UP, rel=3 / few)
+
+
+@pytest.mark.parametrize(("documents", "few"), [(0, 1), (1, 1), (30, 30)])
+def test_never_more_matches_are_looked_up_than_there_are_items(documents: int, few: int) -> None:
+    """At least one."""
+    assert few_to_look_up(1000, documents) == few
 
 
 def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
