@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.value_count import ValueCount
 
 _COUNT = """
     SELECT coalesce(item.attributes ->> %(attribute)s, ''), count(*), count(known.item_id)
@@ -19,20 +18,8 @@ _COUNT = """
     GROUP BY 1
     ORDER BY 2 DESC, 1
 """
-_NO_VECTORS = sql.SQL("(SELECT NULL::bigint AS collection_id, NULL::text AS item_id WHERE false)")
-_COUNT_VECTORS = "SELECT count(*) FROM {vectors} WHERE collection_id = %(collection_id)s"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueCount:
-    """Items that have one value."""
-
-    value: str
-    """As text; empty: they have none."""
-    items: int
-    """Items that a search can find."""
-    vectors: int
-    """Those of them that have their vector."""
+_NO_VECTORS = "(SELECT NULL::bigint AS collection_id, NULL::text AS item_id WHERE false)"
+_COUNT_VECTORS = "SELECT count(*) FROM {vectors} AS known WHERE known.collection_id = %(collection_id)s"
 
 
 async def value_counts(
@@ -54,4 +41,4 @@ async def count_vectors(database: Database, tenant_id: int, collection_id: int, 
 
 def _vectors(space: StoredSpace | None) -> sql.Composable:
     # Without a space there is a table of no rows in its place.
-    return _NO_VECTORS + sql.SQL("") if space is None else sql.Identifier(space.table_name)
+    return sql.SQL(_NO_VECTORS) if space is None else sql.Identifier(space.table_name)

@@ -1,8 +1,8 @@
 """Tickets: similar historical tickets for a new one, by meaning, priority and how soon they were resolved.
 
-    from retrieval.apps.tickets import RetrievalRequest, RetrievalService
-    async with RetrievalService() as service:
-        response = await service.process(RetrievalRequest(title="Login fails", domain_filter="MM"))
+from retrieval.apps.tickets import RetrievalRequest, RetrievalService
+async with RetrievalService() as service:
+response = await service.process(RetrievalRequest(title="Login fails", domain_filter="MM"))
 """
 
 from __future__ import annotations

@@ -11,8 +11,11 @@ from retrieval.apps.tickets.models import RetrievalResponse, SearchMetadata, Sim
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, RESOLVED_AT, hours_of, time_of
 from retrieval.apps.tickets.weights import PRIORITY_SHARE, TIME_SHARE
 from retrieval.domain.hit import Hit
+from retrieval.domain.profile import LegName, Profile
 from retrieval.domain.signals.priority import Priority
 from retrieval.domain.signals.resolution_time import ResolutionTime
+from retrieval.domain.signals.signal import Asked as Question
+from retrieval.domain.signals.signal import Facts
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 
 VECTOR = VectorSimilarity.name
@@ -20,9 +23,10 @@ WORTH = Priority.name
 TIME = ResolutionTime.name
 
 
-def response_of(hits: Sequence[Hit], asked: Asked, index_total: int) -> RetrievalResponse:
-    """The response to a search."""
-    tickets = [similar_ticket(hit, hit.score, values_of(hit), asked.as_of) for hit in hits]
+def response_of(hits: Sequence[Hit], asked: Asked, now: datetime, index_total: int) -> RetrievalResponse:
+    """The response to a search; ``now`` is the moment that its signals took as now."""
+    moment = Question(now=now)
+    tickets = [similar_ticket(hit, hit.score, values_of(hit, asked.profile, moment), asked.as_of) for hit in hits]
     scores = [ticket.similarity_score for ticket in tickets]
     return RetrievalResponse(
         similar_tickets=tickets,
@@ -37,9 +41,16 @@ def response_of(hits: Sequence[Hit], asked: Asked, index_total: int) -> Retrieva
     )
 
 
-def values_of(hit: Hit) -> dict[str, float]:
-    """The value of each signal, 0 to 1, by name."""
-    return {part.leg: part.raw_score for part in hit.explanation.contributions if part.leg in (VECTOR, WORTH, TIME)}
+def values_of(hit: Hit, profile: Profile, moment: Question) -> dict[str, float]:
+    """The value of each of the profile's signals, 0 to 1, by name; those of weight 0 too, which no hit explains."""
+    facts = Facts(attributes=hit.attributes, cosine=cosine_of(hit))
+    return {signal.name: signal.value(facts, moment) for signal in profile.signals}
+
+
+def cosine_of(hit: Hit) -> float | None:
+    """The cosine of its vector with the query's, as the search found it."""
+    parts = {part.leg: part.raw_score for part in hit.explanation.contributions}
+    return parts.get(VECTOR, parts.get(LegName.DENSE.value))
 
 
 def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: datetime | None) -> SimilarTicket:

@@ -82,7 +82,7 @@ class RetrievalRequest(BaseModel):
     outside its range, weights that do not add up to 1, and a preset that does not exist.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     query_text: str | None = None
     query_embedding: list[float] | None = None

@@ -69,7 +69,7 @@ def _moved(now: Weighed, before: Weighed, changes: dict[str, float], usual: Mapp
 
 
 def _why(now: Weighed, before: Weighed, changes: Mapping[str, float], against: Mapping[str, float]) -> str:
-    """``up 3, from 4 to 1: priority adds 0.300 (+0.120; on average +0.050)``: what speaks most for the move goes first."""
+    """``up 3, from 4 to 1: priority adds 0.300 (+0.120; on average +0.050)``: what speaks most for it goes first."""
     moved = before.rank - now.rank
     if moved == 0:
         return f"stays at {now.rank}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from retrieval.apps.tickets.weights import Share
 
@@ -22,8 +22,8 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "Trivial": "Low",
     }
 )
-"""Jira's other names, older and newer, each with the name whose weight it has. Major is what Jira gives to a ticket that
-nobody judged, so it stands in the middle; Critical, High, Medium and Low are themselves."""
+"""Jira's other names, older and newer, each with the name whose weight it has. Major is what Jira gives to a ticket
+that nobody judged, so it stands in the middle; Critical, High, Medium and Low are themselves."""
 
 
 class PriorityWeights(BaseModel):
@@ -34,7 +34,7 @@ class PriorityWeights(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    __pydantic_extra__: dict[str, Share]
+    __pydantic_extra__: dict[str, Share] = Field(init=False)
 
     Critical: Share = 1.0
     High: Share = 0.8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,7 +14,7 @@ from retrieval.apps.tickets.answers import response_of
 from retrieval.apps.tickets.asked import Asked, asked_of
 from retrieval.apps.tickets.config import RetrievalConfig
 from retrieval.apps.tickets.errors import ConfigurationError
-from retrieval.apps.tickets.index_stats import index_stats, vectors_in
+from retrieval.apps.tickets.index_stats import index_stats
 from retrieval.apps.tickets.models import RetrievalRequest, RetrievalResponse
 from retrieval.apps.tickets.preview import compared
 from retrieval.apps.tickets.preview_models import PreviewConfig, SearchPreview, Weighting
@@ -66,9 +67,8 @@ class RetrievalService:
         asked = asked_of(request, self.config)
 
         async def ask(collection: Collection) -> RetrievalResponse:
-            counted = vectors_in(await self._platform(), collection)
-            hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), counted)
-            return response_of(hits, asked, total)
+            hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), collection.count_vectors())
+            return response_of(hits, asked, await self._now(asked), total)
 
         return await self._with_collection(ask)
 
@@ -98,7 +98,7 @@ class RetrievalService:
         return await self._with_collection(ask)
 
     async def health_check(self) -> dict[str, Any]:
-        """``status`` is ``healthy`` or ``unhealthy``, the latter with an ``error``; never raises a ``RetrievalError``."""
+        """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``."""
         about = {"component": "retrieval", "collection": self.config.collection}
         try:
             stats = await self.get_index_stats()
@@ -116,11 +116,7 @@ class RetrievalService:
 
         Raises ``ConfigurationError`` without the collection.
         """
-
-        async def ask(collection: Collection) -> dict[str, Any]:
-            return await index_stats(await self._platform(), collection)
-
-        return await self._with_collection(ask)
+        return await self._with_collection(index_stats)
 
     async def _previewed(self, hits: Sequence[Hit], asked: Asked, weightings: Sequence[Weighting]) -> SearchPreview:
         rankings = [(one, await self._weighed(hits, asked, one)) for one in weightings]
@@ -136,8 +132,10 @@ class RetrievalService:
     async def _weighed(self, hits: Sequence[Hit], asked: Asked, weighting: Weighting) -> list[Weighed]:
         hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
         profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-        now = asked.as_of or (await self._platform()).now
-        return weighed(hits, profile, now, asked.as_of)
+        return weighed(hits, profile, await self._now(asked), asked.as_of)
+
+    async def _now(self, asked: Asked) -> datetime:
+        return asked.as_of or (await self._platform()).now
 
     async def _with_collection(self, ask: Callable[[Collection], Awaitable[_Answer]]) -> _Answer:
         try:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retrieval.apps.tickets.answers import VECTOR, similar_ticket, values_of
+from retrieval.apps.tickets.answers import similar_ticket, values_of
 from retrieval.apps.tickets.models import SimilarTicket
 from retrieval.domain.hit import Hit
 from retrieval.domain.profile import Profile
-from retrieval.domain.signals.signal import Asked, Facts
+from retrieval.domain.signals.signal import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,11 @@ def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetim
 
     ``now`` is the moment that the signals take as now.
     """
-    scored = sorted(_scored(hits, profile, now), key=lambda one: (-one[0], one[1].item_id))
+    moment = Asked(now=now)
+    valued = [(hit, values_of(hit, profile, moment)) for hit in hits]
+    scored = [(sum(profile.weights[name] * value for name, value in values.items()), hit, values)
+              for hit, values in valued]  # fmt: skip
+    scored.sort(key=lambda one: (-one[0], one[1].item_id))
     return [
         Weighed(
             similar_ticket(hit, score, values, as_of),
@@ -38,11 +42,3 @@ def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetim
         )
         for rank, (score, hit, values) in enumerate(scored, 1)
     ]
-
-
-def _scored(hits: Sequence[Hit], profile: Profile, now: datetime) -> Iterator[tuple[float, Hit, dict[str, float]]]:
-    asked = Asked(now=now)
-    for hit in hits:
-        facts = Facts(attributes=hit.attributes, cosine=values_of(hit)[VECTOR])
-        values = {signal.name: signal.value(facts, asked) for signal in profile.signals}
-        yield sum(signal.weight * values[signal.name] for signal in profile.signals), hit, values
