@@ -46,9 +46,12 @@ _SECONDS_AN_HOUR = 3600.0
 def ticket_item(record: Mapping[str, Any]) -> Item:
     """The item of a ticket that is written as ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
 
-    Names are those of ``TICKET_FIELDS``; whatever else stands in the record becomes an attribute. Raises
-    ``InvalidItemError``.
+    Names are those of ``TICKET_FIELDS``; they may stand in ``metadata`` too, as in the ingest format. Whatever else
+    there is becomes an attribute. Raises ``InvalidItemError``.
     """
+    metadata = record.get("metadata")
+    if isinstance(metadata, Mapping):
+        record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}
     names = {name.casefold(): name for name in reversed(list(record)) if isinstance(name, str)}
     renamed = {field: names[name] for field, known in TICKET_FIELDS.items() if (name := first(known, names))}
     taken = set(renamed.values())

@@ -29,6 +29,15 @@ def test_a_ticket_is_an_item() -> None:
     assert dict(item.attributes) == {"priority": "High", "domain": "MM", "owner": "ann"}
 
 
+def test_metadata_may_stand_apart() -> None:
+    """As in the ingest format; the top goes first."""
+    item = ticket_item(
+        {"_id": "T-1", "text": "x", "domain": "MM", "metadata": {"hours_to_resolve": 3, "domain": "CIW"}}
+    )
+    assert (item.item_id, item.body) == ("T-1", "x")
+    assert dict(item.attributes) == {"domain": "MM", "resolution_time_hours": 3}
+
+
 def test_texts_stay_texts() -> None:
     """A domain 42 is the one that a filter for "42" finds."""
     assert attributes(domain=42, priority=1.5, resolution=True) == {
