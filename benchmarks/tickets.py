@@ -134,13 +134,14 @@ def shared(run: Run, full: Run) -> float:
 ABOUT = """\
 # Tickets: duplicates, and what the metadata's weight does
 
-{documents:,} Hadoop bug reports, {queries} later duplicates as queries; only what existed at the query's time, without the
-query's own ticket; all-MiniLM-L6-v2 (8-bit). Made by `python benchmarks/tickets.py DATA`.
+{documents:,} Hadoop bug reports, {queries} later duplicates as queries; only what existed at the query's time, without
+the query's own ticket; all-MiniLM-L6-v2 (8-bit). Made by `python benchmarks/tickets.py DATA`.
 
 ## nDCG@10 (R@10) by metadata weight
 
 `vector`: the cosine, as `RetrievalService` has it, over the 100 nearest. `words and vector`: the same formula over the
-fused score of the collection's own profile (dense 0.6, lexical 0.4), its best 100. The presets' metadata weights: {presets}.
+fused score of the collection's own profile (dense 0.6, lexical 0.4), its best 100. The presets' metadata weights:
+{presets}.
 
 | similarity | asked by | {weights} |
 |---|---|{columns}
