@@ -54,7 +54,7 @@ def asked_of(request: RetrievalRequest, config: RetrievalConfig) -> Asked:
 
 def _where(request: RetrievalRequest) -> dict[str, Any]:
     where: dict[str, Any] = {}
-    if request.domain_filter is not None:
+    if request.domain_filter:
         where[DOMAIN] = request.domain_filter
     if request.as_of is not None:
         where["occurred_at"] = {"lt": request.as_of}

@@ -94,7 +94,7 @@ class RetrievalRequest(BaseModel):
     top_k: TopK = TOP_K
     """1 to 100; the configuration's where it is not given."""
     domain_filter: str | None = None
-    """Only tickets of this domain."""
+    """Only tickets of this domain; empty: of any."""
 
     vector_weight: Share = VECTOR_WEIGHT
     """The two weights add up to 1; the configuration's where neither is given."""

@@ -7,15 +7,17 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from retrieval import Platform
+from retrieval import Platform, RetrievalError, Settings, connect
 from retrieval.apps.tickets import (
     ConfigurationError,
     ProcessingError,
     RetrievalConfig,
     RetrievalRequest,
     RetrievalService,
+    ticket_item,
     tickets_profile,
 )
+from tests.support.tickets import TICKETS
 
 
 async def asked(service: RetrievalService, **request: object) -> list[str]:
@@ -49,6 +51,24 @@ async def test_a_domain_finds_none_where_tickets_have_no_domains_at_all(platform
     """Nor is that an error."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "timeout"}])
     assert await asked(RetrievalService(platform=platform), domain_filter="MM") == []
+
+
+async def test_no_domain_is_every_domain(service: RetrievalService) -> None:
+    """An empty name too, as an agent gives that has not classified its ticket."""
+    assert await asked(service, domain_filter="") == await asked(service)
+
+
+async def test_without_vectors_the_service_says_what_is_missing(database_url: str, settings: Settings) -> None:
+    """The health check and the search; the statistics count the tickets."""
+    async with connect(database_url, settings=settings) as platform:
+        await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
+        service = RetrievalService(platform=platform)
+        told = await service.health_check()
+        assert (told["status"], told["dimension"]) == ("unhealthy", None)
+        stats = await service.get_index_stats()
+        assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
+        with pytest.raises(RetrievalError, match="no embedder is configured"):
+            await asked(service)
 
 
 async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalService) -> None:
