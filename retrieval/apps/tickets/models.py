@@ -60,7 +60,7 @@ class SearchMetadata(BaseModel):
     top_similarity: float
     """The highest of their scores; 0 without any."""
     index_total: int
-    """Vectors in the index, whatever the filter."""
+    """Vectors in the index, whatever the filter; of many, as they were counted a moment ago."""
 
 
 class RetrievalResponse(BaseModel):

@@ -20,6 +20,7 @@ from retrieval.apps.tickets.preview import compared
 from retrieval.apps.tickets.preview_models import PreviewConfig, SearchPreview, Weighting
 from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
+from retrieval.apps.tickets.vector_count import VectorCount
 from retrieval.apps.tickets.weighing import Weighed, weighed
 from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
 
@@ -40,6 +41,7 @@ class RetrievalService:
         self._given = platform
         self._own: Platform | None = None
         self._collection: Collection | None = None
+        self._vectors = VectorCount()
         self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -67,7 +69,8 @@ class RetrievalService:
         asked = asked_of(request, self.config)
 
         async def ask(collection: Collection) -> RetrievalResponse:
-            hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), collection.count_vectors())
+            counted = self._vectors.read(collection.count_vectors)
+            hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), counted)
             return response_of(hits, asked, await self._now(asked), total)
 
         return await self._with_collection(ask)
@@ -153,6 +156,7 @@ class RetrievalService:
             collection = await platform.collection(self.config.collection, create=False)
             await self._check_dimensions(collection)
             self._collection = collection
+            self._vectors.forget()
         return self._collection
 
     async def _check_dimensions(self, collection: Collection) -> None:
