@@ -329,11 +329,3 @@ def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
     }
     (second,) = program.json("search", "tickets", "login", "--where", '{"domain": "42"}')["hits"]
     assert second["attributes"] == {"priority": "Unheard", "domain": "42"}
-
-
-def test_columns_of_tickets_that_are_mapped_are_read_as_they_are_mapped(program: Program) -> None:
-    """Then the file is like any other: nothing else is renamed or typed."""
-    program.succeeds("ingest", "bugs", TICKETS / "tickets.csv", "-q", "--map", "_id=ticket_id", "-m", "title=summary")
-    hit = program.json("search", "bugs", "Fix typos")["hits"][0]
-    assert hit["body"] == ""
-    assert {"description", "labels", "resolution_hours"} <= set(hit["attributes"])

@@ -106,16 +106,18 @@ async def test_weights_priorities_and_hours_are_the_requests(service: RetrievalS
         assert ticket.similarity_score == pytest.approx(0.2 * ticket.vector_similarity + 0.8 * metadata)
 
 
-@pytest.mark.parametrize(("vector", "metadata"), [(1, 0), (0, 1)])
-async def test_a_weight_may_be_nothing(service: RetrievalService, vector: float, metadata: float) -> None:
+async def test_a_weight_may_be_nothing(service: RetrievalService) -> None:
     """The score is the other part alone, and both are told."""
-    request = RetrievalRequest(query_text="database timeout", vector_weight=vector, metadata_weight=metadata)
     similar = await cosines("database timeout")
-    for ticket in (await service.process(request)).similar_tickets:
-        part = ticket.vector_similarity if vector else ticket.metadata_score
-        assert ticket.similarity_score == pytest.approx(part)
-        assert ticket.vector_similarity == pytest.approx(max(0, similar[ticket.ticket_id]), abs=1e-3)
-        assert ticket.metadata_score > 0
+    for vector, metadata in ((1, 0), (0, 1)):
+        request = RetrievalRequest(query_text="database timeout", vector_weight=vector, metadata_weight=metadata)
+        found = (await service.process(request)).similar_tickets
+        assert len(found) == 6
+        for ticket in found:
+            part = ticket.vector_similarity if vector else ticket.metadata_score
+            assert ticket.similarity_score == pytest.approx(part)
+            assert ticket.vector_similarity == pytest.approx(max(0, similar[ticket.ticket_id]), abs=1e-3)
+            assert ticket.metadata_score > 0
 
 
 # Models
@@ -323,16 +325,13 @@ async def test_without_the_collection_the_error_says_how_to_make_it(platform: Pl
     assert (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
 
 
-@pytest.mark.parametrize(
-    ("embedding", "error"),
-    [([1.0] * 3072, WrongDimensionError), ([], InvalidVectorError), ([math.nan] * 256, InvalidVectorError)],
-)
-async def test_an_embedding_that_does_not_fit_is_refused(
-    service: RetrievalService, embedding: list[float], error: type[Exception]
-) -> None:
-    """With the length that is needed."""
-    with pytest.raises(error):
-        await service.process(RetrievalRequest(query_embedding=embedding))
+async def test_an_embedding_that_does_not_fit_is_refused(service: RetrievalService) -> None:
+    """One of another length with the length that is needed; none at all and no numbers too."""
+    with pytest.raises(WrongDimensionError, match="256"):
+        await service.process(RetrievalRequest(query_embedding=[1.0] * 3072))
+    for embedding in ([], [math.nan] * 256):
+        with pytest.raises(InvalidVectorError):
+            await service.process(RetrievalRequest(query_embedding=embedding))
 
 
 # Tuning hybrid scoring

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from retrieval import Platform
 from retrieval.apps.tickets import (
@@ -13,7 +12,6 @@ from retrieval.apps.tickets import (
     RetrievalRequest,
     RetrievalService,
     SearchPreview,
-    Weighting,
 )
 
 TITLE, DESCRIPTION = "Database timeout", "The connection to the database times out."
@@ -94,29 +92,3 @@ async def test_a_preview_of_nothing_is_empty(service: RetrievalService) -> None:
     """Each weighting has an empty page."""
     found = await previewed(service, domain="nowhere")
     assert [one.tickets for one in found.previews] == [[]] * 4
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"vector_weight": 0.5},
-        {"weightings": ["balanced", "Balanced"]},
-        {"weightings": ["unheard of"]},
-        {"weightings": {"a": (0.5, 0.4)}},
-        {"vector": 0.5},
-        {"top_k": 0},
-    ],
-)
-async def test_a_preview_that_cannot_be_is_refused(service: RetrievalService, config: dict[str, object]) -> None:
-    """One weight without the other, a name twice, an unknown preset or field, a sum other than 1, no page."""
-    with pytest.raises(ValidationError):
-        await previewed(service, config)
-
-
-def test_weightings_can_be_written_in_three_ways() -> None:
-    """Names of presets, values, or pairs by name."""
-    value = Weighting(name="mine", vector_weight=0.8, metadata_weight=0.2)
-    assert PreviewConfig.model_validate({"weightings": [value]}).weightings == [value]
-    assert PreviewConfig.model_validate({"weightings": {"mine": (0.8, 0.2)}}).weightings == [value]
-    named = PreviewConfig.model_validate({"weightings": ["Fast Resolution"]}).weightings[0]
-    assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))
