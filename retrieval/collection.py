@@ -20,6 +20,7 @@ from retrieval.adapters.store.feedback import set_daily_cap
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.adapters.store.models import StoredModel, latest_models, use_model
+from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context, checked_context
@@ -30,6 +31,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
+from retrieval.domain.value_count import ValueCount
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
@@ -384,6 +386,16 @@ class Collection:
             has_hnsw=stored.ann_index is not None,
             filterable={attribute: kind.value for attribute, kind in stored.filterable},
         )
+
+    async def value_counts(self, attribute: str) -> list[ValueCount]:
+        """How many items have each value of the attribute, the most frequent first; archived ones do not count."""
+        stored, name = await self._fresh(), checked_name(attribute)
+        return await value_counts(self._database, self._tenant_id, stored.collection_id, stored.space, name)
+
+    async def count_vectors(self) -> int:
+        """How many items have their vector in the active embedding space; 0 without one."""
+        stored = await self._fresh()
+        return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
 
     async def refresh(self) -> StoredCollection:
         """Read the collection's profile, space and size again."""

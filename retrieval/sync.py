@@ -43,6 +43,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.llm import LLM
 from retrieval.domain.profile import Profile
+from retrieval.domain.value_count import ValueCount
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.replay import Replay
 from retrieval.engine.stopwatch import Clock
@@ -419,6 +420,14 @@ class SyncCollection:
     def info(self) -> CollectionInfo:
         """See ``Collection.info``."""
         return self._run(self._collection.info)
+
+    def value_counts(self, attribute: str) -> list[ValueCount]:
+        """See ``Collection.value_counts``."""
+        return self._run(self._collection.value_counts, attribute)
+
+    def count_vectors(self) -> int:
+        """See ``Collection.count_vectors``."""
+        return self._run(self._collection.count_vectors)
 
     def refresh(self) -> StoredCollection:
         """See ``Collection.refresh``."""

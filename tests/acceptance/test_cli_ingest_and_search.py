@@ -23,6 +23,11 @@ NOTES: list[dict[str, object]] = [
     {"_id": "login", "title": "Login fails", "text": "The certificate expired.", "priority": "Low", "hours": "26"},
     {"_id": "slow", "title": "Slow reports", "text": "The report takes an hour.", "tags": ["report"], "hours": 3},
 ]
+HISTORY = """\
+ticket_id,title,description,priority,labels,resolution_time_hours,domain,resolution,created,resolved
+T-1,Login fails,The certificate expired.,High,"Code Fix,#MM",4.5,MM,Renewed it,2024-05-01T08:00Z,2024-05-01T12:30Z
+T-2,Login is slow,The directory answers late.,Unheard,,,42,,2024-06-01T08:00Z,
+"""
 
 
 def counts(report: dict[str, object]) -> dict[str, object]:
@@ -305,3 +310,22 @@ def test_a_reader_that_leaves_early_is_not_complained_about(program: Program) ->
     finally:
         os.close(writer)
     assert done.stderr == b""
+
+
+def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
+    """Its columns become fields and typed attributes, declared as filterable; a domain 42 is a name."""
+    (program.folder / "historical_tickets.csv").write_text(HISTORY, encoding="utf-8")
+    report = program.json("ingest", "tickets", "historical_tickets.csv")
+    assert counts(report) == {"read": 2, "added": 2, "embedded": 2}
+    (first,) = program.json("search", "tickets", "login", "--where", "resolution_time_hours<5")["hits"]
+    assert (first["title"], first["body"]) == ("Login fails", "The certificate expired.")
+    assert (first["tags"], first["occurred_at"]) == (["Code Fix", "#MM"], "2024-05-01T08:00:00+00:00")
+    assert first["attributes"] == {
+        "priority": "High",
+        "domain": "MM",
+        "resolution": "Renewed it",
+        "resolution_time_hours": 4.5,
+        "resolved_at": "2024-05-01T12:30Z",
+    }
+    (second,) = program.json("search", "tickets", "login", "--where", '{"domain": "42"}')["hits"]
+    assert second["attributes"] == {"priority": "Unheard", "domain": "42"}

@@ -45,21 +45,31 @@ def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
     _plan(file, _records(file, MAX_LINE_BYTES), columns)
 
 
+def read_header(file: str) -> list[str]:
+    """The names of the columns. Raises ``ConfigurationError`` where there are none, and what ``read_lines`` raises."""
+    return _header(file, _records(file, MAX_LINE_BYTES)).values
+
+
 def _plan(
     file: str,
     records: Iterator[_Record],
     columns: Mapping[str, str] | None,
     say_header: Callable[[str], None] | None = None,
 ) -> ColumnPlan:
+    header = _header(file, records)
+    plan = plan_columns(file, header.values, columns)
+    if say_header is not None:
+        say_header(header.raw.rstrip("\r\n"))
+    return plan
+
+
+def _header(file: str, records: Iterator[_Record]) -> _Record:
     header = next(records, None)
     if header is None:
         raise ConfigurationError(f"{file}: is empty; a CSV file starts with a line of column names")
     if header.fault:
         raise ConfigurationError(f"{file}: the header cannot be read: {header.fault}")
-    plan = plan_columns(file, header.values, columns)
-    if say_header is not None:
-        say_header(header.raw.rstrip("\r\n"))
-    return plan
+    return header
 
 
 _NOWHERE = Line(0, b"", too_long=False, offset=0)

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 
-from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows
+from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows, read_header
 from retrieval.adapters.readers.input_line import InputLine
 from retrieval.adapters.readers.jsonl import read_json_lines
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, STANDARD_INPUT, readable_status
@@ -57,6 +57,17 @@ def read_items(
     if known_size is not None:
         check_header(file, columns)
     return read_csv_rows(file, columns=columns, max_line_bytes=max_line_bytes, header=header)
+
+
+def column_names(path: str | os.PathLike[str], format: str | None = None) -> list[str] | None:  # noqa: A002 - as above
+    """The names of a CSV file's columns; None where it is not CSV, or can be read only once.
+
+    Raises what ``read_items`` raises before it returns.
+    """
+    file = os.fspath(path)
+    if _chosen_format(file, format) != "csv" or size_of(file) is None:
+        return None
+    return read_header(file)
 
 
 def size_of(path: str | os.PathLike[str]) -> int | None:

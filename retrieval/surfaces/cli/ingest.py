@@ -13,7 +13,8 @@ from retrieval.surfaces.cli.state import state_of
 
 EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl.gz",
-    "retrieval ingest tickets tickets.csv --map _id=ticket_id --on-error skip",
+    "retrieval ingest tickets historical_tickets.csv",
+    "retrieval ingest notes notes.csv --map _id=number --on-error skip",
     "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 
@@ -84,7 +85,7 @@ def ingest(
     nothing: a run that was interrupted is completed by running it again.
 
     JSON Lines hold one object a line: _id, title, text, tags, metadata.
-    CSV begins with a line of column names.
+    CSV begins with a line of column names; those of tickets need no --map.
     """
     from retrieval.surfaces.cli.ingesting import IngestOptions, ingest_files
 

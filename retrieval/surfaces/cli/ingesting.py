@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
 from retrieval.collection import Collection
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 from retrieval.jobs.ingest import IngestReport
@@ -57,8 +58,9 @@ def ingest_files(state: State, options: IngestOptions) -> None:
 async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
+    filterable = {**(TICKET_FILTERABLE if source.holds_tickets else {}), **options.filterable}
     collection = await platform.collection(
-        options.collection, language=options.language or "english", filterable=options.filterable
+        options.collection, language=options.language or "english", filterable=filterable
     )
     if options.language is not None:
         await _check_language(collection, options.language)

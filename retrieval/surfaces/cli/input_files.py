@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from retrieval.adapters.readers import InputLine, read_items, size_of
+from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
+from retrieval.apps.tickets.columns import ticket_columns
+from retrieval.apps.tickets.ticket_item import as_ticket
 from retrieval.domain.errors import InvalidRequestError
 
 STANDARD_INPUT = "-"
@@ -15,7 +17,8 @@ STANDARD_INPUT = "-"
 class InputFiles:
     """Files of items, read one after the other; all are opened and their headers checked at once.
 
-    Raises what ``read_items`` raises, and ``InvalidRequestError`` when standard input is named twice.
+    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it. Raises
+    what ``read_items`` raises, and ``InvalidRequestError`` when standard input is named twice.
     """
 
     def __init__(self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None) -> None:
@@ -25,15 +28,9 @@ class InputFiles:
         self.headers: dict[str, str] = {}
         """The header line of each CSV file that has been read from, as it stands there."""
         self._sizes = [size_of(file) for file in files]
-        self._readers = [
-            read_items(
-                file,
-                columns=columns or None,
-                format=file_format,
-                header=partial(self.headers.__setitem__, file),
-            )
-            for file in files
-        ]
+        self.holds_tickets = False
+        """Whether a file is read as tickets."""
+        self._readers = [self._reader(file, columns, file_format) for file in files]
 
     @property
     def total_bytes(self) -> int | None:
@@ -46,6 +43,20 @@ class InputFiles:
         """Whether one of them is standard input."""
         return STANDARD_INPUT in self.names
 
+    def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
+        names = None if columns else column_names(file, file_format)
+        tickets = ticket_columns(names) if names else None
+        lines = read_items(
+            file,
+            columns=tickets or columns or None,
+            format=file_format,
+            header=partial(self.headers.__setitem__, file),
+        )
+        if tickets is None:
+            return lines
+        self.holds_tickets = True
+        return map(_as_ticket, lines)
+
     def lines(self) -> Iterator[InputLine]:
         """The lines of all files; offsets go on rising from one file to the next."""
         before = 0
@@ -53,3 +64,7 @@ class InputFiles:
             for line in reader:
                 yield replace(line, offset=before + line.offset) if before else line
             before += size or 0
+
+
+def _as_ticket(line: InputLine) -> InputLine:
+    return line if line.item is None else replace(line, item=as_ticket(line.item))

@@ -49,6 +49,23 @@ def test_a_column_that_is_missing_is_reported_at_once(files: list[str]) -> None:
         InputFiles(files[1:], columns={"_id": "ticket_id"}, file_format=None)
 
 
+def test_a_file_of_tickets_is_read_as_tickets(tmp_path: Path) -> None:
+    """By its columns; beside other files, which stay as they are, and not where columns are mapped."""
+    path, other = tmp_path / "tickets.csv", tmp_path / "notes.jsonl"
+    path.write_text("ticket_id,summary,priority\nT-1,Login,1\n,Nothing,\n")
+    other.write_text('{"_id": "2", "priority": 1}\n')
+    source = InputFiles([str(other), str(path)], columns={}, file_format=None)
+    note, ticket, bad = source.lines()
+    assert source.holds_tickets
+    assert note.item is not None
+    assert ticket.item is not None
+    assert (note.item.attributes["priority"], ticket.item.attributes["priority"]) == (1, "1")
+    assert (ticket.item.item_id, ticket.item.title) == ("T-1", "Login")
+    assert bad.error is not None
+    assert not InputFiles([str(path)], columns={"_id": "ticket_id"}, file_format=None).holds_tickets
+    assert not InputFiles([str(other)], columns={}, file_format=None).holds_tickets
+
+
 def test_standard_input_has_no_size_and_is_read_once() -> None:
     """Then there is no total."""
     source = InputFiles(["-"], columns={}, file_format=None)

@@ -1,0 +1,1 @@
+"""Applications: each a profile and a thin, typed layer on ``Platform`` and ``Collection``."""

@@ -1,0 +1,48 @@
+"""Tickets: similar historical tickets for a new one, by meaning, priority and how soon they were resolved.
+
+from retrieval.apps.tickets import RetrievalRequest, RetrievalService
+async with RetrievalService() as service:
+response = await service.process(RetrievalRequest(title="Login fails", domain_filter="MM"))
+"""
+
+from __future__ import annotations
+
+from retrieval.apps.tickets.config import RetrievalConfig
+from retrieval.apps.tickets.errors import ConfigurationError, ProcessingError
+from retrieval.apps.tickets.models import RetrievalRequest, RetrievalResponse, SearchMetadata, SimilarTicket
+from retrieval.apps.tickets.presets import PRESETS, Preset, preset
+from retrieval.apps.tickets.preview_models import (
+    MovedTicket,
+    PreviewConfig,
+    SearchPreview,
+    Weighting,
+    WeightingPreview,
+)
+from retrieval.apps.tickets.priorities import ALIASES, PriorityWeights
+from retrieval.apps.tickets.profile import tickets_profile
+from retrieval.apps.tickets.service import RetrievalService
+from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item
+
+__all__ = [
+    "ALIASES",
+    "PRESETS",
+    "TICKET_FILTERABLE",
+    "ConfigurationError",
+    "MovedTicket",
+    "Preset",
+    "PreviewConfig",
+    "PriorityWeights",
+    "ProcessingError",
+    "RetrievalConfig",
+    "RetrievalRequest",
+    "RetrievalResponse",
+    "RetrievalService",
+    "SearchMetadata",
+    "SearchPreview",
+    "SimilarTicket",
+    "Weighting",
+    "WeightingPreview",
+    "preset",
+    "ticket_item",
+    "tickets_profile",
+]

@@ -1,0 +1,201 @@
+"""The service: similar tickets, and how its index is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from retrieval import Collection, Hit, Platform, connect
+from retrieval.apps.tickets.answers import response_of
+from retrieval.apps.tickets.asked import Asked, asked_of
+from retrieval.apps.tickets.config import RetrievalConfig
+from retrieval.apps.tickets.errors import ConfigurationError
+from retrieval.apps.tickets.index_stats import index_stats
+from retrieval.apps.tickets.models import RetrievalRequest, RetrievalResponse
+from retrieval.apps.tickets.preview import compared
+from retrieval.apps.tickets.preview_models import PreviewConfig, SearchPreview, Weighting
+from retrieval.apps.tickets.profile import tickets_profile
+from retrieval.apps.tickets.ticket_item import DOMAIN
+from retrieval.apps.tickets.vector_count import VectorCount
+from retrieval.apps.tickets.weighing import Weighed, weighed
+from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
+
+_log = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+
+
+class RetrievalService:
+    """Finds similar tickets in a collection.
+
+    Opens a platform of its own at its first use where none is given, by the settings of the environment; then close
+    it, with ``async with`` or ``aclose``. A platform that is given stays the caller's to close.
+    """
+
+    def __init__(self, config: RetrievalConfig | None = None, platform: Platform | None = None) -> None:
+        self.config = config or RetrievalConfig()
+        self._given = platform
+        self._own: Platform | None = None
+        self._collection: Collection | None = None
+        self._vectors = VectorCount()
+        self._opening = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the platform that the service opened itself; another use opens one again."""
+        async with self._opening:
+            own, self._own, self._collection = self._own, None, None
+        if own is not None:
+            await own.__aexit__(None, None, None)
+
+    async def process(self, request: RetrievalRequest) -> RetrievalResponse:
+        """The tickets most similar to what is asked, best first.
+
+        ``top_k`` of them whenever so many exist within the filter. A domain that no ticket has finds none. Raises
+        ``ProcessingError`` without a query, ``WrongDimensionError`` and ``InvalidVectorError`` for an embedding that
+        does not fit, ``ConfigurationError`` without the collection, and the embedder's errors.
+        """
+        asked = asked_of(request, self.config)
+
+        async def ask(collection: Collection) -> RetrievalResponse:
+            counted = self._vectors.read(collection.count_vectors)
+            hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), counted)
+            return response_of(hits, asked, await self._now(asked), total)
+
+        return await self._with_collection(ask)
+
+    async def preview_search(
+        self,
+        title: str,
+        description: str = "",
+        domain: str | None = None,
+        config: PreviewConfig | Mapping[str, Any] | Sequence[str] | None = None,
+    ) -> SearchPreview:
+        """One search, ranked under several weightings, with what moved against the first of them and why.
+
+        ``config``: see ``PreviewConfig``; a list names presets. The candidates are those of ``process``, and so is each
+        ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and pydantic's
+        ``ValidationError`` for a configuration that cannot be.
+        """
+        wanted = _preview_config(config)
+        top_k = wanted.top_k or self.config.default_top_k
+        given = wanted.model_dump(include={"as_of", "exclude_ids"}, exclude_unset=True)
+        request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **given)
+        asked = asked_of(request, self.config)
+
+        async def ask(collection: Collection) -> SearchPreview:
+            hits = await _search(collection.unrecorded(), asked, asked.profile.depth)
+            return await self._previewed(hits, asked, wanted.chosen(self.config.weights))
+
+        return await self._with_collection(ask)
+
+    async def health_check(self) -> dict[str, Any]:
+        """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``."""
+        about = {"component": "retrieval", "collection": self.config.collection}
+        try:
+            stats = await self.get_index_stats()
+        except RetrievalError as error:
+            return {"status": "unhealthy", **about, "index_loaded": False, "error": str(error)}
+        found = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
+        missing = stats["metadata_entries"] - stats["total_vectors"]
+        if not stats["total_vectors"]:
+            why = f"no ticket of collection {self.config.collection!r} has a vector; run the ingest, with an embedder"
+            return {"status": "unhealthy", **about, **found, "error": why}
+        return {"status": "healthy", **about, **found, "pending": missing}
+
+    async def get_index_stats(self) -> dict[str, Any]:
+        """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, read now.
+
+        Raises ``ConfigurationError`` without the collection.
+        """
+        return await self._with_collection(index_stats)
+
+    async def _previewed(self, hits: Sequence[Hit], asked: Asked, weightings: Sequence[Weighting]) -> SearchPreview:
+        rankings = [(one, await self._weighed(hits, asked, one)) for one in weightings]
+        before = rankings[0][1]
+        return SearchPreview(
+            query=asked.words,
+            domain=asked.where.get(DOMAIN),
+            candidates=len(hits),
+            baseline=weightings[0].name,
+            previews=[compared(one, ranked, before, asked.top_k) for one, ranked in rankings],
+        )
+
+    async def _weighed(self, hits: Sequence[Hit], asked: Asked, weighting: Weighting) -> list[Weighed]:
+        hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
+        profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
+        return weighed(hits, profile, await self._now(asked), asked.as_of)
+
+    async def _now(self, asked: Asked) -> datetime:
+        return asked.as_of or (await self._platform()).now
+
+    async def _with_collection(self, ask: Callable[[Collection], Awaitable[_Answer]]) -> _Answer:
+        try:
+            return await ask(await self._opened())
+        except UnknownCollectionError as error:
+            self._collection = None
+            name = self.config.collection
+            raise ConfigurationError(
+                f"there is no collection {name!r}; make it with: retrieval ingest {name} historical_tickets.csv"
+            ) from error
+
+    async def _opened(self) -> Collection:
+        if self._collection is None:
+            platform = await self._platform()
+            collection = await platform.collection(self.config.collection, create=False)
+            await self._check_dimensions(collection)
+            self._collection = collection
+            self._vectors.forget()
+        return self._collection
+
+    async def _check_dimensions(self, collection: Collection) -> None:
+        space, wanted = await collection.space(), self.config.wanted_dimensions
+        if space is not None and wanted is not None and space.dimensions != wanted:
+            raise ConfigurationError(
+                f"collection {collection.name!r} has vectors of {space.dimensions} dimensions and {wanted} are "
+                "configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into another collection"
+            )
+
+    async def _platform(self) -> Platform:
+        if self._given is not None:
+            return self._given
+        async with self._opening:
+            if self._own is None:
+                self._own = await connect().__aenter__()
+            return self._own
+
+
+async def _search(collection: Collection, asked: Asked, limit: int) -> Sequence[Hit]:
+    try:
+        return await collection.search(
+            asked.words or None,
+            vector=asked.vector,
+            where=asked.where,
+            limit=limit,
+            profile=asked.profile,
+            syntax=False,
+            as_of=asked.as_of,
+        )
+    except UnknownFieldError:
+        # The only attribute that is asked for is the domain, and no ticket has one.
+        _log.warning("no ticket of collection %r has a domain; nothing was found for the filter", collection.name)
+        return ()
+
+
+def _preview_config(config: PreviewConfig | Mapping[str, Any] | Sequence[str] | None) -> PreviewConfig:
+    if isinstance(config, PreviewConfig):
+        return config
+    if config is None or isinstance(config, Mapping):
+        return PreviewConfig.model_validate(dict(config or {}))
+    return PreviewConfig.model_validate({"weightings": config})

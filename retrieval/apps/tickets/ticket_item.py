@@ -1,0 +1,110 @@
+"""A ticket as an item: what its fields are called, and where they are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.adapters.readers import item_from_record
+from retrieval.domain.item import Item
+
+DOMAIN = "domain"
+PRIORITY = "priority"
+RESOLUTION = "resolution"
+HOURS = "resolution_time_hours"
+RESOLVED_AT = "resolved_at"
+
+TICKET_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "_id": ("ticket_id", "issue_key"),
+        "title": ("title", "summary"),
+        "text": ("description", "text", "body"),
+        "tags": ("labels", "tags"),
+        "occurred_at": ("created", "created_at", "occurred_at", "event_time"),
+        PRIORITY: ("priority",),
+        DOMAIN: ("domain",),
+        RESOLUTION: ("resolution",),
+        HOURS: (HOURS, "resolution_hours", "hours_to_resolve"),
+        RESOLVED_AT: (RESOLVED_AT, "resolved"),
+    }
+)
+"""The parts of a ticket's item, and what each may be called in a file; an earlier name goes before a later one."""
+
+TICKET_FILTERABLE: Mapping[str, str] = MappingProxyType(
+    {DOMAIN: "text", PRIORITY: "text", HOURS: "number", RESOLVED_AT: "time"}
+)
+"""The attributes of tickets that a filter can use an index for, with their types."""
+
+_TEXTS = (DOMAIN, PRIORITY, RESOLUTION)
+_SECONDS_AN_HOUR = 3600.0
+
+
+def ticket_item(record: Mapping[str, Any]) -> Item:
+    """The item of a ticket that is written as ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
+
+    Names are those of ``TICKET_FIELDS``; they may stand in ``metadata`` too, as in the ingest format. Whatever else
+    there is becomes an attribute. Raises ``InvalidItemError``.
+    """
+    metadata = record.get("metadata")
+    if isinstance(metadata, Mapping):
+        record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}
+    names = {name.casefold(): name for name in reversed(list(record)) if isinstance(name, str)}
+    renamed = {field: names[name] for field, known in TICKET_FIELDS.items() if (name := first(known, names))}
+    taken = set(renamed.values())
+    others = {name: value for name, value in record.items() if name not in taken}
+    return as_ticket(item_from_record(others | {field: record[name] for field, name in renamed.items()}))
+
+
+def as_ticket(item: Item) -> Item:
+    """The same item with a ticket's attributes typed: domain, priority and resolution are texts.
+
+    Of when it happened, when it was resolved and the hours between, the one that is missing follows from the others.
+    """
+    typed = {name: _text(value) if name in _TEXTS else value for name, value in item.attributes.items()}
+    return replace(item, attributes=typed | _resolved(item.occurred_at, typed))
+
+
+def first(known: tuple[str, ...], present: Mapping[str, object]) -> str | None:
+    """The first of the known names that is present."""
+    return next((name for name in known if name in present), None)
+
+
+def hours_of(attributes: Mapping[str, Any]) -> float | None:
+    """The hours until it was resolved, as they are stored; None where they are not known."""
+    hours = attributes.get(HOURS)
+    is_number = isinstance(hours, int | float) and not isinstance(hours, bool) and math.isfinite(hours)
+    return float(hours) if is_number and hours is not None else None
+
+
+def time_of(value: object) -> datetime | None:
+    """The time that an ISO 8601 text says, in UTC where it names no zone; None where it says none."""
+    try:
+        time = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+def _resolved(created: datetime | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    if created is None:
+        return {}
+    hours, resolved = hours_of(attributes), time_of(attributes.get(RESOLVED_AT))
+    if hours is None and HOURS not in attributes and resolved is not None:
+        return {HOURS: max(0.0, (resolved - created).total_seconds() / _SECONDS_AN_HOUR)}
+    if hours is not None and hours >= 0 and RESOLVED_AT not in attributes:
+        try:
+            return {RESOLVED_AT: (created + timedelta(hours=hours)).isoformat()}
+        except OverflowError:
+            return {}
+    return {}
+
+
+def _text(value: Any) -> Any:
+    """What CSV took for a number or a boolean, as a text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value

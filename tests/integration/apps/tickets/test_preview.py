@@ -1,0 +1,94 @@
+"""Previews: one search, several weightings, what moved and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import Platform
+from retrieval.apps.tickets import (
+    PRESETS,
+    PreviewConfig,
+    PriorityWeights,
+    RetrievalRequest,
+    RetrievalService,
+    SearchPreview,
+)
+
+TITLE, DESCRIPTION = "Database timeout", "The connection to the database times out."
+
+
+async def previewed(service: RetrievalService, config: object = None, domain: str | None = None) -> SearchPreview:
+    """A preview of the same question."""
+    return await service.preview_search(TITLE, DESCRIPTION, domain, config)  # type: ignore[arg-type]
+
+
+async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalService) -> None:
+    """The four presets, the default first, over the same candidates: tickets and scores are those of ``process``."""
+    found = await previewed(service, {"top_k": 4})
+    assert (found.baseline, found.candidates) == ("balanced", 6)
+    assert {one.weighting.name for one in found.previews} == set(PRESETS)
+    for one in found.previews:
+        request = RetrievalRequest(title=TITLE, description=DESCRIPTION, preset=one.weighting.name, top_k=4)
+        wanted = (await service.process(request)).similar_tickets
+        assert [ticket.ticket.ticket_id for ticket in one.tickets] == [ticket.ticket_id for ticket in wanted]
+        for previewed_ticket, ticket in zip(one.tickets, wanted, strict=True):
+            assert previewed_ticket.ticket.similarity_score == pytest.approx(ticket.similarity_score)
+
+
+async def test_what_moved_adds_up(service: RetrievalService) -> None:
+    """A contribution for each signal, whose sum is the score; changes against the first weighting; ranks both."""
+    found = await previewed(service, ["semantic_match", "priority_focused"])
+    first, second = found.previews
+    before = {one.ticket.ticket_id: one for one in first.tickets}
+    assert any(one.moved for one in second.tickets)
+    for one in second.tickets:
+        earlier = before[one.ticket.ticket_id]
+        assert sum(one.contributions.values()) == pytest.approx(one.ticket.similarity_score)
+        assert (one.rank_before, one.moved) == (earlier.rank, earlier.rank - one.rank)
+        for name, change in one.changes.items():
+            assert change == pytest.approx(one.contributions[name] - earlier.contributions[name])
+    for name in ("vector_similarity", "priority", "resolution_time"):
+        assert sum(one.against_others[name] for one in second.tickets) == pytest.approx(0)
+    assert all(one.moved == 0 and one.why == f"stays at {one.rank}" for one in first.tickets)
+
+
+async def test_why_names_what_moved_it(service: RetrievalService) -> None:
+    """When metadata counts, what was urgent and soon resolved comes in, another goes out, and the words say why."""
+    found = await previewed(service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2})
+    words, metadata = found.previews
+    assert [one.ticket.ticket_id for one in words.tickets] == ["SP-2", "MM-1"]
+    assert [one.ticket.ticket_id for one in metadata.tickets] == ["MM-1", "MM-2"]
+    came, (went,) = metadata.tickets[1], metadata.left
+    assert (metadata.entered, came.rank_before, came.moved) == (["MM-2"], 4, 2)
+    assert (went.ticket.ticket_id, went.rank, went.moved) == ("SP-2", 3, -2)
+    assert min(came.against_others["priority"], came.against_others["resolution_time"]) > 0
+    assert "priority adds 0.336 (+0.336; on average " in came.why
+    assert went.why.startswith("down 2, from 1 to 3: priority adds 0.210 (+0.210; on average ")
+    assert metadata.summary.endswith("2 of 2 stand elsewhere, 1 came in and 1 went out")
+
+
+async def test_the_weights_of_a_search_configuration_are_held_against_the_services_own(
+    service: RetrievalService,
+) -> None:
+    """As an agent's configuration names them; priorities and hours may be its own too."""
+    found = await previewed(service, {"top_k": 3, "vector_weight": 0.5, "metadata_weight": 0.5})
+    assert [one.weighting.name for one in found.previews] == ["balanced", "custom"]
+    custom = (await previewed(service, PreviewConfig(priority_weights=PriorityWeights(Critical=0.0)))).previews[1]
+    first, second = custom.tickets[:2]
+    assert (first.ticket.ticket_id, second.ticket.ticket_id) == ("SP-2", "MM-1")
+    assert second.changes == pytest.approx({"vector_similarity": 0, "priority": -0.18, "resolution_time": 0})
+    assert second.why == "down 1, from 1 to 2: priority adds 0.000 (-0.180; on average -0.030)"
+
+
+async def test_a_preview_is_one_search_and_not_recorded(service: RetrievalService, history: Platform) -> None:
+    """Nobody acts on it, so nothing is to be learned from it; its domain is the filter."""
+    found = await previewed(service, domain="MM")
+    assert (found.domain, found.candidates) == ("MM", 2)
+    await history.recorded()
+    assert history.recording.recorded == 0
+
+
+async def test_a_preview_of_nothing_is_empty(service: RetrievalService) -> None:
+    """Each weighting has an empty page."""
+    found = await previewed(service, domain="nowhere")
+    assert [one.tickets for one in found.previews] == [[]] * 4

@@ -1,0 +1,141 @@
+"""What the service does with gaps, times and its own things left out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import ValidationError
+
+from retrieval import Platform, RetrievalError, Settings, connect
+from retrieval.apps.tickets import (
+    ConfigurationError,
+    ProcessingError,
+    RetrievalConfig,
+    RetrievalRequest,
+    RetrievalService,
+    ticket_item,
+    tickets_profile,
+)
+from tests.support.tickets import TICKETS
+
+
+async def asked(service: RetrievalService, **request: object) -> list[str]:
+    """The ids of the tickets found, best first."""
+    answer = await service.process(RetrievalRequest.model_validate({"query_text": "database timeout", **request}))
+    return [ticket.ticket_id for ticket in answer.similar_tickets]
+
+
+async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: RetrievalService) -> None:
+    """No domain, no priority, no labels, no resolution, no hours; a priority that nobody weighed is kept as it is."""
+    found = (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
+    by_key = {ticket.ticket_id: ticket for ticket in found}
+    bare = by_key["SP-2"]
+    assert (bare.priority, bare.domain, bare.labels, bare.resolution) == ("", "", [], None)
+    assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # fewer than no hours count as none
+    assert by_key["SP-1"].priority == "Somewhat urgent"
+    assert by_key["SP-1"].resolution_time_hours is None
+    assert by_key["SP-1"].metadata_score == pytest.approx(0.6 * 0.5)
+
+
+async def test_a_domain_that_no_ticket_has_finds_none(service: RetrievalService) -> None:
+    """It is no error, and the figures of an empty page are 0."""
+    answer = await service.process(RetrievalRequest(query_text="timeout", domain_filter="mm"))
+    about = answer.search_metadata
+    assert answer.similar_tickets == []
+    assert (about.query_domain, about.total_found, about.index_total) == ("mm", 0, 6)
+    assert (about.avg_similarity, about.top_similarity) == (0, 0)
+
+
+async def test_a_domain_finds_none_where_tickets_have_no_domains_at_all(platform: Platform) -> None:
+    """Nor is that an error."""
+    await (await platform.collection("tickets")).add([{"_id": "1", "text": "timeout"}])
+    assert await asked(RetrievalService(platform=platform), domain_filter="MM") == []
+
+
+async def test_no_domain_is_every_domain(service: RetrievalService) -> None:
+    """An empty name too, as an agent gives that has not classified its ticket."""
+    assert await asked(service, domain_filter="") == await asked(service)
+
+
+async def test_without_vectors_the_service_says_what_is_missing(database_url: str, settings: Settings) -> None:
+    """The health check and the search; the statistics count the tickets."""
+    async with connect(database_url, settings=settings) as platform:
+        await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
+        service = RetrievalService(platform=platform)
+        told = await service.health_check()
+        assert (told["status"], told["dimension"]) == ("unhealthy", None)
+        stats = await service.get_index_stats()
+        assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
+        with pytest.raises(RetrievalError, match="no embedder is configured"):
+            await asked(service)
+
+
+async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalService) -> None:
+    """Later tickets are not there; of one that was open then, hours and resolution neither count nor are told."""
+    moment = datetime(2024, 2, 10, 9, tzinfo=UTC)
+    answer = await service.process(RetrievalRequest(query_text="timeout", as_of=moment))
+    by_key = {ticket.ticket_id: ticket for ticket in answer.similar_tickets}
+    assert set(by_key) == {"MM-1", "MM-2"}
+    assert by_key["MM-1"].metadata_score == pytest.approx(0.6 + 0.4 * 0.9)
+    assert by_key["MM-2"].metadata_score == pytest.approx(0.6 * 0.8)
+    assert (by_key["MM-2"].resolution_time_hours, by_key["MM-2"].resolution) == (None, None)
+    assert await asked(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
+
+
+def test_as_of_needs_its_zone() -> None:
+    """Nobody can say what existed at eight o'clock somewhere."""
+    with pytest.raises(ValidationError, match="timezone"):
+        RetrievalRequest.model_validate({"query_text": "x", "as_of": "2024-01-10T08:00:00"})
+
+
+async def test_a_ticket_can_be_left_out_of_its_own_results(service: RetrievalService) -> None:
+    """By exclude_self, beside whatever else is left out; the page is filled with others."""
+    whole = await asked(service)
+    assert await asked(service, exclude_self="MM-1") == [key for key in whole if key != "MM-1"]
+    left = await asked(service, exclude_self="MM-1", exclude_ids=["SP-2", "CIW-1"], top_k=2)
+    assert left == [key for key in whole if key not in ("MM-1", "SP-2", "CIW-1")][:2]
+
+
+async def test_a_minus_or_a_quote_in_a_ticket_means_nothing(service: RetrievalService) -> None:
+    """A ticket's text is no query language."""
+    assert await asked(service, query_text='"database" -timeout') != []
+
+
+@pytest.mark.parametrize("weights", [(0.9, 0.3), (0.5, 0.4), (float("nan"), 0.3), (-0.5, 1.5), (float("inf"), 0)])
+def test_weights_that_make_no_score_are_refused_everywhere(weights: tuple[float, float]) -> None:
+    """In a request, in the configuration, and where the profile is made."""
+    vector, metadata = weights
+    with pytest.raises(ValidationError, match="weight"):
+        RetrievalRequest(query_text="x", vector_weight=vector, metadata_weight=metadata)
+    with pytest.raises(ValidationError, match="default_vector_weight"):
+        RetrievalConfig(default_vector_weight=vector, default_metadata_weight=metadata)
+    with pytest.raises(ProcessingError, match="vector_weight"):
+        tickets_profile(vector, metadata)
+
+
+async def test_rounding_is_no_mistake(service: RetrievalService) -> None:
+    """.1 and .9 are 1 as far as anybody can write it."""
+    assert await asked(service, vector_weight=0.1 + 0.2, metadata_weight=0.7) != []
+
+
+async def test_dimensions_that_are_configured_must_be_the_collections(history: Platform) -> None:
+    """The default of 3072 refuses nothing: nobody asked for it."""
+    assert await asked(RetrievalService(RetrievalConfig(), history)) != []
+    with pytest.raises(ConfigurationError, match="256 dimensions and 3072 are configured"):
+        await asked(RetrievalService(RetrievalConfig(embedding_dimensions=3072), history))
+
+
+async def test_a_service_leaves_the_platform_open_that_it_was_given(service: RetrievalService) -> None:
+    """It is the caller's to close."""
+    async with service:
+        pass
+    assert await asked(service) != []
+
+
+async def test_a_search_is_recorded(service: RetrievalService, history: Platform) -> None:
+    """As every search of a collection; what is learned from feedback leaves the formula alone."""
+    await asked(service, domain_filter="MM")
+    await history.recorded()
+    assert history.recording.recorded == 1
+    assert tickets_profile().learned.is_off

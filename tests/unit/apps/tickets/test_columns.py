@@ -1,0 +1,50 @@
+"""Which files hold tickets, and which column is what."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.apps.tickets.columns import ticket_columns
+
+
+def test_the_columns_of_historical_tickets_are_known() -> None:
+    """Each part of a ticket's item has its column; what is left keeps its own name."""
+    header = (
+        "ticket_id,title,description,priority,labels,resolution_time_hours,domain,resolution,created,resolved,owner"
+    )
+    assert ticket_columns(header.split(",")) == {
+        "_id": "ticket_id",
+        "title": "title",
+        "text": "description",
+        "tags": "labels",
+        "occurred_at": "created",
+        "priority": "priority",
+        "domain": "domain",
+        "resolution": "resolution",
+        "resolution_time_hours": "resolution_time_hours",
+        "resolved_at": "resolved",
+    }
+
+
+def test_other_names_case_and_spaces_do_not_matter() -> None:
+    """As Jira exports them; the earlier of two names is taken."""
+    columns = ticket_columns(
+        ["Issue key", " Summary", "Description", "Labels", "Labels", "Created", "hours-to-resolve"]
+    )
+    assert columns == {
+        "_id": "Issue key",
+        "title": "Summary",
+        "text": "Description",
+        "tags": "Labels",
+        "occurred_at": "Created",
+        "resolution_time_hours": "hours-to-resolve",
+    }
+    both = ticket_columns(["ticket_id", "summary", "title"])
+    assert both is not None
+    assert both["title"] == "title"
+
+
+@pytest.mark.parametrize("header", ["_id,title,priority", "id,ticket_id,title", "ticket_id,priority", "key,text", ""])
+def test_a_file_of_something_else_is_none(header: str) -> None:
+    """With an item's id of its own, without texts, without a ticket's id."""
+    assert ticket_columns(header.split(",")) is None

@@ -1,0 +1,34 @@
+"""What a preview may be asked."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from retrieval.apps.tickets import PreviewConfig, Weighting
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"vector_weight": 0.5},
+        {"weightings": ["balanced", "Balanced"]},
+        {"weightings": ["unheard of"]},
+        {"weightings": {"a": (0.5, 0.4)}},
+        {"vector": 0.5},
+        {"top_k": 0},
+    ],
+)
+def test_a_preview_that_cannot_be_is_refused(config: dict[str, object]) -> None:
+    """One weight without the other, a name twice, an unknown preset or field, a sum other than 1, no page."""
+    with pytest.raises(ValidationError):
+        PreviewConfig.model_validate(config)
+
+
+def test_weightings_can_be_written_in_three_ways() -> None:
+    """Names of presets, values, or pairs by name."""
+    value = Weighting(name="mine", vector_weight=0.8, metadata_weight=0.2)
+    assert PreviewConfig.model_validate({"weightings": [value]}).weightings == [value]
+    assert PreviewConfig.model_validate({"weightings": {"mine": (0.8, 0.2)}}).weightings == [value]
+    named = PreviewConfig.model_validate({"weightings": ["Fast Resolution"]}).weightings[0]
+    assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))

@@ -1,0 +1,75 @@
+"""Tickets as items: typed attributes, and what follows from what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retrieval.apps.tickets import ticket_item
+from retrieval.domain.errors import InvalidItemError
+
+CREATED = "2024-05-01T08:00:00Z"
+
+
+def attributes(**fields: Any) -> dict[str, Any]:
+    """The attributes of a ticket with these fields."""
+    return dict(ticket_item({"ticket_id": "T-1", **fields}).attributes)
+
+
+def test_a_ticket_is_an_item() -> None:
+    """Its title, description, labels and time are the item's own fields; the rest are attributes."""
+    item = ticket_item(
+        {"ticket_id": "T-1", "Summary": "Login", "description": "fails", "labels": ["a", "b"], "created": CREATED,
+         "priority": "High", "domain": "MM", "owner": "ann"},
+    )  # fmt: skip
+    assert (item.item_id, item.text, item.tags) == ("T-1", "Login\nfails", ("a", "b"))
+    assert item.occurred_at == datetime(2024, 5, 1, 8, tzinfo=UTC)
+    assert dict(item.attributes) == {"priority": "High", "domain": "MM", "owner": "ann"}
+
+
+def test_metadata_may_stand_apart() -> None:
+    """As in the ingest format; the top goes first."""
+    item = ticket_item(
+        {"_id": "T-1", "text": "x", "domain": "MM", "metadata": {"hours_to_resolve": 3, "domain": "CIW"}}
+    )
+    assert (item.item_id, item.body) == ("T-1", "x")
+    assert dict(item.attributes) == {"domain": "MM", "resolution_time_hours": 3}
+
+
+def test_texts_stay_texts() -> None:
+    """A domain 42 is the one that a filter for "42" finds."""
+    assert attributes(domain=42, priority=1.5, resolution=True) == {
+        "domain": "42", "priority": "1.5", "resolution": "true",
+    }  # fmt: skip
+
+
+def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it() -> None:
+    """So that a question as of an earlier moment knows that it was open."""
+    assert attributes(created=CREATED, resolution_time_hours=24)["resolved_at"] == "2024-05-02T08:00:00+00:00"
+    assert attributes(created=CREATED, resolved="2024-05-01T20:00:00Z")["resolution_time_hours"] == 12
+    assert attributes(created=CREATED, resolved="2024-04-01")["resolution_time_hours"] == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"resolution_time_hours": 24},
+        {"created": CREATED, "resolution_time_hours": "soon"},
+        {"created": CREATED, "resolution_time_hours": -1},
+        {"created": CREATED, "resolution_time_hours": 1e12},
+        {"created": CREATED, "resolved": "next week"},
+    ],
+)
+def test_what_does_not_follow_is_left_out(fields: dict[str, Any]) -> None:
+    """No creation, no number, no time: the ticket is stored as it is."""
+    given = {name: value for name, value in fields.items() if name != "created"}
+    stored = {"resolved_at": given["resolved"]} if "resolved" in given else given
+    assert attributes(**fields) == stored
+
+
+def test_a_ticket_needs_its_id() -> None:
+    """As any item."""
+    with pytest.raises(InvalidItemError, match="_id"):
+        ticket_item({"title": "Login"})
