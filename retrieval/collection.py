@@ -147,6 +147,7 @@ class Collection:
         group_by: str | None = None,
         syntax: bool = True,
         rewrites: Sequence[str] = (),
+        prefer: Where | Filter | None = None,
         entities: Mapping[str, Sequence[str]] | None = None,
         as_of: datetime | None = None,
         context: Context = Context(),
@@ -158,10 +159,12 @@ class Collection:
         ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
         1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
         field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
-        leg runs once more; ``entities`` are what the question is about, by type; ``as_of`` is the moment that signals
-        take as now; ``context`` is the situation that the search is recorded with. Words may be missing where the
-        profile has a leg that needs none. Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``,
-        ``UnknownFieldError``, ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
+        leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once more
+        within it, and nothing is left out; ``entities`` are what the question is about, by type; ``as_of`` is the
+        moment that signals take as now; ``context`` is the situation that the search is recorded with. Words may be
+        missing where the profile has a leg that needs none. Raises ``EmptyQueryError``, ``InvalidLimitError``,
+        ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``, ``WrongDimensionError``,
+        ``InvalidRequestError``.
         """
         checked_context(context)
         stored = await self._fresh()
@@ -175,6 +178,7 @@ class Collection:
             group_by=group_by,
             syntax=syntax,
             rewrites=rewrites,
+            preferred=parse_where(prefer),
             entities=entities,
             as_of=as_of,
             needs_question=(chosen or stored.profile).needs_question,

@@ -32,7 +32,7 @@ def make_plan(
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)
     # What one leg brings are the hits already, unless some of them will be passed over.
-    is_one_ranking = len(legs) == 1 and not request.rewrites and not profile.signals
+    is_one_ranking = len(legs) == 1 and not request.rewrites and not request.preferred and not profile.signals
     are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     is_filtered = request.condition is not None

@@ -26,16 +26,23 @@ def ranking(found: Found, profile: Profile, depth: int, limit: int | None = None
     return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
 
 
-def merged(each: Sequence[Found]) -> Found:
-    """What a query and its rewritten ones brought, as one: the rankings of the latter are named by their number."""
+def merged(each: Sequence[Found], preferred: Sequence[Found] = ()) -> Found:
+    """What a query and its rewritten ones brought, as one, and what they brought of what is preferred.
+
+    The rankings of the rewritten ones are named by their number, such as ``lexical:1``; those of what is preferred are
+    ``lexical:preferred``, ``lexical:1:preferred``.
+    """
     first, *others = each
-    if not others:
+    named = [(f":{number}", one) for number, one in enumerate(others, 1)]
+    named += [(f":{number}:preferred" if number else ":preferred", one) for number, one in enumerate(preferred)]
+    if not named:
         return first
     rankings = dict(first.rankings)
-    for number, one in enumerate(others, 1):
+    for suffix, one in named:
         for leg, candidates in one.rankings.items():
-            name = f"{leg}:{number}"
+            name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
+    each = [*each, *preferred]
     return replace(
         first,
         rankings=rankings,

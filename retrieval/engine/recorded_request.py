@@ -23,13 +23,13 @@ class RequestValues(NamedTuple):
     """The filter as a mapping; empty: none."""
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filter could be written down, ``rewrites``, ``entities`` and ``as_of``."""
+    ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred``, ``entities`` and ``as_of``."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
     """The request, but for its words and its vector, which have columns of their own."""
     condition, phrases, excluded = _parted(request.condition)
-    mapping = _mapping(condition)
+    mapping, preferred = _mapping(condition), _mapping(request.preferred)
     return RequestValues(
         condition=mapping or {},
         request={
@@ -39,8 +39,9 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "phrases": phrases,
             "excluded": excluded,
             "profile": None if request.profile is None else request.profile.as_dict(),
-            "is_whole": mapping is not None,
+            "is_whole": mapping is not None and preferred is not None,
             "rewrites": list(request.rewrites),
+            "preferred": preferred or {},
             "entities": sorted(map(list, request.entities)),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
         },
@@ -69,6 +70,7 @@ def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
     as_of = asked.get("as_of")
     return {
         "rewrites": tuple(asked.get("rewrites", ())),
+        "preferred": parse_where(asked.get("preferred", {})),
         "entities": frozenset((kind, entity_id) for kind, entity_id in asked.get("entities", ())),
         "as_of": None if as_of is None else datetime.fromisoformat(as_of),
     }

@@ -72,6 +72,8 @@ class SearchRequest:
     """Beginnings of words that the lexical leg ranks by too."""
     rewrites: tuple[str, ...] = ()
     """Other wordings of the query: every leg runs once more for each."""
+    preferred: Filter | None = None
+    """What is to be ranked higher: every leg runs once more within it."""
     entities: frozenset[Entity] = frozenset()
     """What the question is about."""
     as_of: datetime | None = None
@@ -81,6 +83,14 @@ class SearchRequest:
     def wordings(self) -> tuple[SearchRequest, ...]:
         """The request itself, and one for each rewritten query."""
         return (self, *(replace(self, query=words, prefixes=(), rewrites=()) for words in self.rewrites))
+
+    @property
+    def narrowed(self) -> SearchRequest | None:
+        """The request for what is preferred alone; None where nothing is."""
+        if self.preferred is None:
+            return None
+        both = (self.preferred,) if self.condition is None else (self.condition, self.preferred)
+        return replace(self, condition=And(both), preferred=None)
 
 
 def checked_request(
@@ -93,6 +103,7 @@ def checked_request(
     group_by: str | None = None,
     syntax: bool = True,
     rewrites: object = (),
+    preferred: Filter | None = None,
     entities: object = None,
     as_of: datetime | None = None,
     needs_question: bool = True,
@@ -118,6 +129,7 @@ def checked_request(
         group_by=None if group_by is None else _checked_group(group_by),
         prefixes=asked.prefixes,
         rewrites=_checked_rewrites(rewrites, words, vector),
+        preferred=preferred,
         entities=checked_entities(entities),
         as_of=_checked_moment(as_of),
     )

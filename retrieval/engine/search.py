@@ -65,6 +65,13 @@ class _Asked:
     """What chance goes by in this search."""
     is_recorded: bool
     """Whether its record is wanted."""
+    preferred: CandidateRequest | None = None
+    """What is asked once more, within what is preferred."""
+
+    @property
+    def requests(self) -> tuple[CandidateRequest, ...]:
+        """What is asked of the store."""
+        return (self.plan.request,) if self.preferred is None else (self.plan.request, self.preferred)
 
     @property
     def query(self) -> Query:
@@ -164,14 +171,19 @@ class Searcher:
         vectors = await query_vectors(self.collection, self.embedder, [request])
         plan = self._plan(request, vectors.why_none)
         query = _query(request, vectors.vectors[0], self._now(request))
-        return (await self._find(replace(plan.request, with_items=False), [query])).rankings
+        bare = replace(plan.request, with_items=False)
+        return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> _Asked:
         now = self._now(request)
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        return _Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded)
+        narrowed = request.narrowed
+        preferred = None
+        if narrowed is not None:
+            preferred = replace(self._plan(narrowed, why_none).request, depth=plan.request.depth, with_items=False)
+        return _Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
@@ -180,18 +192,23 @@ class Searcher:
         is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
         return make_plan(self.collection, request, why_none if request.vector is None else None, is_final=is_final)
 
-    async def _find(self, request: CandidateRequest, queries: Sequence[Query]) -> Found:
-        return merged(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
+    async def _find(self, one: _Asked, depth: int) -> Found:
+        each = [
+            await find_candidates_of_each(self.database, self.tenant_id, replace(request, depth=depth), one.queries)
+            for request in one.requests
+        ]
+        return merged(*each)
 
     async def _find_each(self, asked: Sequence[_Asked]) -> list[Found]:
         """Those that plan alike share a round trip; one without words or without a vector plans differently."""
-        answers: dict[int, Found] = {}
-        for request in dict.fromkeys(one.plan.request for one in asked):
-            places = [place for place, one in enumerate(asked) if one.plan.request == request]
+        answers: list[list[list[Found]]] = [[] for _ in asked]
+        for request in dict.fromkeys(request for one in asked for request in one.requests):
+            places = [place for place, one in enumerate(asked) if request in one.requests]
             queries = [query for place in places for query in asked[place].queries]
             found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
-            answers |= {place: merged([next(found) for _ in asked[place].queries]) for place in places}
-        return [answers[place] for place in range(len(asked))]
+            for place in places:
+                answers[place].append([next(found) for _ in asked[place].queries])
+        return [merged(*each) for each in answers]
 
     async def _signalled(self, one: _Asked, found: Found) -> Found:
         """The candidates with their signals, where the profile has some."""
@@ -219,7 +236,7 @@ class Searcher:
             if len(shown) >= one.request.limit or is_exhausted or depth >= deepest:
                 return _Ranked(shown, ranked[: self._pool_size(one)], found, depth)
             depth = min(depth * _DEEPER, deepest)
-            found = await self._signalled(one, await self._find(replace(one.plan.request, depth=depth), one.queries))
+            found = await self._signalled(one, await self._find(one, depth))
 
     def _pool_size(self, one: _Asked) -> int:
         """How many candidates are looked at closely."""
