@@ -1,0 +1,93 @@
+"""When a query says that something was: "yesterday", "last week", "in May 2023", "since June". Pure.
+
+What it says is read in English, from the moment ``now`` and in its time zone, and gives a half-open stretch of time.
+Weeks begin on Monday, seasons are those of the northern half of the world, and a month or a day without a year is the
+latest that has begun. Numbers alone ("5/3", "1984") are no dates: what they mean differs from place to place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.time_phrases import Certainty, Phrase, phrases
+from retrieval.domain.time_relations import paired, related
+
+_YEARS = (1000, 9000)
+"""Every zone of the world can say a time between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeExpression:
+    """A stretch of time that a query speaks of."""
+
+    text: str
+    """The words, as they stand in the query."""
+    certainty: Certainty
+    start: datetime | None
+    """The first moment; None: any before ``end``. In the time zone of ``now``, as ``end`` is."""
+    end: datetime | None
+    """The first moment after it; None: any from ``start`` on."""
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether it only hints at a time."""
+        return self.certainty is Certainty.VAGUE
+
+
+def time_expressions(query: str, now: datetime) -> list[TimeExpression]:
+    """Every expression of the query, in its order. Raises ``InvalidRequestError`` if ``now`` has no time zone."""
+    if now.tzinfo is None or now.utcoffset() is None:
+        raise InvalidRequestError(f"now is {now.isoformat()} without a time zone; give one, such as datetime.now(UTC)")
+    return list(_read(query, phrases(query, now)))
+
+
+def time_expression(query: str, now: datetime) -> TimeExpression | None:
+    """What the query says altogether; None: nothing.
+
+    The most definite expressions count ("last week, as of 6 November" is about November). Of several closed stretches
+    it is from the first's start to the last's end; what is open on a side, such as "since May", bounds the others.
+    """
+    found = time_expressions(query, now)
+    best = max((one.certainty for one in found), default=None)
+    chosen = [one for one in found if one.certainty is best]
+    return _together(chosen) if chosen else None
+
+
+def _read(query: str, found: Sequence[Phrase]) -> Iterator[TimeExpression]:
+    """The phrases with what stands around them: "between", "since", "the week before"."""
+    place = 0
+    while place < len(found):
+        one = found[place]
+        pair = paired(query, one, found[place + 1]) if place + 1 < len(found) else None
+        place += 1 if pair is None else 2
+        said = pair or related(query, one)
+        if said is not None and _is_usable(said.start_time, said.end_time):
+            yield TimeExpression(
+                text=query[said.begin : said.end].strip(),
+                certainty=said.certainty,
+                start=said.start_time,
+                end=said.end_time,
+            )
+
+
+def _is_usable(start: datetime | None, end: datetime | None) -> bool:
+    if any(one is not None and not _YEARS[0] <= one.year <= _YEARS[1] for one in (start, end)):
+        return False
+    return start < end if start is not None and end is not None else (start or end) is not None
+
+
+def _together(chosen: Sequence[TimeExpression]) -> TimeExpression | None:
+    closed = [(one.start, one.end) for one in chosen if one.start is not None and one.end is not None]
+    starts = [one.start for one in chosen if one.start is not None and one.end is None]
+    ends = [one.end for one in chosen if one.end is not None and one.start is None]
+    if closed:
+        starts.append(min(start for start, _ in closed))
+        ends.append(max(end for _, end in closed))
+    start, end = max(starts, default=None), min(ends, default=None)
+    if not _is_usable(start, end):
+        return None
+    text = ", ".join(dict.fromkeys(one.text for one in chosen))
+    return TimeExpression(text=text, certainty=chosen[0].certainty, start=start, end=end)

@@ -1,0 +1,266 @@
+"""The smallest phrases that name a time: "yesterday", "3 May 2023", "last week", "two days ago", "recently". Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+from retrieval.domain.time_spans import (
+    Span,
+    Unit,
+    ago,
+    coming,
+    days,
+    hours,
+    last,
+    midnight,
+    month,
+    season,
+    unit_of,
+    weekday_after,
+    weekday_before,
+    year,
+)
+from retrieval.domain.time_words import (
+    COUNT,
+    DAY,
+    DAYTIME,
+    DAYTIMES,
+    FULL_MONTH,
+    MONTH,
+    SEASON,
+    SEASONS,
+    UNIT,
+    WEEKDAY,
+    WEEKDAYS,
+    YEAR,
+    counted,
+    month_number,
+    pattern,
+    plain,
+)
+
+RECENT_DAYS = 30
+"""What "recently" reaches back."""
+
+_DAY = timedelta(days=1)
+_DAYS_AROUND = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
+_COMING = frozenset({"next", "coming", "following"})
+_CURRENT = frozenset({"this", "current"})
+
+
+class Certainty(IntEnum):
+    """How definite an expression is."""
+
+    VAGUE = 0
+    """A soft signal: "recently", "earlier"."""
+    RELATIVE = 1
+    """Counted from now: "last week", "two days ago"."""
+    DATED = 2
+    """By the calendar: "in May 2023", "on 5 May", "in March"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words at a place of a text, and the time that they name."""
+
+    begin: int
+    end: int
+    """The place after the last character."""
+    span: Span
+    certainty: Certainty
+    needs_lead: bool = False
+    """Whether it names a time only after a word such as "in": "in May", but not "may"."""
+    has_year: bool = True
+    side: str = ""
+    """``before``: it means what was before that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str], datetime], Span]
+    certainty: Certainty = Certainty.RELATIVE
+    needs_lead: bool = False
+    side: str = ""
+
+
+def phrases(text: str, now: datetime) -> list[Phrase]:
+    """All of them in their order, the longest at each place; what no calendar has, such as 31 February, is none."""
+    found: list[Phrase] = []
+    taken: list[tuple[int, int]] = []
+    said = plain(text)
+    for rule in _RULES:
+        for match in rule.pattern.finditer(said):
+            if any(match.start() < end and begin < match.end() for begin, end in taken):
+                continue
+            taken.append(match.span())
+            if (one := _phrase(rule, match, now)) is not None:
+                found.append(one)
+    return sorted(found, key=lambda one: one.begin)
+
+
+def _phrase(rule: _Rule, match: re.Match[str], now: datetime) -> Phrase | None:
+    try:
+        span = rule.read(match, now)
+    except (ValueError, OverflowError):
+        return None
+    has_year = rule.certainty is not Certainty.DATED or match.groupdict().get("year") is not None
+    return Phrase(*match.span(), span, rule.certainty, rule.needs_lead, has_year, rule.side)
+
+
+def _iso(match: re.Match[str], now: datetime) -> Span:
+    first = month(now, int(match["year"]), int(match["number"]))
+    return days(first.start.replace(day=int(match["day"]))) if match["day"] else first
+
+
+def _date(match: re.Match[str], now: datetime) -> Span:
+    """A day of a month; of the latest year in which it has begun, unless it says which."""
+    number, day = month_number(match["month"]), int(match["day"])
+    latest = now.year - ((number, day) > (now.month, now.day))
+    return days(midnight(now).replace(year=int(match["year"] or latest), month=number, day=day))
+
+
+def _month_of_year(match: re.Match[str], now: datetime) -> Span:
+    return month(now, int(match["year"]), month_number(match["month"]))
+
+
+def _season_of_year(match: re.Match[str], now: datetime) -> Span:
+    return season(now, SEASONS[match["season"]], int(match["year"]))
+
+
+def _latest_month(match: re.Match[str], now: datetime) -> Span:
+    number = month_number(match["full"])
+    return month(now, now.year - (number > now.month), number)
+
+
+def _latest_season(match: re.Match[str], now: datetime) -> Span:
+    first = SEASONS[match["season"]]
+    return season(now, first, now.year - (first > now.month))
+
+
+def _year(match: re.Match[str], now: datetime) -> Span:
+    return year(now, int(match["year"]))
+
+
+def _named_day(match: re.Match[str], now: datetime) -> Span:
+    return _daytime(now + _DAYS_AROUND[" ".join(match["name"].split())] * _DAY, match["daytime"])
+
+
+def _this_daytime(match: re.Match[str], now: datetime) -> Span:
+    return _daytime(now - (match["which"] == "last") * _DAY, match["daytime"])
+
+
+def _tonight(_: re.Match[str], now: datetime) -> Span:
+    return _daytime(now, "night")
+
+
+def _daytime(day: datetime, name: str | None) -> Span:
+    whole = days(day)
+    return whole if name is None else hours(whole, *DAYTIMES[name])
+
+
+def _ago(match: re.Match[str], now: datetime) -> Span:
+    least, most = counted(match["count"])
+    unit = Unit(match["unit"])
+    return Span(ago(now, unit, most).start, ago(now, unit, least).end)
+
+
+def _before_last(match: re.Match[str], now: datetime) -> Span:
+    return ago(now, Unit(match["unit"]), 2)
+
+
+def _rolling(match: re.Match[str], now: datetime) -> Span:
+    count = counted(match["count"] or "one")[1]
+    return (coming if match["which"] in _COMING else last)(now, Unit(match["unit"]), count)
+
+
+def _which_unit(match: re.Match[str], now: datetime) -> Span:
+    """This, the last or the next calendar unit."""
+    unit = Unit(match["unit"])
+    if match["which"] in _CURRENT:
+        return unit_of(now, unit)
+    return ago(now, unit, -1 if match["which"] in _COMING else 1)
+
+
+def _which_weekday(match: re.Match[str], now: datetime) -> Span:
+    number, which = WEEKDAYS.index(match["weekday"]), match["which"]
+    if which in _CURRENT:
+        day = now + (number - now.weekday()) * _DAY
+    elif which in _COMING:
+        day = weekday_after(now, number)
+    else:  # a day without more, as in "on Friday", may be today
+        day = weekday_before(now + (which == "on") * _DAY, number)
+    return _daytime(day, match["daytime"])
+
+
+def _which_month(match: re.Match[str], now: datetime) -> Span:
+    """This year's, the last that is over, or the first that is to come."""
+    number = month_number(match["full"])
+    if match["which"] in _COMING:
+        return month(now, now.year + (number <= now.month), number)
+    return month(now, now.year - (match["which"] not in _CURRENT and number >= now.month), number)
+
+
+def _which_season(match: re.Match[str], now: datetime) -> Span:
+    """The one that holds now, else this year's; the last that is over; the first that is to come."""
+    near = [season(now, SEASONS[match["season"]], number) for number in range(now.year - 2, now.year + 2)]
+    if match["which"] in _COMING:
+        return next(one for one in near if one.start > now)
+    if match["which"] in _CURRENT:
+        return next((one for one in near if one.start <= now < one.end), near[2])
+    return [one for one in near if one.end <= now][-1]
+
+
+def _recent(_: re.Match[str], now: datetime) -> Span:
+    return last(now, Unit.DAY, RECENT_DAYS)
+
+
+def _today(_: re.Match[str], now: datetime) -> Span:
+    return days(now)
+
+
+_WHICH = r"(?P<which>this|current|last|previous|next|coming|following)"
+_OF = r"(?:,? (?:of )?|,\s*)"
+_DATED, _VAGUE = Certainty.DATED, Certainty.VAGUE
+
+# The first that fits a place has it, so longer ones come before the shorter ones that they hold.
+_RULES = (
+    _Rule(pattern(r"(?P<year>(?:19|20)\d\d)-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?!-)"), _iso, _DATED),
+    _Rule(pattern(rf"{DAY} (?:of )?{MONTH}(?:{_OF}{YEAR})?"), _date, _DATED),
+    _Rule(pattern(rf"{MONTH} (?:the )?{DAY}(?:(?:,? |,\s*){YEAR})?"), _date, _DATED),
+    _Rule(pattern(rf"{MONTH}{_OF}{YEAR}"), _month_of_year, _DATED),
+    _Rule(pattern(rf"{SEASON}{_OF}{YEAR}"), _season_of_year, _DATED),
+    _Rule(
+        pattern(
+            r"(?:the )?(?P<name>day before yesterday|day after tomorrow|yesterday|today|tomorrow)"
+            rf"(?: {DAYTIME})?"
+        ),
+        _named_day,
+    ),
+    _Rule(pattern(rf"(?P<which>this|last) {DAYTIME}"), _this_daytime),
+    _Rule(pattern("tonight"), _tonight),
+    _Rule(pattern(rf"(?:the )?{UNIT} before last"), _before_last),
+    _Rule(pattern(rf"{COUNT} {UNIT} (?:ago|back)"), _ago),
+    _Rule(pattern(rf"(?P<which>last|past|previous|next|coming|following) {COUNT} {UNIT}"), _rolling),
+    _Rule(pattern(rf"(?P<which>past)(?P<count>) {UNIT}"), _rolling),
+    _Rule(pattern(rf"{_WHICH} {UNIT}"), _which_unit),
+    _Rule(
+        pattern(rf"(?P<which>this|last|previous|past|next|coming|on) {WEEKDAY}(?: {DAYTIME})?"),
+        _which_weekday,
+    ),
+    _Rule(pattern(rf"{_WHICH} {FULL_MONTH}"), _which_month),
+    _Rule(pattern(rf"{_WHICH} {SEASON}"), _which_season),
+    _Rule(pattern(FULL_MONTH), _latest_month, _DATED, needs_lead=True),
+    _Rule(pattern(rf"(?:in|during|over|throughout) the {SEASON}(?! of)"), _latest_season, _DATED),
+    _Rule(pattern(YEAR), _year, _DATED, needs_lead=True),
+    _Rule(
+        pattern(r"recently|lately|recent|latest|newest|currently|nowadays|these days|at the moment|right now"),
+        _recent,
+        _VAGUE,
+    ),
+    _Rule(pattern(r"before(?=\W*$)|earlier(?! than)|previously|formerly"), _today, _VAGUE, side="before"),
+)
