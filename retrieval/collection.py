@@ -37,6 +37,7 @@ from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
+from retrieval.engine.rewrite_cache import RewriteCache
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
 from retrieval.engine.stopwatch import Clock
@@ -67,7 +68,9 @@ class Collection:
         sampler: Sampler | None = None,
         recorder: Recorder | None = None,
         decider: Decider | None = None,
+        rewrites_days: float = 30,
     ) -> None:
+        self._rewrites_days = rewrites_days
         self._decider = decider
         self._sampler = sampler
         self._recorder = recorder
@@ -84,6 +87,13 @@ class Collection:
     def name(self) -> str:
         """The collection's name, unique within its tenant."""
         return self._stored.name
+
+    @property
+    def rewrite_cache(self) -> RewriteCache:
+        """Where rewrites of questions are kept, so that a language model is asked once for each."""
+        return RewriteCache(
+            database=self._database, tenant_id=self._tenant_id, wall_clock=self._wall_clock, days=self._rewrites_days
+        )
 
     @property
     def profile(self) -> Profile:
@@ -277,6 +287,7 @@ class Collection:
             wall_clock=self._wall_clock,
             decider=self._decider,
             chance=self._chance,
+            rewrites_days=self._rewrites_days,
         )
 
     async def leg_rankings(

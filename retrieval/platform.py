@@ -260,6 +260,7 @@ class Platform(FeedbackCalls):
             sampler=self._sampler,
             recorder=self._recorder,
             decider=self._decider,
+            rewrites_days=self.settings.rewrites_ttl_days,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

@@ -17,8 +17,8 @@ from retrieval.sync import SyncCollection, SyncPlatform
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection)]
 
-ONLY_ASYNC = {"database", "llm", "workplace"}
-"""The open database, what works on it in the background, and the language model speak async alone."""
+ONLY_ASYNC = {"database", "llm", "rewrite_cache", "workplace"}
+"""The open database, what works on it in the background, the language model and what it said speak async alone."""
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:

@@ -1,0 +1,199 @@
+"""Dual retrieval: a fast search, and for questions that deserve it the same search in other wordings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from retrieval.apps.recall.entity import Entity
+from retrieval.apps.recall.merge import merged_by_rrf
+from retrieval.apps.recall.profile import RECALL_PROFILE
+from retrieval.apps.recall.recalled import Recalled
+from retrieval.apps.recall.rewriter import Rewriter, Rewritten
+from retrieval.apps.recall.stretch import TimeExpressions, TimeRange, checked_time_range, preferred_range, within
+from retrieval.apps.recall.triggers import deep_triggers
+from retrieval.collection import Collection
+from retrieval.domain.context import Context
+from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
+from retrieval.domain.filters import And, Filter, Where, parse_where
+from retrieval.domain.llm import LLM
+from retrieval.domain.profile import RRF_K, Profile
+from retrieval.domain.time_expressions import TimeExpression, time_expression
+
+SEARCH_LIMIT_MAX = 100
+"""The most entities that one search gives."""
+
+REWRITE_TIMEOUT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """What a search does about time."""
+
+    said: TimeExpression | None = None
+    range: TimeRange | None = None
+    is_bound: bool = False
+    """Whether nothing outside the range is found."""
+
+
+class DualRetriever:
+    """Fast search, and rewrites by a language model where a question deserves them."""
+
+    def __init__(
+        self,
+        storage: Collection,
+        llm: LLM | None,
+        seed: int | None = None,
+        *,
+        profile: Profile | None = RECALL_PROFILE,
+        rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
+        time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``storage`` is what is searched; ``llm`` rewrites questions (None: every search is a fast one).
+
+        - ``seed``: the same seed gives the same rewrites and so the same results; another one asks for others.
+        - ``profile``: None for the collection's own.
+        - ``rewrite_timeout_seconds``: how long a search waits for rewrites before it goes without, above 0.
+        - ``time_expressions``: ``filter``, ``prefer`` or ``off``: what becomes of "last week" in a question.
+        - ``clock``: the moment and the time zone in which a question is read.
+
+        Raises ``InvalidRequestError``, naming what cannot be.
+        """
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise InvalidRequestError(f"seed is {seed!r:.80}; it must be a whole number, or None")
+        self._storage = storage
+        self._llm = llm
+        self._rewriter = None if llm is None else Rewriter(storage, llm, seed)
+        self._profile = profile
+        self._timeout = _checked_seconds(rewrite_timeout_seconds)
+        self._time_expressions = _checked_mode(time_expressions)
+        self._clock = clock
+
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        deep_search: bool = True,
+        time_range: tuple[datetime, datetime] | None = None,
+        where: Where | Filter | None = None,
+        as_of: datetime | None = None,
+        context: Context = Context(),
+    ) -> Recalled:
+        """The entities for a question, best first, each once.
+
+        With ``deep_search`` a question that ``needs_deep_search`` is searched in its rewrites too, in one search with
+        it; if they do not come in time or cannot be used, it is searched as it stands, and ``degraded`` says why.
+        ``time_range`` bounds the event time: from the first moment on, before the second; it goes before what the
+        question itself says of time. ``where`` filters as in ``Collection.search``; ``as_of`` is the moment that the
+        question is asked at (default: the clock's). The question is plain text: quotes and a minus mean nothing.
+
+        Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
+        without a zone or in the wrong order, and what ``Collection.search`` raises.
+        """
+        _check_query(query)
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= SEARCH_LIMIT_MAX:
+            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {SEARCH_LIMIT_MAX}")
+        time = self._time(query, checked_time_range(time_range), as_of or self._clock())
+        condition = parse_where(where)
+        rewritten = await self._rewritten(query) if deep_search and self.needs_deep_search(query) else Rewritten()
+        found = await self._storage.search(
+            query,
+            where=_bounded(condition, time),
+            prefer=None if time.range is None or time.is_bound else within(time.range),
+            limit=limit,
+            profile=self._profile,
+            syntax=False,
+            rewrites=rewritten.rewrites,
+            as_of=as_of,
+            context=context,
+        )
+        return Recalled(
+            _checked_answer([Entity(hit) for hit in found], limit),
+            degraded=rewritten.why_none,
+            queries=rewritten.rewrites,
+            time=time.said,
+            time_range=time.range,
+            notes=found.notes,
+            retrieval_id=found.retrieval_id,
+        )
+
+    def needs_deep_search(self, query: str) -> bool:
+        """Whether the question holds a word that makes other wordings worth their while (see ``deep_triggers``)."""
+        return bool(deep_triggers(query))
+
+    async def rewrite_query(self, query: str) -> list[str]:
+        """Two to three other wordings of the question, different from it and from one another; none without a model.
+
+        Raises ``EmptyQueryError``, ``LLMUnavailableError`` and ``LLMRejectedError``; ``search`` does without instead.
+        """
+        _check_query(query)
+        return [] if self._rewriter is None else await self._rewriter.rewrites(query)
+
+    def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
+        """The lists as one, by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
+
+        Equal scores are ordered by id. Raises ``InvalidRequestError`` for a ``k`` that is not above 0.
+        """
+        return merged_by_rrf(result_lists, k)
+
+    def reset(self) -> None:
+        """Return to the state that the seed began with, the language model's too where it has one."""
+        reset: Any = getattr(self._llm, "reset", None)
+        if callable(reset):
+            reset()
+
+    async def _rewritten(self, query: str) -> Rewritten:
+        return Rewritten() if self._rewriter is None else await self._rewriter.in_time(query, self._timeout)
+
+    def _time(self, query: str, given: TimeRange | None, now: datetime) -> _Time:
+        if given is not None:
+            return _Time(range=given, is_bound=True)
+        if self._time_expressions is TimeExpressions.OFF:
+            return _Time()
+        said = time_expression(query, now)
+        if said is None:
+            return _Time()
+        if self._time_expressions is TimeExpressions.FILTER:
+            return _Time(said) if said.is_soft else _Time(said, (said.start, said.end), is_bound=True)
+        return _Time(said, preferred_range(said, now))
+
+
+def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
+    bound = parse_where(within(time.range)) if time.range is not None and time.is_bound else None
+    parts = tuple(one for one in (condition, bound) if one is not None)
+    return And(parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _check_query(query: object) -> None:
+    if not isinstance(query, str):
+        raise InvalidRequestError(f"the query must be text, not {type(query).__name__}")
+    if not query.strip():
+        raise EmptyQueryError("the query is empty; give some words")
+
+
+def _checked_seconds(seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
+    return float(seconds)
+
+
+def _checked_mode(mode: str) -> TimeExpressions:
+    try:
+        return TimeExpressions(mode)
+    except ValueError:
+        known = ", ".join(TimeExpressions)
+        raise InvalidRequestError(f"time_expressions is {mode!r:.80}; it is one of {known}") from None
+
+
+def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
+    """What is promised of every answer, whatever the storage is."""
+    if len(entities) > limit:
+        raise RetrievalError(f"the storage gave {len(entities)} hits for a limit of {limit}; it is no Collection")
+    if len({one.id for one in entities}) < len(entities):
+        raise RetrievalError("the storage gave an item twice; it is no Collection")
+    return entities

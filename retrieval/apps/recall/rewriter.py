@@ -1,0 +1,78 @@
+"""Who asks a language model for other wordings of a question, once for each question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrieval.apps.recall.rewriting import (
+    INSTRUCTIONS,
+    SCHEMA,
+    SYSTEM,
+    rewriting_prompt,
+    usable_rewrites,
+)
+from retrieval.collection import Collection
+from retrieval.domain.errors import LLMError, LLMRejectedError
+from retrieval.domain.llm import LLM
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The other wordings, or why there are none."""
+
+    rewrites: tuple[str, ...] = ()
+    why_none: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """One model's wordings, kept with the collection's tenant."""
+
+    storage: Collection
+    llm: LLM
+    seed: int | None
+    """Wordings under another seed are others: the model is told it, and they are kept apart."""
+
+    async def rewrites(self, query: str) -> list[str]:
+        """Two to three other wordings, from the cache or from the model.
+
+        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer of which nothing can be used.
+        """
+        return await self._within(None, query)
+
+    async def in_time(self, query: str, seconds: float) -> Rewritten:
+        """The rewrites if they come so soon, or why there are none."""
+        try:
+            return Rewritten(tuple(await self._within(seconds, query)))
+        except TimeoutError:
+            return Rewritten(why_none=f"{self.llm.name} gave no rewrites within {seconds:g} s")
+        except LLMError as error:
+            return Rewritten(why_none=f"no rewrites: {error}")
+
+    async def _within(self, seconds: float | None, query: str) -> list[str]:
+        async with asyncio.timeout(seconds):
+            kept = await self._kept(query)
+            found = kept or await self._asked(query)
+        if not kept:  # they are at hand: keeping them is not part of waiting for them
+            await self._keep(query, found)
+        return found
+
+    async def _asked(self, query: str) -> list[str]:
+        system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
+        found = usable_rewrites(await self.llm.complete_json(rewriting_prompt(query), SCHEMA, system=system), query)
+        if not found:
+            raise LLMRejectedError(f"{self.llm.name} gave no rewrite that can be searched for")
+        return found
+
+    async def _kept(self, query: str) -> list[str]:
+        kept = await self.storage.rewrite_cache.read(self.llm.name, query, instructions=self._instructions)
+        return usable_rewrites(kept, query)
+
+    async def _keep(self, query: str, rewrites: Sequence[str]) -> None:
+        await self.storage.rewrite_cache.keep(self.llm.name, query, rewrites, instructions=self._instructions)
+
+    @property
+    def _instructions(self) -> str:
+        return INSTRUCTIONS if self.seed is None else f"{INSTRUCTIONS}, seed {self.seed}"

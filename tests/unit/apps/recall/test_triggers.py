@@ -1,0 +1,106 @@
+"""Which questions are worth other wordings."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.apps.recall import deep_triggers
+
+
+@pytest.mark.parametrize(
+    ("query", "trigger"),
+    [
+        ("Who do I know at Acme?", "who"),
+        ("what colour is the car", "what"),
+        ("when is the launch", "when"),
+        ("tell me where it was", "where"),
+        ("why did it fail", "why"),
+        ("how to reset", "how"),
+        ("who's the owner", "who's"),
+        ("What’s the plan?", "what's"),
+        ("whats the plan", "whats"),
+        ("where're my keys", "where're"),
+        ("whom did I meet", "whom"),
+        ("WHO IS BOB", "who"),
+        ("Acme. Who runs it?", "who"),
+        ("tickets related to billing", "related to"),
+        ("it relates  to billing", "relates to"),
+        ("the relationship between Ann and Bob", "relationship between"),
+        ("notes about Acme", "about"),
+        ("mail regarding the lease", "regarding"),
+        ("mail with regard to the lease", "with regard to"),
+        ("meetings involving Ann", "involving"),
+        ("the people involved", "involved"),
+        ("yesterday", "yesterday"),
+        ("yesterday's meeting", "yesterday's"),
+        ("Yesterday’s meeting", "yesterday's"),
+        ("last week", "last week"),
+        ("last week's minutes", "last week's"),
+        ("bought last\nmonth", "last month"),
+        ("recently bought", "recently"),
+        ("recent purchases", "recent"),
+        ("have we met before", "before"),
+        ("similar cases", "similar"),
+        ("similar to this", "similar"),
+        ("similarities of the two", "similarities"),
+        ("something like chess", "like"),
+        ("foods that I like", "like"),
+        ("connections of Ann", "connections"),
+        ("the connection of Ann", "connection"),
+        ("people connected to Ann", "connected to"),
+        ("\uff57\uff48\uff4f is it", "who"),
+    ],
+)
+def test_the_stated_words_and_their_natural_forms_trigger(query: str, trigger: str) -> None:
+    """Question words, relationships, time and abstract concepts, in any case and with any apostrophe."""
+    assert trigger in deep_triggers(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "Acme",
+        "Watson",
+        "Howard",
+        "Whitney",
+        "Don Whatley",
+        "Aboutaleb",
+        "Doctor Who",
+        "Dr. Who",
+        "concerts of The Who",
+        "WHO guidelines",
+        "no evidence whatsoever",
+        "somewhat slow",
+        "whenever possible",
+        "however small",
+        "showcase",
+        "know-how transfer",
+        "a what-if analysis",
+        "likely dates",
+        "unlike apples",
+        "like-minded people",
+        "I'd like the invoice",
+        "I would like the invoice",
+        "beforehand",
+        "a simile",
+        "connectionless protocol",
+        "recency",
+        "the last name of Ann",
+        "last",
+        "mail to who@acme.example",
+        "open what.txt",
+        "https://acme.example/about/team",
+        'the song "What a day"',
+        "the song “Yesterday”",
+        "the song Yesterday by heart",
+    ],
+)
+def test_names_and_other_words_do_not_trigger(query: str) -> None:
+    """A word that only holds a trigger, a name, what stands between quotation marks, a polite wish."""
+    assert deep_triggers(query) == ()
+
+
+def test_triggers_come_in_the_order_of_the_question() -> None:
+    """Each as it was found, in lower case."""
+    assert deep_triggers("What happened last week, and who was involved?") == ("what", "last week", "who", "involved")
