@@ -1,0 +1,227 @@
+"""The design of dual retrieval, section by section."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retrieval import Collection
+from retrieval.adapters.llms.sim import SimFaults, SimLLM
+from retrieval.apps.recall import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever, Entity
+from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
+from retrieval.domain.hit import Path, SearchResult
+from retrieval.domain.profile import FusionKind
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
+MINE = {"user": "me"}
+
+
+@pytest.fixture
+def retriever(memories: Collection) -> DualRetriever:
+    """A retriever with a simulated model."""
+    return DualRetriever(memories, SimLLM(42), seed=42, clock=lambda: NOW)
+
+
+class TestContext:
+    """What simple matching cannot find."""
+
+    async def test_vocabulary_mismatch(self, retriever: DualRetriever) -> None:
+        """A question for colleagues finds coworkers by its words."""
+        found = await retriever.search("who are my colleagues", where=MINE)
+        ben = next(one for one in found if one.id == "ben")
+        assert any(part.leg.startswith("lexical:") for part in ben.hit.explanation.contributions)
+
+    async def test_implicit_relationships(self, retriever: DualRetriever) -> None:
+        """Whom one knows at Acme is who works there."""
+        assert (await retriever.search("Who do I know at Acme?", where=MINE))[0].id == "ann"
+
+    async def test_temporal_queries(self, retriever: DualRetriever) -> None:
+        """What happened last week is what was told since it began."""
+        found = await retriever.search("What happened last week?", where=MINE, limit=5)
+        assert {one.id for one in found} == {"cleo", "launch", "lunch", "retro", "trap"}
+
+
+class TestRequirements:
+    """Fast path, deep path, simulation first, graceful degradation."""
+
+    async def test_a_simple_query_takes_the_fast_path(self, memories: Collection) -> None:
+        """No model is asked."""
+        llm = SimLLM()
+        assert (await DualRetriever(memories, llm).search("Acme", where=MINE))[0].id == "ann"
+        assert llm.calls == 0
+
+    async def test_the_same_seed_gives_the_same_rewrites(self, memories: Collection) -> None:
+        """In every retriever with that seed."""
+        one, other = (DualRetriever(memories, SimLLM(5), seed=5) for _ in range(2))
+        assert await one.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
+
+    async def test_it_falls_back_to_fast_search(self, memories: Collection) -> None:
+        """If the model fails, and says why."""
+        failing = DualRetriever(memories, SimLLM(faults=SimFaults(fail_rate=1)))
+        found = await failing.search("Who runs Globex?", where=MINE)
+        assert found == await failing.search("Who runs Globex?", where=MINE, deep_search=False)
+        assert found.degraded is not None
+
+
+class TestHeuristics:
+    """When deep search helps."""
+
+    @pytest.mark.parametrize(
+        "term",
+        ["who", "what", "when", "where", "why", "how", "related to", "about", "regarding", "involving", "yesterday",
+         "last week", "recently", "before", "similar", "like", "connections"],
+    )  # fmt: skip
+    async def test_each_stated_term_triggers(self, retriever: DualRetriever, term: str) -> None:
+        """Anywhere in the query, as a whole word, in any case."""
+        assert retriever.needs_deep_search(f"things {term} Acme")
+        assert retriever.needs_deep_search(term.upper())
+        assert not retriever.needs_deep_search(f"things {term}x Acme")
+
+
+class TestQueryRewriting:
+    """A query becomes two to three variations."""
+
+    async def test_the_example(self, retriever: DualRetriever) -> None:
+        """As it is printed."""
+        rewrites = await retriever.rewrite_query("Who do I know at Acme?")
+        assert rewrites == ["Acme", "works at Acme", "Acme Corp employee"]
+
+    @pytest.mark.parametrize("query", ["what's new with the launch", "why", "notes about Ben", "last week's lunch"])
+    async def test_there_are_two_to_three(self, retriever: DualRetriever, query: str) -> None:
+        """Different from the query and from one another."""
+        rewrites = await retriever.rewrite_query(query)
+        assert 2 <= len(rewrites) <= 3
+        assert len({query.casefold(), *(one.casefold() for one in rewrites)}) == len(rewrites) + 1
+
+
+class TestRRF:
+    """score(doc) = Σ 1 / (k + rank_in_list), k = 60."""
+
+    async def test_the_formula(self, retriever: DualRetriever) -> None:
+        """What stands in several lists gets more."""
+        first = await retriever.search("Acme", where=MINE, limit=3)
+        merged = retriever.merge_rrf(list(first), list(first)[:1])
+        assert merged[0].id == first[0].id
+        assert merged[0].score == pytest.approx(2 / 61)
+        assert merged[1].score == pytest.approx(1 / 62)
+
+    async def test_a_search_is_fused_by_it(self, retriever: DualRetriever) -> None:
+        """Every leg's ranking of every wording is one list."""
+        assert RECALL_PROFILE.fusion.kind is FusionKind.RRF
+        assert RECALL_PROFILE.fusion.k == 60
+        found = await retriever.search("Who do I know at Acme?", where=MINE)
+        ranks = [part.rank for part in found[0].hit.explanation.contributions]
+        assert len(ranks) > 2
+        assert found[0].score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
+
+
+class TestAPI:
+    """The names, parameters and defaults."""
+
+    @pytest.mark.parametrize(
+        ("method", "expected"),
+        [
+            (DualRetriever.__init__, {"storage": ..., "llm": ..., "seed": None}),
+            (DualRetriever.search, {"query": ..., "limit": 10, "deep_search": True, "time_range": None}),
+            (DualRetriever.needs_deep_search, {"query": ...}),
+            (DualRetriever.rewrite_query, {"query": ...}),
+            (DualRetriever.merge_rrf, {"result_lists": ..., "k": 60}),
+            (DualRetriever.reset, {}),
+        ],
+        ids=lambda value: getattr(value, "__name__", ""),
+    )
+    async def test_parameters_and_defaults(self, method: Callable[..., Any], expected: dict[str, Any]) -> None:
+        """As they are printed; what comes after them is more."""
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        found = {one.name: ... if one.default is one.empty else one.default for one in parameters}
+        assert dict(list(found.items())[: len(expected)]) == expected
+
+    async def test_search_gives_a_list_of_entities(self, retriever: DualRetriever) -> None:
+        """Ranked by relevance, each with what is known of it."""
+        found = await retriever.search("Acme", where=MINE)
+        assert isinstance(found, list)
+        assert all(isinstance(one, Entity) for one in found)
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        ann = found[0]
+        assert (ann.id, ann.name, ann.content) == ("ann", "Ann", "Ann works at Acme as a designer.")
+        assert ann.event_time == datetime(2026, 11, 5, 9, tzinfo=UTC)
+        assert ann.attributes == {"user": "me"}
+
+    async def test_time_range_filters_by_event_time(self, retriever: DualRetriever) -> None:
+        """From the first moment on, and before the second."""
+        day = (datetime(2026, 11, 8, tzinfo=UTC), datetime(2026, 11, 9, tzinfo=UTC))
+        assert [one.id for one in await retriever.search("Ben", where=MINE, time_range=day)] == ["ben"]
+
+
+class _Overflowing:
+    """A storage that gives more than it is asked for."""
+
+    async def search(self, query: str, **options: Any) -> SearchResult:
+        """Each hit of the real one twice."""
+        found = await self.storage.search(query, **options)
+        return SearchResult(hits=found.hits * 2, path=Path.NONE, why="", profile_version=None)
+
+    def __init__(self, storage: Collection) -> None:
+        self.storage = storage
+
+
+class TestPreconditionsAndPostconditions:
+    """Errors that say what to do, also under ``python -O``."""
+
+    @pytest.mark.parametrize("query", ["", " \n"])
+    async def test_the_query_must_not_be_empty(self, retriever: DualRetriever, query: str) -> None:
+        """Neither for a search nor for rewrites."""
+        with pytest.raises(EmptyQueryError):
+            await retriever.search(query)
+        with pytest.raises(EmptyQueryError):
+            await retriever.rewrite_query(query)
+
+    async def test_the_query_must_be_text(self, retriever: DualRetriever) -> None:
+        """Anything else is refused."""
+        with pytest.raises(InvalidRequestError, match="text"):
+            await retriever.search(7)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("limit", [0, -1, SEARCH_LIMIT_MAX + 1, True, 1.5, "10", None])
+    async def test_the_limit_is_1_to_the_maximum(self, retriever: DualRetriever, limit: Any) -> None:
+        """The message names the range."""
+        with pytest.raises(InvalidLimitError, match="from 1 to 100"):
+            await retriever.search("Acme", limit=limit)
+
+    @pytest.mark.parametrize("limit", [1, 3, SEARCH_LIMIT_MAX])
+    async def test_results_never_exceed_the_limit(self, retriever: DualRetriever, limit: int) -> None:
+        """With rewrites too."""
+        found = await retriever.search("Who works at Acme?", where=MINE, limit=limit)
+        assert len(found) == min(limit, 7)
+
+    async def test_a_storage_that_breaks_its_word_is_an_error(self, memories: Collection) -> None:
+        """More than was asked for, or the same twice."""
+        broken = DualRetriever(_Overflowing(memories), None)  # type: ignore[arg-type]
+        with pytest.raises(RetrievalError, match="for a limit of 2"):
+            await broken.search("Acme", limit=2)
+        with pytest.raises(RetrievalError, match="twice"):
+            await broken.search("Acme", limit=20)
+
+
+class TestConsequences:
+    """What follows."""
+
+    async def test_deep_search_can_be_switched_off(self, memories: Collection) -> None:
+        """Then no model is asked, whatever the question."""
+        llm = SimLLM()
+        found = await DualRetriever(memories, llm).search("Who works at Acme?", where=MINE, deep_search=False)
+        assert llm.calls == 0
+        assert found.degraded is None
+
+    async def test_repeated_queries_are_answered_from_the_cache(self, memories: Collection) -> None:
+        """The model is asked once."""
+        llm = SimLLM(77)
+        retriever = DualRetriever(memories, llm)
+        first, again = [await retriever.search("What does Cleo play?", where=MINE) for _ in range(2)]
+        assert first == again
+        assert llm.calls == 1

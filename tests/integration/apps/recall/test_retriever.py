@@ -1,0 +1,229 @@
+"""Recall: rewrites, their cache, time, and determinism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from retrieval import Collection, Platform
+from retrieval.adapters.llms.sim import SimFaults, SimLLM
+from retrieval.adapters.store.database import Database
+from retrieval.apps.recall import DualRetriever, Recalled
+from retrieval.domain.errors import InvalidRequestError
+from tests.support.openai_server import OpenAIServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
+MINE = {"user": "me"}
+
+Make = Callable[..., DualRetriever]
+
+
+def ids(found: Recalled) -> list[str]:
+    """The keys, in order."""
+    return [one.id for one in found]
+
+
+async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
+    """Coworkers are colleagues: the rewrite's own ranking brings them, as the explanation shows."""
+    found = await make().search("who are my colleagues", where=MINE)
+    assert found.degraded is None
+    assert any("coworkers" in query for query in found.queries)
+    ben = next(one for one in found if one.id == "ben")
+    legs = {part.leg for part in ben.hit.explanation.contributions}
+    assert "lexical" not in legs
+    assert any(leg.startswith("lexical:") for leg in legs)
+    assert ben.score == pytest.approx(ben.hit.explanation.score)
+
+
+async def test_a_plain_question_asks_no_model(make: Make, server: OpenAIServer) -> None:
+    """Nor does one for which deep search is switched off."""
+    assert ids(await make().search("Acme", where=MINE))[0] == "ann"
+    assert (await make().search("who works at Acme", where=MINE, deep_search=False)).queries == ()
+    assert server.received == []
+
+
+async def test_the_model_is_asked_once_for_each_question(
+    make: Make, server: OpenAIServer, memories: Collection
+) -> None:
+    """Rewrites are kept in the database, by model and seed, for every process of the tenant."""
+    first = await make().search("who plays chess", where=MINE)
+    assert await make().search("who  plays chess ", where=MINE) == first
+    assert len(server.received) == 1
+    await make(seed=7).search("who plays chess", where=MINE)
+    assert len(server.received) == 2
+    found = await DualRetriever(memories, SimLLM(1)).search("who plays chess", where=MINE)
+    assert found.queries
+    assert len(server.received) == 2
+
+
+async def test_rewrites_are_searched_in_the_same_round_trip(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One statement a wording, all in one, and the hits of all in another."""
+    retriever = make()
+    queries = await retriever.rewrite_query("who works at Acme")
+    made: list[int] = []
+    read_each = Database.read_each
+
+    async def noted(self: Database, tenant_id: int | None, each: Sequence[Any], *more: Any) -> Any:
+        made.append(len(each))
+        return await read_each(self, tenant_id, each, *more)
+
+    monkeypatch.setattr(Database, "read_each", noted)
+    await retriever.search("who works at Acme", where=MINE)
+    assert 1 + len(queries) in made
+    assert made.count(1 + len(queries)) == 1
+
+
+async def test_the_same_seed_gives_the_same_answers(memories: Collection) -> None:
+    """Rewrites and results, scores among them, in two retrievers and after a reset."""
+    one, other = (DualRetriever(memories, SimLLM(42), seed=42, clock=lambda: NOW) for _ in range(2))
+    questions = ["who works at Acme?", "what happened last week", "similar to chess"]
+    answers = [await one.search(question) for question in questions]
+    assert answers == [await other.search(question) for question in questions]
+    one.reset()
+    assert answers == [await one.search(question) for question in questions]
+
+
+async def test_reset_restores_the_models_state(memories: Collection) -> None:
+    """The faults of a simulated model come in the same order again."""
+    llm = SimLLM(3, faults=SimFaults(fail_rate=0.5))
+    retriever = DualRetriever(memories, llm, seed=3)
+
+    async def failures(name: str) -> list[bool]:
+        return [(await retriever.search(f"who knows {name} {n}")).degraded is not None for n in range(8)]
+
+    first = await failures("Ann")
+    assert set(first) == {True, False}
+    retriever.reset()
+    assert await failures("Ben") == first
+
+
+async def test_a_model_without_a_state_is_reset_too(make: Make) -> None:
+    """There is nothing to restore."""
+    make().reset()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (datetime(2026, 11, 10, 9, tzinfo=UTC), datetime(2026, 11, 11, 9, tzinfo=UTC), {"launch"}),
+        (datetime(2026, 11, 10, 9, 0, 1, tzinfo=UTC), datetime(2026, 11, 11, 9, 0, 1, tzinfo=UTC), {"lunch"}),
+        (
+            datetime(2026, 11, 10, 10, tzinfo=ZoneInfo("Europe/Berlin")),
+            datetime(2026, 11, 10, 10, 1, tzinfo=ZoneInfo("Europe/Berlin")),
+            {"launch"},
+        ),
+    ],
+)
+async def test_a_time_range_is_half_open_and_knows_zones(
+    make: Make, start: datetime, end: datetime, expected: set[str]
+) -> None:
+    """Its first moment is inside, its last is not, wherever the clock stands."""
+    found = await make().search("launch", where=MINE, time_range=(start, end))
+    assert set(ids(found)) == expected
+    assert found.time_range == (start, end)
+
+
+async def test_a_time_range_holds_for_rewrites_and_goes_before_the_words(make: Make) -> None:
+    """What the question says of time counts for nothing then."""
+    day = (datetime(2026, 11, 5, tzinfo=UTC), datetime(2026, 11, 6, tzinfo=UTC))
+    found = await make().search("who met last week", where=MINE, time_range=day)
+    assert found.queries
+    assert ids(found) == ["ann"]
+    assert found.time is None
+
+
+@pytest.mark.parametrize(
+    "time_range",
+    [
+        (datetime(2026, 11, 5), datetime(2026, 11, 6)),  # noqa: DTZ001 - that is what is refused
+        (datetime(2026, 11, 6, tzinfo=UTC), datetime(2026, 11, 5, tzinfo=UTC)),
+        (datetime(2026, 11, 6, tzinfo=UTC), datetime(2026, 11, 6, tzinfo=UTC)),
+        (datetime(2026, 11, 6, tzinfo=UTC),),
+        ("2026-11-05", "2026-11-06"),
+        "last week",
+    ],
+)
+async def test_a_time_range_that_cannot_be_is_refused(make: Make, time_range: Any) -> None:
+    """Without a zone, empty, the wrong way round, or no two times."""
+    with pytest.raises(InvalidRequestError, match=r"time|starts"):
+        await make().search("launch", time_range=time_range)
+
+
+async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
+    """What was told in that time and the day after ranks higher; nothing is left out."""
+    plain = await make(time_expressions="off").search("the launch on 17 November", where=MINE, deep_search=False)
+    found = await make().search("the launch on 17 November", where=MINE, deep_search=False)
+    assert ids(plain)[0] == "launch"
+    assert plain.time is None
+    assert ids(found)[0] == "retro"
+    assert set(ids(found)) == set(ids(plain))
+    assert found.time is not None
+    assert found.time.text == "17 November"
+    assert found.time_range == (datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC))
+
+
+async def test_what_is_counted_back_from_now_reaches_until_now(make: Make) -> None:
+    """What happened last week may have been told since."""
+    found = await make().search("team last week", where=MINE, deep_search=False)
+    assert found.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))
+
+
+async def test_vague_words_are_told_and_do_not_rank(make: Make) -> None:
+    """What "recently" means is the application's to say."""
+    found = await make().search("team recently", where=MINE, deep_search=False)
+    assert found.time is not None
+    assert found.time.is_soft
+    assert found.time_range is None
+
+
+async def test_a_time_in_the_question_can_bind(make: Make) -> None:
+    """Then nothing else is found; a vague word binds nothing."""
+    retriever = make(time_expressions="filter")
+    assert set(ids(await retriever.search("the launch last week", where=MINE))) == {"cleo", "launch", "lunch", "trap"}
+    assert len(await retriever.search("the launch recently", where=MINE)) == 7
+
+
+async def test_a_question_can_be_asked_as_of_another_moment(make: Make) -> None:
+    """In that moment's zone; one without a zone is refused."""
+    found = await make().search("yesterday", where=MINE, as_of=datetime(2026, 11, 11, 1, tzinfo=ZoneInfo("Asia/Tokyo")))
+    assert found.time is not None
+    assert found.time.start == datetime(2026, 11, 10, tzinfo=ZoneInfo("Asia/Tokyo"))
+    with pytest.raises(InvalidRequestError, match="time zone"):
+        await make().search("yesterday", as_of=datetime(2026, 11, 11))  # noqa: DTZ001 - that is what is refused
+
+
+async def test_a_question_is_plain_text(make: Make) -> None:
+    """Quotes and a minus in it mean nothing."""
+    assert ids(await make().search('"Acme designer" -Ann', where=MINE))[0] == "ann"
+
+
+async def test_an_answer_can_be_replayed(house: Platform, make: Make) -> None:
+    """It is one recorded search, with its rewrites and its preference."""
+    found = await make().search("who moved the launch in November 2026", where=MINE)
+    assert found.queries
+    assert found.retrieval_id is not None
+    replayed = await house.replay(found.retrieval_id)
+    assert replayed.is_reproduced
+    assert replayed.is_same_today
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seed": "42"},
+        {"seed": True},
+        {"rewrite_timeout_seconds": 0},
+        {"rewrite_timeout_seconds": float("nan")},
+        {"time_expressions": "sometimes"},
+    ],
+)
+async def test_options_that_cannot_be_are_refused(memories: Collection, options: dict[str, Any]) -> None:
+    """When the retriever is made, by name."""
+    with pytest.raises(InvalidRequestError, match=next(iter(options))):
+        DualRetriever(memories, None, **options)

@@ -1,0 +1,85 @@
+"""Reciprocal rank fusion of lists of entities."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.apps.recall import DualRetriever, Entity
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Explanation, Hit
+
+RETRIEVER = DualRetriever(None, None)  # type: ignore[arg-type]
+"""Merging needs no storage."""
+
+
+def entity(item_id: str) -> Entity:
+    """One that was found with some score."""
+    return Entity(Hit(item_id=item_id, score=0.5, rank=1, explanation=Explanation("rrf", ()), title=item_id.upper()))
+
+
+def entities(ids: str) -> list[Entity]:
+    """One for each letter."""
+    return [entity(one) for one in ids]
+
+
+def test_the_score_is_the_sum_of_reciprocal_ranks() -> None:
+    """1 / (k + rank) for each list, shown in the explanation."""
+    merged = RETRIEVER.merge_rrf(entities("abc"), entities("cb"))
+    scores = {one.id: one.score for one in merged}
+    assert scores == pytest.approx({"b": 2 / 62, "c": 1 / 63 + 1 / 61, "a": 1 / 61})
+    assert [one.id for one in merged] == ["c", "b", "a"]
+    assert [part.leg for part in merged[0].hit.explanation.contributions] == ["list:1", "list:2"]
+    assert merged[0].score == pytest.approx(merged[0].hit.explanation.score)
+    assert [one.hit.rank for one in merged] == [1, 2, 3]
+    assert merged[0].name == "C"
+
+
+def test_k_can_be_chosen() -> None:
+    """A small one lets the first places count for more."""
+    (only,) = RETRIEVER.merge_rrf(entities("a"), k=1)
+    assert only.score == pytest.approx(1 / 2)
+
+
+def test_equal_scores_are_ordered_by_id() -> None:
+    """Whatever order the lists come in."""
+    assert [one.id for one in RETRIEVER.merge_rrf(entities("b"), entities("a"))] == ["a", "b"]
+
+
+def test_nothing_merges_to_nothing() -> None:
+    """No lists, or empty ones."""
+    assert RETRIEVER.merge_rrf() == RETRIEVER.merge_rrf([], []) == []
+
+
+def test_what_a_list_holds_twice_counts_once() -> None:
+    """Where it stands first."""
+    assert RETRIEVER.merge_rrf(entities("aba")) == RETRIEVER.merge_rrf(entities("ab"))
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 1.5, float("nan"), "60", None])
+def test_k_must_be_a_whole_number_above_0(k: Any) -> None:
+    """The error names it."""
+    with pytest.raises(InvalidRequestError, match="k is"):
+        RETRIEVER.merge_rrf(entities("a"), k=k)
+
+
+@pytest.mark.parametrize("lists", [("ab",), ([1],), (None,)])
+def test_only_lists_of_entities_are_merged(lists: Any) -> None:
+    """Anything else is refused."""
+    with pytest.raises(InvalidRequestError, match="lists of entities"):
+        RETRIEVER.merge_rrf(*lists)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map("".join), max_size=4), st.integers(1, 100))
+def test_it_is_the_formula(lists: list[str], k: int) -> None:
+    """Each id once, best first."""
+    expected = {
+        one: sum(1 / (k + ids.index(one) + 1) for ids in lists if one in ids) for one in set(chain.from_iterable(lists))
+    }
+    merged = RETRIEVER.merge_rrf(*map(entities, lists), k=k)
+    assert {one.id: one.score for one in merged} == pytest.approx(expected)
+    assert [one.score for one in merged] == sorted((one.score for one in merged), reverse=True)

@@ -1,0 +1,70 @@
+"""What a language model is asked, and what is taken of its answer."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.apps.recall.rewriting import REWRITE_LENGTH_MAX, REWRITES_MAX, rewriting_prompt, usable_rewrites
+
+QUERY = "Who do I know at Acme?"
+
+
+def test_usable_rewrites_are_taken_in_their_order() -> None:
+    """As the model gave them, with one space for any white space."""
+    assert usable_rewrites({"rewrites": ["Acme", " works  at\nAcme "]}, QUERY) == ["Acme", "works at Acme"]
+
+
+def test_what_says_the_same_again_is_left_out() -> None:
+    """The query itself, and what differs in case, space or width only."""
+    answer = ["WHO do I  know at acme?", "Acme", "acme", "\uff21\uff43\uff4d\uff45", "works at Acme"]
+    assert usable_rewrites({"rewrites": answer}, QUERY) == ["Acme", "works at Acme"]
+
+
+def test_at_most_three_are_taken() -> None:
+    """The first."""
+    assert usable_rewrites({"rewrites": list("abcde")}, QUERY) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "Acme",
+        7,
+        {},
+        {"rewrites": None},
+        {"rewrites": "Acme"},
+        {"queries": ["Acme"]},
+        {"rewrites": [None, 7, {"query": "Acme"}, ["Acme"]]},
+        {"rewrites": ["", " \n", "?!", "a\x00b", "a\x1bb", "\ud800 Acme", "\u202eemcA", "x" * 201]},
+    ],
+)
+def test_what_is_no_query_is_left_out(answer: object) -> None:
+    """Other types, nothing, no word, control characters, what turns the direction of reading, too long texts."""
+    assert usable_rewrites(answer, QUERY) == []
+
+
+@given(st.lists(st.text(max_size=210), max_size=5))
+def test_whatever_comes_is_bounded(answer: list[str]) -> None:
+    """Few, short, different, printable on one line, and never the query."""
+    found = usable_rewrites({"rewrites": answer}, QUERY)
+    assert len(found) <= REWRITES_MAX
+    assert len({text.casefold() for text in found}) == len(found)
+    for text in found:
+        assert 0 < len(text) <= REWRITE_LENGTH_MAX
+        assert text == " ".join(text.split())
+        assert text.encode()
+
+
+@given(st.text())
+def test_the_query_stands_in_the_prompt_as_one_json_string(query: str) -> None:
+    """Nothing in it can end the marks around it; a pasted text is cut."""
+    prompt = rewriting_prompt(query)
+    (data,) = re.findall(r"<query>(.*?)</query>", prompt, re.DOTALL)
+    assert json.loads(data) == query[:1000]
+    assert re.search("rewrite.*query", prompt, re.IGNORECASE)
