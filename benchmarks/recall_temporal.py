@@ -1,0 +1,160 @@
+"""What becomes of times in questions: LoCoMo's, searched within their conversation by recall, without a language model.
+
+    python benchmarks/recall_temporal.py DATA
+
+DATA holds the folder locomo in BEIR's format. Each question is asked at the end of its conversation (``as_of``), which
+is the only clock that the data knows: questions such as "what did she do last week?" were meant at an earlier moment.
+Those are therefore measured a second time, asked an hour after the evidence was told, as somebody would have who said
+"last week" then. The result is printed as Markdown and goes to ``benchmarks/results/recall_temporal.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import fmean
+
+from tasks import LOCOMO
+
+from retrieval import Collection, connect
+from retrieval.apps.recall import DualRetriever, TimeExpressions
+from retrieval.domain.time_expressions import time_expression
+from retrieval.settings import Settings
+
+RESULTS = Path(__file__).parent / "results"
+LIMIT = 10
+MODES = tuple(TimeExpressions)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its evidence."""
+
+    text: str
+    conversation: str
+    category: str
+    evidence: frozenset[str]
+    asked_at: datetime
+    told_at: datetime
+    """When the last of its evidence was told."""
+
+    def said(self, now: datetime) -> str:
+        """How definite the question is about time: ``dated``, ``relative``, ``vague`` or ``none``."""
+        time = time_expression(self.text, now)
+        return "none" if time is None else time.certainty.name.lower()
+
+
+Moment = Callable[[Asked], datetime]
+Recalls = Mapping[TimeExpressions, Sequence[float]]
+
+
+async def questions(collection: Collection, data: Path) -> list[Asked]:
+    """All that are judged."""
+    queries, qrels = LOCOMO.queries(data)
+    evidence = {query.query_id: frozenset(key for key, grade in qrels[query.query_id].items() if grade > 0)
+                for query in queries}  # fmt: skip
+    keys = sorted(frozenset().union(*evidence.values()))
+    told = {key: item.occurred_at for key, item in (await collection.get(keys)).items() if item.occurred_at}
+    return [
+        Asked(
+            text=query.text,
+            conversation=query.metadata["conversation"],
+            category=query.metadata["category_name"],
+            evidence=evidence[query.query_id],
+            asked_at=datetime.fromisoformat(query.metadata["as_of"]).replace(tzinfo=UTC),
+            told_at=max(told[key] for key in evidence[query.query_id]),
+        )
+        for query in queries
+    ]
+
+
+async def recalls(collection: Collection, asked: Sequence[Asked], moment: Moment) -> Recalls:
+    """R@10 of each question, by what is done about time."""
+    found: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
+    for mode in MODES:
+        retriever = DualRetriever(collection.unrecorded(), None, time_expressions=mode)
+        for one in asked:
+            where = {"conversation": one.conversation}
+            hits = await retriever.search(one.text, where=where, limit=LIMIT, as_of=moment(one))
+            found[mode].append(len({hit.id for hit in hits} & one.evidence) / len(one.evidence))
+    return found
+
+
+def table(asked: Sequence[Asked], found: Recalls, groups: Mapping[str, Callable[[Asked], bool]]) -> list[str]:
+    """R@10 of each group of questions, by what is done about time."""
+    rows = ["| Questions | | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
+    for name, belongs in groups.items():
+        places = [place for place, one in enumerate(asked) if belongs(one)]
+        figures = [f"{fmean(found[mode][place] for place in places):.3f}" for mode in MODES] if places else []
+        rows.append(f"| {name} | {len(places)} | " + " | ".join(figures) + " |")
+    return rows
+
+
+def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> str:
+    """The page."""
+
+    def of(certainty: str, moment: Moment) -> Callable[[Asked], bool]:
+        return lambda one: one.said(moment(one)) == certainty
+
+    categories = sorted({one.category for one in asked})
+    groups: dict[str, Callable[[Asked], bool]] = {"all": lambda _: True}
+    groups |= {name: lambda one, name=name: one.category == name for name in categories}  # type: ignore[misc]
+    groups |= {
+        "temporal, with a time in the question": lambda one: (
+            one.category == "temporal" and one.said(one.asked_at) != "none"
+        ),
+        'with a date ("in May 2023")': of("dated", _asked_at),
+        'counted from now ("last week")': of("relative", _asked_at),
+        'vague ("recently")': of("vague", _asked_at),
+    }
+    later: dict[str, Callable[[Asked], bool]] = {
+        'counted from now ("last week")': of("relative", _soon_after),
+        'vague ("recently")': of("vague", _soon_after),
+    }
+    return "\n".join(
+        [
+            "# Times in questions",
+            "",
+            "R@10 on LoCoMo, within the conversation, by recall's default profile and the local model, without a language",
+            "model. `filter`: nothing else is found; `prefer`: it ranks higher, and nothing is left out; `off`: words like",
+            "any others. Made by `benchmarks/recall_temporal.py`.",
+            "",
+            "Asked at the end of the conversation:",
+            "",
+            *table(asked, at_the_end, groups),
+            "",
+            "Asked an hour after the evidence was told:",
+            "",
+            *table(asked, when_told, later),
+            "",
+        ]
+    )
+
+
+def _asked_at(one: Asked) -> datetime:
+    return one.asked_at
+
+
+def _soon_after(one: Asked) -> datetime:
+    return one.told_at + timedelta(hours=1)
+
+
+async def main(data: Path) -> None:
+    """Measure, print, write."""
+    async with connect(settings=Settings().changed(embedder="minilm")) as platform:
+        collection = await LOCOMO.ingested(platform, data)
+        asked = await questions(collection, data)
+        page = report(asked, await recalls(collection, asked, _asked_at), await recalls(collection, asked, _soon_after))
+    print(page)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "recall_temporal.md").write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    asyncio.run(main(parser.parse_args().data))
