@@ -21,7 +21,9 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     """What to run, in order."""
     found: list[list[str]] = []
     if data is not None:
-        found += [_script(name, str(data)) for name in ("quality", "lexical_latency", "learning_curve")]
+        found += [
+            _script(name, str(data)) for name in ("quality", "lexical_latency", "learning_curve", "recall_temporal")
+        ]
     beside = [str(data)] if data is not None else []
     found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
     found.append(_script("growth", *(["--full"] if full else [])))

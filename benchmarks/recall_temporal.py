@@ -119,9 +119,9 @@ def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> s
         [
             "# Times in questions",
             "",
-            "R@10 on LoCoMo, within the conversation, by recall's default profile and the local model, without a language",
-            "model. `filter`: nothing else is found; `prefer`: it ranks higher, and nothing is left out; `off`: words like",
-            "any others. Made by `benchmarks/recall_temporal.py`.",
+            "R@10 on LoCoMo, within the conversation, by recall's default profile and the local model, without a",
+            "language model. `filter`: nothing else is found; `prefer`: it ranks higher, and nothing is left out;",
+            "`off`: words like any others. Made by `benchmarks/recall_temporal.py`.",
             "",
             "Asked at the end of the conversation:",
             "",

@@ -14,6 +14,10 @@ from datetime import datetime
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.time_phrases import Certainty, Phrase, phrases
 from retrieval.domain.time_relations import paired, related
+from retrieval.domain.time_words import plain
+
+LONGEST_QUERY = 2000
+"""Characters of a query; a longer one is a pasted text, which speaks of many times and asks for none."""
 
 _YEARS = (1000, 9000)
 """Every zone of the world can say a time between."""
@@ -38,10 +42,16 @@ class TimeExpression:
 
 
 def time_expressions(query: str, now: datetime) -> list[TimeExpression]:
-    """Every expression of the query, in its order. Raises ``InvalidRequestError`` if ``now`` has no time zone."""
+    """Every expression of the query, in its order; none of a query longer than ``LONGEST_QUERY``.
+
+    Raises ``InvalidRequestError`` if ``now`` has no time zone.
+    """
     if now.tzinfo is None or now.utcoffset() is None:
         raise InvalidRequestError(f"now is {now.isoformat()} without a time zone; give one, such as datetime.now(UTC)")
-    return list(_read(query, phrases(query, now)))
+    if len(query) > LONGEST_QUERY:
+        return []
+    said = plain(query)
+    return list(_read(query, said, phrases(said, now)))
 
 
 def time_expression(query: str, now: datetime) -> TimeExpression | None:
@@ -56,20 +66,20 @@ def time_expression(query: str, now: datetime) -> TimeExpression | None:
     return _together(chosen) if chosen else None
 
 
-def _read(query: str, found: Sequence[Phrase]) -> Iterator[TimeExpression]:
+def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpression]:
     """The phrases with what stands around them: "between", "since", "the week before"."""
     place = 0
     while place < len(found):
         one = found[place]
-        pair = paired(query, one, found[place + 1]) if place + 1 < len(found) else None
+        pair = paired(said, one, found[place + 1]) if place + 1 < len(found) else None
         place += 1 if pair is None else 2
-        said = pair or related(query, one)
-        if said is not None and _is_usable(said.start_time, said.end_time):
+        whole = pair or related(said, one)
+        if whole is not None and _is_usable(whole.start_time, whole.end_time):
             yield TimeExpression(
-                text=query[said.begin : said.end].strip(),
-                certainty=said.certainty,
-                start=said.start_time,
-                end=said.end_time,
+                text=query[whole.begin : whole.end].strip(),
+                certainty=whole.certainty,
+                start=whole.start_time,
+                end=whole.end_time,
             )
 
 

@@ -40,7 +40,6 @@ from retrieval.domain.time_words import (
     counted,
     month_number,
     pattern,
-    plain,
 )
 
 RECENT_DAYS = 30
@@ -88,11 +87,13 @@ class _Rule:
     side: str = ""
 
 
-def phrases(text: str, now: datetime) -> list[Phrase]:
-    """All of them in their order, the longest at each place; what no calendar has, such as 31 February, is none."""
+def phrases(said: str, now: datetime) -> list[Phrase]:
+    """All of them in their order, the longest at each place; what no calendar has, such as 31 February, is none.
+
+    ``said``: the text as ``plain`` makes it.
+    """
     found: list[Phrase] = []
     taken: list[tuple[int, int]] = []
-    said = plain(text)
     for rule in _RULES:
         for match in rule.pattern.finditer(said):
             if any(match.start() < end and begin < match.end() for begin, end in taken):

@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 
 from retrieval.domain.time_phrases import Certainty, Phrase
 from retrieval.domain.time_spans import Span, Unit, days, moved, part, unit_of, weekday_after, weekday_before
-from retrieval.domain.time_words import COUNT, ORDINALS, UNIT, WEEKDAY, WEEKDAYS, counted, lead, plain
+from retrieval.domain.time_words import COUNT, ORDINALS, UNIT, WEEKDAY, WEEKDAYS, counted, lead
 
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
 _SATURDAY, _SUNDAY = 5, 6
+_REACH = 60
+"""Characters before a phrase that can belong to it."""
 
 _JOIN = re.compile(r"\s*(?:(?P<weak>and)|to|until|till|through|thru|[-–—])\s*(?:the\s+)?")
 _BETWEEN = lead(r"between|from")
@@ -43,11 +45,10 @@ class Said:
     certainty: Certainty
 
 
-def paired(query: str, first: Phrase, second: Phrase) -> Said | None:
-    """From the first to the second, if "from ... to", "between ... and" or a dash joins them."""
-    said = plain(query)
+def paired(said: str, first: Phrase, second: Phrase) -> Said | None:
+    """From the first to the second, if "from ... to", "between ... and" or a dash joins them; ``said`` is ``plain``."""
     join = _JOIN.fullmatch(said[first.end : second.begin])
-    between = _BETWEEN.search(said[: first.begin])
+    between = _BETWEEN.search(said, max(0, first.begin - _REACH), first.begin)
     if join is None or (join["weak"] and not between):
         return None
     start, end = _in_one_year(first, second), second.span.end
@@ -57,18 +58,17 @@ def paired(query: str, first: Phrase, second: Phrase) -> Said | None:
     return Said(begin, second.end, start, end, max(first.certainty, second.certainty))
 
 
-def related(query: str, one: Phrase) -> Said | None:
+def related(said: str, one: Phrase) -> Said | None:
     """The phrase with what stands right before it; None if it names no time there, as "may" alone does not."""
-    said = plain(query)
     whole = _with_part(said, one)
-    before = said[: whole.begin]
-    if (beside := _BESIDE.search(before)) and not one.side:
+    before = max(0, whole.begin - _REACH), whole.begin
+    if (beside := _BESIDE.search(said, *before)) and not one.side:
         return _said(replace(whole, begin=beside.start(), span=_beside(whole.span, beside)))
-    if side := _SIDE.search(before):
+    if side := _SIDE.search(said, *before):
         if side["side"] == "by" and one.needs_lead:  # it may be a person: "a book by May"
             return None
         return _said(replace(whole, begin=side.start()), side["side"])
-    if one.needs_lead and whole is one and not _IN.search(before):
+    if one.needs_lead and whole is one and not _IN.search(said, *before):
         return None
     return _said(whole, one.side)
 
@@ -100,7 +100,7 @@ def _in_one_year(first: Phrase, second: Phrase) -> datetime | None:
 
 def _with_part(said: str, one: Phrase) -> Phrase:
     """The part of it that is meant: "late", "the first week of"."""
-    match = _PART.search(said[: one.begin])
+    match = _PART.search(said, max(0, one.begin - _REACH), one.begin)
     if match is None or one.certainty is Certainty.VAGUE:
         return one
     return replace(one, begin=match.start(), span=_part(one.span, match))

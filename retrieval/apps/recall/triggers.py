@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+LONGEST_QUERY = 2000
+
 _APOSTROPHES = dict.fromkeys((0x2018, 0x2019, 0x02BC), "'")
 
 _PERIODS = (
@@ -33,7 +35,9 @@ _TERM = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»")
-_SENTENCE_START = re.compile(r"(?:^|[.!?:;…\n(\[–—]|\s-)\s*$")
+_BEFORE = 20
+"""Characters before a word that tell how it is meant."""
+_SENTENCE_START = re.compile(r"(?:\A|[.!?:;…\n(\[–—]|\s-)\s*$")
 _TITLE_OF_A_PERSON = re.compile(r"\b(?:dr|mr|mrs|ms|st|prof)\.\s*$", re.IGNORECASE)
 _WISH = re.compile(r"(?:\bwould|'d)\s+$", re.IGNORECASE)
 
@@ -44,9 +48,9 @@ def deep_triggers(query: str) -> tuple[str, ...]:
     Question words, relationships ("about", "related to"), time ("yesterday", "last week", "before") and abstract
     concepts ("similar", "like", "connections") count as whole words, in their natural forms. They do not count between
     quotation marks, in names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO
-    guidelines"), and "like" not in "would like".
+    guidelines"), and "like" not in "would like". What comes after the first ``LONGEST_QUERY`` characters is not read.
     """
-    text = unicodedata.normalize("NFKC", query).translate(_APOSTROPHES)
+    text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _QUOTED.sub(" . ", text)
     return tuple(" ".join(found.lower().split()) for found in _found(text))
 
@@ -54,7 +58,7 @@ def deep_triggers(query: str) -> tuple[str, ...]:
 def _found(text: str) -> Iterator[str]:
     is_loud = not any(letter.islower() for letter in text)
     for match in _TERM.finditer(text):
-        term, before = match[0], text[: match.start()]
+        term, before = match[0], text[max(0, match.start() - _BEFORE) : match.start()]
         if term.lower() == "like" and _WISH.search(before):
             continue
         if is_loud or not _is_name(term, before):
