@@ -131,6 +131,10 @@ class SyncPlatform:
         """See ``Platform.recorded``."""
         self._door.run(self._platform.recorded)
 
+    def accesses_counted(self) -> None:
+        """See ``Platform.accesses_counted``."""
+        self._door.run(self._platform.accesses_counted)
+
     def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
         """See ``Platform.replay``."""
         return self._door.run(self._platform.replay, retrieval_id, collection)
@@ -380,6 +384,10 @@ class SyncCollection:
     def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """See ``Collection.get``."""
         return self._run(self._collection.get, item_ids)
+
+    def count_accesses(self, item_ids: Sequence[str]) -> None:
+        """See ``Collection.count_accesses``."""
+        self._run(self._collection.count_accesses, item_ids)
 
     def delete(self, item_ids: Sequence[str]) -> int:
         """See ``Collection.delete``."""
