@@ -1,0 +1,66 @@
+"""Which memories of a project say nearly the same as a new one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.collection import Collection
+from retrieval.domain.duplicates import similarity
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import EmbedderError, InvalidVectorError
+from retrieval.domain.hit import Hit
+from retrieval.domain.memory import PROJECT, NewMemory
+from retrieval.domain.profile import Profile
+from retrieval.jobs.remember import Near
+
+_log = logging.getLogger(__name__)
+
+MOST = 5
+"""Memories that are compared with a new one, of each way to find them."""
+
+_QUERY_CHARACTERS = 2000
+"""So much of a text is looked up; all of it is compared."""
+
+
+async def near_memories(
+    collection: Collection, embedder: CachedEmbedder | None, memory: NewMemory, threshold: float
+) -> list[Near]:
+    """The memories of its project whose similarity is at least the threshold, the most alike first.
+
+    They are looked up by words and, where the collection has an embedder, by meaning. ``similarity`` is the cosine where
+    both have a vector, else the overlap of their words.
+    """
+    item = memory.item()
+    vector = await _vector(embedder, item.text, item.item_id)
+    hits: dict[str, Hit] = {}
+    for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
+        found = await collection.unrecorded().search(
+            item.text[:_QUERY_CHARACTERS] or None,
+            vector=vector,
+            where={PROJECT: memory.project_id},
+            limit=MOST,
+            profile=Profile(legs={leg: 1.0}),
+            syntax=False,
+        )
+        hits |= {hit.item_id: hit for hit in found}
+    near = [Near(hit.item_id, similarity(hit.body, item.body, _cosine(hit)), hit.body) for hit in hits.values()]
+    return sorted(
+        (one for one in near if one.similarity >= threshold), key=lambda one: (-one.similarity, one.memory_id)
+    )
+
+
+async def _vector(embedder: CachedEmbedder | None, text: str, key: str) -> Sequence[float] | Vector | None:
+    """The vector that it will be stored with, which is cached, so that it is paid for once."""
+    if embedder is None or not text:
+        return None
+    try:
+        return (await embedder.embed_documents([text], [key]))[0]
+    except (EmbedderError, InvalidVectorError) as error:
+        _log.info("duplicates are looked up by words alone: %s", error)
+        return None
+
+
+def _cosine(hit: Hit) -> float | None:
+    return next((part.raw_score for part in hit.explanation.contributions if part.leg == "dense"), None)
