@@ -15,7 +15,7 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 
 
 def similarity(one: str, other: str, cosine: float | None = None) -> float:
-    """How alike two texts are, 0 to 1: the cosine of their vectors where both have one, else their words' overlap.
+    """How alike two texts are, 0 to 1: the overlap of their words, or the cosine of their vectors where it is greater.
 
     1 where the words are the same in the same order. 0 where their numbers differ, or one of them says no where the
     other does not: however alike their words and vectors are, they do not say the same.
@@ -25,7 +25,7 @@ def similarity(one: str, other: str, cosine: float | None = None) -> float:
     mine, theirs = frozenset(words(one)), frozenset(words(other))
     if _facts(mine) != _facts(theirs):
         return 0.0
-    return jaccard(mine, theirs) if cosine is None else min(1.0, max(0.0, cosine))
+    return max(jaccard(mine, theirs), min(1.0, cosine or 0.0))
 
 
 def jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.collection import Collection
@@ -29,15 +28,16 @@ async def near_memories(
 ) -> list[Near]:
     """The memories of its project whose similarity is at least the threshold, the most alike first.
 
-    They are looked up by words and, where the collection has an embedder, by meaning. ``similarity`` is the cosine where
-    both have a vector, else the overlap of their words.
+    They are looked up by words and, where the collection has an embedder, by meaning too. They may have expired.
     """
     item = memory.item()
+    if not item.text:
+        return []
     vector = await _vector(embedder, item.text, item.item_id)
     hits: dict[str, Hit] = {}
     for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
         found = await collection.unrecorded().search(
-            item.text[:_QUERY_CHARACTERS] or None,
+            item.text[:_QUERY_CHARACTERS],
             vector=vector,
             where={PROJECT: memory.project_id},
             limit=MOST,
@@ -45,21 +45,21 @@ async def near_memories(
             syntax=False,
         )
         hits |= {hit.item_id: hit for hit in found}
-    near = [Near(hit.item_id, similarity(hit.body, item.body, _cosine(hit)), hit.body) for hit in hits.values()]
-    return sorted(
-        (one for one in near if one.similarity >= threshold), key=lambda one: (-one.similarity, one.memory_id)
-    )
+    compared = [Near(hit.item_id, similarity(hit.body, item.body, _cosine(hit)), hit.body) for hit in hits.values()]
+    near = [one for one in compared if one.similarity >= threshold]
+    return sorted(near, key=lambda one: (-one.similarity, one.memory_id))
 
 
-async def _vector(embedder: CachedEmbedder | None, text: str, key: str) -> Sequence[float] | Vector | None:
+async def _vector(embedder: CachedEmbedder | None, text: str, key: str) -> Vector | None:
     """The vector that it will be stored with, which is cached, so that it is paid for once."""
-    if embedder is None or not text:
+    if embedder is None:
         return None
     try:
-        return (await embedder.embed_documents([text], [key]))[0]
+        vector: Vector = (await embedder.embed_documents([text], [key]))[0]
     except (EmbedderError, InvalidVectorError) as error:
         _log.info("duplicates are looked up by words alone: %s", error)
         return None
+    return vector
 
 
 def _cosine(hit: Hit) -> float | None:

@@ -80,9 +80,9 @@ class MemoryStore:
         interaction_type: str,
         content: Any,
         user_id: str | None = None,
+        *,
         linked_question_ids: Sequence[str] = (),
         linked_hypothesis_ids: Sequence[str] = (),
-        *,
         links: Links | None = None,
         summary: str | None = None,
         relevance_score: float = 1.0,
@@ -167,7 +167,7 @@ class MemoryStore:
     ) -> MemoryPage:
         """The project's memories, the latest first; ``after``: the ``next`` of the page before.
 
-        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an ``after`` of another making.
+        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an ``after`` that is none.
         """
         collection = await self._collection()
         stored = await collection.refresh()
@@ -268,7 +268,9 @@ class MemoryStore:
         look = None
         if how is not Duplicates.KEEP:
             embedder = writer.writer.embedder
-            near = await near_memories(await self._collection(), embedder, memory, self._threshold)
+            found = await near_memories(await self._collection(), embedder, memory, self._threshold)
+            known = await self.get_memories([one.memory_id for one in found]) if found else {}
+            near = [one for one in found if one.memory_id in known]
             look = Look(near, self._platform.now, joins=how is Duplicates.MERGE)
         return await writer.store(memory, look)
 
