@@ -17,6 +17,9 @@ from retrieval.domain.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMe
 MOST_LISTED = 1000
 """Memories of one page."""
 
+FEW_LISTED = 1000
+"""Up to so many memories of a project are sorted for a page of them."""
+
 _COLUMNS = """
     item.item_id, item.kind, item.title, item.body, item.attributes, item.status, item.occurred_at,
     item.created_at, item.updated_at,
@@ -54,15 +57,25 @@ _PAGE = f"""
         AND (%(user_id)s::text IS NULL OR item.attributes ->> '{USER}' = %(user_id)s)
         AND (%(before)s::timestamptz IS NULL OR (item.occurred_at, item.item_id) < (%(before)s, %(before_id)s))
 """
-# Its key alone is read, in the order of an index; where a project is small, its memories are looked up and sorted.
-_IS_LISTED = f"""
-        AND item.status <> 'archived'
-        AND item.item_id IN (
-            SELECT known.item_id FROM attribute_texts AS known
-            WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
-                AND known.value = left(%(project_id)s, 300)
-        )
+# The index by time is walked until the page is full. Where the project is small, that could take all of the collection:
+# then its memories are looked up by their keys, and sorted.
+_WALKED = " AND item.occurred_at IS NOT NULL"
+_LOOKED_UP = f"""
+    AND item.item_id IN (
+        SELECT known.item_id FROM attribute_texts AS known
+        WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
+            AND known.value = left(%(project_id)s, 300)
+    )
 """  # noqa: S608 - of the names above
+_IS_ACTIVE = " AND item.status <> 'archived'"
+_COUNT = Compiled(f"""
+    SELECT count(*) FROM (
+        SELECT FROM attribute_texts AS known
+        WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
+            AND known.value = left(%(project_id)s, 300)
+        LIMIT {FEW_LISTED + 1}
+    ) AS member
+""")  # noqa: S608 - of the names above
 _ORDER = " ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"
 
 # Rows are locked in the order of their keys: as those who count accesses do.
@@ -141,9 +154,13 @@ async def list_memories(
     most: int,
 ) -> list[Memory]:
     """The project's memories that have not expired, the latest first, at most so many."""
-    statement = Compiled(_PAGE + ("" if are_archived_too else _IS_LISTED) + _ORDER).bind(
-        collection_id=collection_id,
-        project_id=project_id,
+    where = {"collection_id": collection_id, "project_id": project_id}
+    is_small = False
+    if not are_archived_too:  # those have no keys to look them up by
+        is_small = (await database.read(tenant_id, _COUNT.bind(**where)))[0][0] <= FEW_LISTED
+    way = (_LOOKED_UP if is_small else _WALKED) + ("" if are_archived_too else _IS_ACTIVE)
+    statement = Compiled(_PAGE + way + _ORDER).bind(
+        **where,
         now=now,
         kinds=None if kinds is None else list(kinds),
         user_id=user_id,
