@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,13 +19,16 @@ from retrieval.adapters.store.memories import (
     memories_with,
     write_memories,
 )
-from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.item import Item
 from retrieval.domain.memory import Duplicate, Memory, NewMemory, StoredMemory
 from retrieval.domain.memory_changes import changed, may_join, merged, to_store
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import flush_lexical, keep_index
 from retrieval.jobs.weights import refresh_weights
+
+_log = logging.getLogger(__name__)
 
 BATCH = 2000
 """Memories stored in one transaction."""
@@ -117,6 +121,20 @@ class MemoryWriter:
             await archive_items(connection, self._collection.collection_id, tables, [old_id])
             await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
         return await self._settled(report + await self.writer.embed(items))
+
+    async def vector_of(self, item: Item) -> Vector | None:
+        """The vector that the item will be stored with, shape (dimensions,); None: there is no embedder, or it is away.
+
+        It is cached, so that it is paid for once.
+        """
+        if self.writer.embedder is None:
+            return None
+        try:
+            vector: Vector = (await self.writer.embedder.embed_documents([item.text], [item.item_id]))[0]
+        except (EmbedderError, InvalidVectorError) as error:
+            _log.info("duplicates of %r are looked up by words alone: %s", item.item_id, error)
+            return None
+        return vector
 
     @property
     def _collection(self) -> StoredCollection:

@@ -14,9 +14,6 @@ from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.item import Item
 from retrieval.domain.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
 
-MOST_LISTED = 1000
-"""Memories of one page."""
-
 FEW_LISTED = 1000
 """Up to so many memories of a project are sorted for a page of them."""
 

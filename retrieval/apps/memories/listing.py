@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import overload
 
-from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.memories import MOST_LISTED, Place, list_memories
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.memory import Memory
+from retrieval.jobs.memory_records import MemoryRecords
+
+MOST_LISTED = 1000
+"""Memories of one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,7 @@ class MemoryPage(Sequence[Memory]):
 
 
 async def list_page(
-    database: Database,
-    tenant_id: int,
-    collection_id: int,
+    records: MemoryRecords,
     project_id: str,
     *,
     kinds: Sequence[str] | None,
@@ -53,10 +53,7 @@ async def list_page(
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
     if isinstance(kinds, str):
         raise InvalidRequestError(f"interaction_types come in a list such as ['insights'], not {kinds!r:.80}")
-    found = await list_memories(
-        database,
-        tenant_id,
-        collection_id,
+    found = await records.page(
         project_id,
         kinds=kinds,
         user_id=user_id,
@@ -73,7 +70,7 @@ def _said(memory: Memory) -> str:
     return f"{memory.occurred_at.isoformat()} {memory.memory_id}"
 
 
-def _place(after: str) -> Place:
+def _place(after: str) -> tuple[datetime, str]:
     moment, _, memory_id = after.partition(" ") if isinstance(after, str) else ("", "", "")
     try:
         happened_at = datetime.fromisoformat(moment)
@@ -81,4 +78,4 @@ def _place(after: str) -> Place:
         happened_at = None
     if happened_at is None or happened_at.tzinfo is None or not memory_id:
         raise InvalidRequestError(f"after is {after!r:.80}; it must be the `next` of the page before")
-    return Place(happened_at, memory_id)
+    return happened_at, memory_id

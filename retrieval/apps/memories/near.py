@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
-from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.collection import Collection
 from retrieval.domain.duplicates import similarity
-from retrieval.domain.embedding import Vector
-from retrieval.domain.errors import EmbedderError, InvalidVectorError
 from retrieval.domain.hit import Hit
 from retrieval.domain.memory import PROJECT, NewMemory
 from retrieval.domain.profile import Profile
-from retrieval.jobs.remember import Near
-
-_log = logging.getLogger(__name__)
+from retrieval.jobs.remember import MemoryWriter, Near
 
 MOST = 5
 """Memories that are compared with a new one, of each way to find them."""
@@ -24,7 +17,7 @@ _QUERY_CHARACTERS = 2000
 
 
 async def near_memories(
-    collection: Collection, embedder: CachedEmbedder | None, memory: NewMemory, threshold: float
+    collection: Collection, writer: MemoryWriter, memory: NewMemory, threshold: float
 ) -> list[Near]:
     """The memories of its project whose similarity is at least the threshold, the most alike first.
 
@@ -33,7 +26,7 @@ async def near_memories(
     item = memory.item()
     if not item.text:
         return []
-    vector = await _vector(embedder, item.text, item.item_id)
+    vector = await writer.vector_of(item)
     hits: dict[str, Hit] = {}
     for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
         found = await collection.unrecorded().search(
@@ -48,18 +41,6 @@ async def near_memories(
     compared = [Near(hit.item_id, similarity(hit.body, item.body, _cosine(hit)), hit.body) for hit in hits.values()]
     near = [one for one in compared if one.similarity >= threshold]
     return sorted(near, key=lambda one: (-one.similarity, one.memory_id))
-
-
-async def _vector(embedder: CachedEmbedder | None, text: str, key: str) -> Vector | None:
-    """The vector that it will be stored with, which is cached, so that it is paid for once."""
-    if embedder is None:
-        return None
-    try:
-        vector: Vector = (await embedder.embed_documents([text], [key]))[0]
-    except (EmbedderError, InvalidVectorError) as error:
-        _log.info("duplicates are looked up by words alone: %s", error)
-        return None
-    return vector
 
 
 def _cosine(hit: Hit) -> float | None:

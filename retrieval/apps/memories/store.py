@@ -8,8 +8,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from retrieval.adapters.store.forgetting import memories_of_project, memories_of_user
-from retrieval.adapters.store.memories import rate_memory, read_memories
+from retrieval.apps.memories.collection import COLLECTION, memories_collection
 from retrieval.apps.memories.listing import MemoryPage, list_page
 from retrieval.apps.memories.near import near_memories
 from retrieval.collection import Collection
@@ -17,7 +16,6 @@ from retrieval.domain.duplicates import THRESHOLD
 from retrieval.domain.entity_links import Links, links_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.memory import (
-    FILTERABLE,
     Duplicates,
     Memory,
     NewMemory,
@@ -26,31 +24,12 @@ from retrieval.domain.memory import (
     duplicates_named,
 )
 from retrieval.domain.memory_changes import has_expired
-from retrieval.domain.profile import Fusion, FusionKind, Profile
 from retrieval.domain.retrieval_id import uuid7
-from retrieval.domain.signals.base_relevance import BaseRelevance
-from retrieval.domain.signals.entity import EntityOverlap
-from retrieval.domain.signals.keyword import KeywordOverlap
-from retrieval.domain.signals.popularity import Popularity
-from retrieval.domain.signals.recency import Recency
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport, Writer
-from retrieval.jobs.forget import forget
+from retrieval.jobs.memory_records import MemoryRecords
 from retrieval.jobs.remember import Look, MemoryWriter
 from retrieval.platform import Platform
-
-SEED_PROFILE = Profile(
-    legs=dict.fromkeys(("lexical", "recent", "popular", "relevant", "linked"), 1.0),
-    fusion=Fusion(kind=FusionKind.UNION),
-    signals=(
-        BaseRelevance(weight=0.30),
-        Recency(weight=0.25),
-        KeywordOverlap(weight=0.20),
-        Popularity(weight=0.15),
-        EntityOverlap(weight=0.10),
-    ),
-    min_score=0.3,
-)
 
 UNCHANGED: Any = object()
 """Stands for what an update leaves as it is."""
@@ -62,7 +41,7 @@ class MemoryStore:
     def __init__(
         self,
         db: Platform,
-        collection: str = "memories",
+        collection: str = COLLECTION,
         *,
         duplicate_threshold: float = THRESHOLD,
         chance: random.Random | None = None,
@@ -169,12 +148,8 @@ class MemoryStore:
 
         ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an ``after`` that is none.
         """
-        collection = await self._collection()
-        stored = await collection.refresh()
         return await list_page(
-            self._platform.database,
-            self._platform.tenant_id,
-            stored.collection_id,
+            await self._records(),
             project_id,
             kinds=interaction_types,
             user_id=user_id,
@@ -220,9 +195,7 @@ class MemoryStore:
         """Set a memory's relevance, 0 to 1. Raises ``UnknownItemError`` and ``InvalidRequestError``."""
         relevance = checked_relevance(score)
         _check_id(memory_id)
-        stored = await (await self._collection()).refresh()
-        where = (self._platform.database, self._platform.tenant_id, stored.collection_id)
-        if not await rate_memory(*where, memory_id, relevance):
+        if not await (await self._records()).rate(memory_id, relevance):
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
@@ -244,7 +217,8 @@ class MemoryStore:
         Raises ``UnknownItemError`` if there is none.
         """
         _check_id(memory_id)
-        if not await self._forget([memory_id]):
+        await self._platform.recorded()
+        if not await (await self._records()).forget([memory_id]):
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def forget_user(self, user_id: str) -> int:
@@ -252,45 +226,36 @@ class MemoryStore:
 
         What the user searched for bears the user's name still: ``platform.pseudonymise`` takes that out.
         """
-        stored = await (await self._collection()).refresh()
-        where = (self._platform.database, self._platform.tenant_id, stored.collection_id)
-        return await self._forget(await memories_of_user(*where, user_id))
+        await self._platform.recorded()
+        return await (await self._records()).forget_user(user_id)
 
     async def forget_project(self, project_id: str) -> int:
         """Forget all memories of a project, superseded ones too; gives how many. See ``forget``."""
-        stored = await (await self._collection()).refresh()
-        where = (self._platform.database, self._platform.tenant_id, stored.collection_id)
-        return await self._forget(await memories_of_project(*where, project_id))
+        await self._platform.recorded()
+        return await (await self._records()).forget_project(project_id)
 
     async def _store(self, memory: NewMemory, how: Duplicates) -> StoredMemory:
         memory.item()  # what cannot be stored is refused before anything is looked up
         writer = await self._writer()
         look = None
         if how is not Duplicates.KEEP:
-            embedder = writer.writer.embedder
-            found = await near_memories(await self._collection(), embedder, memory, self._threshold)
+            found = await near_memories(await self._collection(), writer, memory, self._threshold)
             known = await self.get_memories([one.memory_id for one in found]) if found else {}
             near = [one for one in found if one.memory_id in known]
             look = Look(near, self._platform.now, joins=how is Duplicates.MERGE)
         return await writer.store(memory, look)
 
-    async def _forget(self, ids: Sequence[str]) -> int:
-        await self._platform.recorded()
-        collection = await self._collection()
-        stored = await collection.refresh()
-        forgotten = await forget(self._platform.database, self._platform.tenant_id, stored.collection_id, ids)
-        await collection.refresh()
-        return forgotten
-
     async def _read(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        ids = checked_item_ids(memory_ids)
-        stored = await (await self._collection()).refresh()
-        return await read_memories(self._platform.database, self._platform.tenant_id, stored.collection_id, ids)
+        return await (await self._records()).read(checked_item_ids(memory_ids))
 
     async def _collection(self) -> Collection:
         if self._opened is None:
-            self._opened = await self._platform.collection(self._name, profile=SEED_PROFILE, filterable=FILTERABLE)
+            self._opened = await memories_collection(self._platform, self._name)
         return self._opened
+
+    async def _records(self) -> MemoryRecords:
+        stored = await (await self._collection()).refresh()
+        return MemoryRecords(self._platform.database, self._platform.tenant_id, stored.collection_id)
 
     async def _writer(self) -> MemoryWriter:
         stored = await (await self._collection()).refresh()
