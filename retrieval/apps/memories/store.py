@@ -55,6 +55,7 @@ class MemoryStore:
 
     async def store_memory(
         self,
+        /,
         project_id: str,
         interaction_type: str,
         content: Any,
