@@ -6,6 +6,7 @@ import json
 import random
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -55,7 +56,7 @@ async def _holders(connection: psycopg.AsyncConnection[Any], *traces: str) -> se
 
 @pytest.fixture
 async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
-    """Three memories, one of them to be forgotten: searched, judged, retrieved, learned of, linked, superseding."""
+    """Three memories, one of them to be forgotten: linked, and superseding another."""
     made = MemoryStore(platform, chance=random.Random(3))
     await made.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
     await made.store_memory("p1", "note", "the bridge is of wood", memory_id="old")
@@ -64,12 +65,11 @@ async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
         {"project_id": "p1", "interaction_type": "note", "content": {"finding": f"{word} beetles eat the bridge"},
          "memory_id": gone, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
     )  # fmt: skip
-    await _use(platform, word, gone)
     return made
 
 
-async def _use(platform: Platform, word: str, gone: str) -> None:
-    """Leave every trace that a memory can leave."""
+async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
+    """Leave every trace that a memory can leave; gives the search that showed it."""
     collection = await platform.collection("memories")
     hybrid = Profile(legs={"dense": 1.0, "lexical": 1.0})
     found = await collection.search("beetles and the bridge", profile=hybrid)
@@ -85,6 +85,7 @@ async def _use(platform: Platform, word: str, gone: str) -> None:
     await collection.count_accesses([gone, "other"])
     await platform.accesses_counted()
     await _learn(platform, word, gone)
+    return found.retrieval_id
 
 
 async def _learn(platform: Platform, word: str, gone: str) -> None:
@@ -112,6 +113,7 @@ async def test_nothing_is_left_of_a_forgotten_memory(
     store: MemoryStore, platform: Platform, database_url: str, word: str, gone: str
 ) -> None:
     """Neither its id nor a word of its text nor its vectors are in any table; beforehand they were in many."""
+    await _use(platform, word, gone)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         before = {table for table, _ in await _holders(connection, gone, word)}
         cached = f"SELECT count(*) FROM {SCHEMA}.embedding_cache WHERE tenant_id = %s"  # noqa: S608 - a constant
@@ -133,8 +135,11 @@ async def test_nothing_is_left_of_a_forgotten_memory(
         await store.get_memory(gone)
 
 
-async def test_what_was_recorded_is_known_by_one_pseudonym(store: MemoryStore, platform: Platform, gone: str) -> None:
-    """Impressions, candidates, verdicts and arms agree, so that figures and replays still add up."""
+async def test_what_was_recorded_is_known_by_one_pseudonym(
+    store: MemoryStore, platform: Platform, word: str, gone: str
+) -> None:
+    """Impressions, candidates, verdicts and arms agree; feedback that comes later is about an unknown item."""
+    retrieval_id = await _use(platform, word, gone)
     number = (await (await platform.collection("memories")).refresh()).collection_id
     await store.forget(gone)
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -160,17 +165,9 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(store: MemoryStore, p
         len(arms),
         0,
     ), "the arms still follow from their events"
-
-
-async def test_later_feedback_is_about_an_unknown_item(store: MemoryStore, platform: Platform, gone: str) -> None:
-    """As for any other item that is not there, whether a search showed it or not."""
-    collection = await platform.collection("memories")
-    found = await collection.search("bridge beetles", profile=Profile(legs={"lexical": 1.0}))
-    await store.forget(gone)
-    with pytest.raises(UnknownItemError):
-        await platform.feedback(found.retrieval_id, gone, reward=1.0)
-    with pytest.raises(UnknownItemError):
-        await platform.feedback(item_id=gone, collection="memories", reward=1.0)
+    for said in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
+        with pytest.raises(UnknownItemError):
+            await platform.feedback(item_id=gone, reward=1.0, **said)
 
 
 async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
