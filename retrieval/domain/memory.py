@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -134,6 +134,13 @@ class Memory:
     metadata: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        times = {name: value.isoformat() for name, value in said.items() if isinstance(value, datetime)}
+        links = {entity_type: list(ids) for entity_type, ids in self.links.items()}
+        return {**said, **times, "links": links, "metadata": dict(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)
