@@ -9,11 +9,9 @@ from collections import Counter
 import pytest
 
 from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.accesses import Accesses, add_accesses, outcome_of
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.profile import Profile
-
-LEXICAL = Profile(legs={"lexical": 1.0})
 
 
 async def test_counts_are_exact_beside_writers_in_several_platforms(database_url: str, settings: Settings) -> None:
@@ -70,3 +68,22 @@ async def test_a_closed_platform_counts_nothing(settings: Settings) -> None:
     """The message shows the block that is missing."""
     with pytest.raises(InvalidRequestError, match="async with"):
         await Platform(settings).accesses_counted()
+
+
+async def test_the_database_tells_what_became_of_a_count_whose_answer_was_lost(platform: Platform) -> None:
+    """By its transaction: committed, or taken back."""
+    where = (platform.database, platform.tenant_id)
+    told: list[str] = []
+    await MemoryStore(platform).store_memory("p", "t", "words", memory_id="m")
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    counts = {(number, "m"): Accesses(2, platform.now)}
+
+    def interrupted(transaction: str) -> None:
+        told.append(transaction)
+        raise ConnectionResetError
+
+    await add_accesses(*where, counts, told.append)
+    with pytest.raises(ConnectionResetError):
+        await add_accesses(*where, counts, interrupted)
+    assert [await outcome_of(*where, transaction) for transaction in told] == ["committed", "aborted"]
+    assert (await MemoryStore(platform).get_memory("m")).accesses == 2
