@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -95,7 +95,9 @@ class MemoryWriter:
     async def change(self, memory_id: str, changes: dict[str, Any]) -> AddReport:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
         async with self._transaction() as connection:
-            known = (await self._held(connection, [memory_id]))[memory_id]
+            held = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            self._check_known(held, [memory_id])
+            known = held[memory_id]
             new = changed(known, changes)
             report, items = await self._write(connection, [new])
             if items and new.item().text != (old := _item_text(known)):
@@ -111,7 +113,8 @@ class MemoryWriter:
         if new_id == old_id:
             raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
         async with self._transaction() as connection:
-            held = await self._held(connection, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
+            held = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            self._check_known(held, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
             _check_places(held, old_id, new_id)
             report, items = AddReport(), list[Item]()
             if isinstance(new, NewMemory):
@@ -143,12 +146,10 @@ class MemoryWriter:
     def _transaction(self) -> Any:
         return self.writer.database.transaction(self.writer.tenant_id)
 
-    async def _held(self, connection: Connection, ids: Sequence[str]) -> dict[str, Memory]:
-        held = await hold_memories(connection, self._collection.collection_id, ids)
+    def _check_known(self, held: Mapping[str, Memory], ids: Sequence[str]) -> None:
         for memory_id in ids:
             if memory_id not in held:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
-        return held
 
     async def _write(self, connection: Connection, memories: Sequence[NewMemory]) -> tuple[AddReport, list[Item]]:
         """Write what is new or changed; gives also the items that may need a vector."""
@@ -175,14 +176,15 @@ class MemoryWriter:
         self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
     ) -> Memory | None:
         """The most alike memory that it may join, if it still says what it said when it was found."""
-        ids = [one.memory_id for one in duplicates]
-        if not ids or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
+        if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
-        held = await hold_memories(connection, self._collection.collection_id, ids)
         seen = {one.memory_id: one.text for one in look.near}
-        for known in (held[memory_id] for memory_id in ids if memory_id in held):
-            is_same = to_store(known).fingerprint == memory.fingerprint
-            if may_join(known, memory, look.now) and (is_same or seen.get(known.memory_id) == known.text):
+        for one in duplicates:  # each is held by itself: what it may not join is not to be waited for
+            held = await hold_memories(connection, self._collection.collection_id, [one.memory_id])
+            known = held.get(one.memory_id)
+            if known is None or not may_join(known, memory, look.now):
+                continue
+            if to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text:
                 return known
         return None
 
@@ -198,7 +200,7 @@ class MemoryWriter:
         return report
 
 
-def _check_places(held: dict[str, Memory], old_id: str, new_id: str) -> None:
+def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
     taken = held[old_id].superseded_by
     if taken is not None and taken != new_id:
         raise InvalidRequestError(f"memory {old_id!r:.80} was superseded by {taken!r:.80} already; supersede that one")

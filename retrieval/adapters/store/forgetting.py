@@ -18,10 +18,13 @@ _TEXTS = """
     SELECT item.item_id, item.title, item.body FROM items AS item
     WHERE item.collection_id = %s AND item.item_id = ANY(%s) ORDER BY item.item_id FOR UPDATE
 """
-# In the order in which accesses are counted; removing the items takes them with it in any order.
+# After the items the collection's totals, then the memories, as everybody locks them: removing the items takes their
+# memories with it in any order. Those that were superseded by one of them will say otherwise.
+_HOLD_TOTALS = "SELECT FROM collection_statistics AS total WHERE total.collection_id = %s FOR UPDATE"
 _HOLD_MEMORIES = """
     SELECT FROM memories AS memory
-    WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) ORDER BY memory.item_id FOR UPDATE
+    WHERE memory.collection_id = %s AND (memory.item_id = ANY(%s) OR memory.superseded_by = ANY(%s))
+    ORDER BY memory.item_id FOR UPDATE
 """
 _FORGET = "SELECT forget_items(%s, %s, %s)"
 _SPACES = """
@@ -61,7 +64,8 @@ async def forget_items(database: Database, tenant_id: int, collection_id: int, p
         held = [item.item_id for item in items]
         if not held:
             return 0
-        await connection.execute(_HOLD_MEMORIES, (collection_id, held))
+        await connection.execute(_HOLD_TOTALS, (collection_id,))
+        await connection.execute(_HOLD_MEMORIES, (collection_id, held, held))
         await delete_items(connection, collection_id, held)
         await connection.execute(_FORGET, (collection_id, held, [pseudonyms[item_id] for item_id in held]))
         await uncache_texts(connection, tenant_id, [item.text for item in items])

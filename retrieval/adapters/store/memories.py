@@ -37,14 +37,12 @@ _FROM = """
     WHERE item.collection_id = %(collection_id)s
 """
 _READ = Compiled(f"SELECT {_COLUMNS} {_FROM} AND item.item_id = ANY(%(item_ids)s)")
-# In the order of their keys, items first: as all do that write both.
-_HOLD_ITEMS = """
-    SELECT FROM items AS item WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
+# Everybody locks items in the order of their keys, then the collection's totals, then memories in the order of their
+# keys. Who changes a memory holds its item, so a memory that is read under that lock stays as it is, but for its count.
+_HOLD = """
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
     ORDER BY item.item_id FOR NO KEY UPDATE
-"""
-_HOLD_MEMORIES = """
-    SELECT FROM memories AS memory WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)
-    ORDER BY memory.item_id FOR NO KEY UPDATE
 """
 _PAGE = f"""
     SELECT {_COLUMNS} {_FROM}
@@ -75,7 +73,6 @@ _COUNT = Compiled(f"""
 """)  # noqa: S608 - of the names above
 _ORDER = " ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"
 
-# Rows are locked in the order of their keys: as those who count accesses do.
 _WRITE = """
     INSERT INTO memories AS known (collection_id, item_id, happened_at, base_relevance, expires_at)
     SELECT %(collection_id)s, given.item_id, given.happened_at, given.base_relevance, given.expires_at
@@ -96,9 +93,14 @@ _SUPERSEDE = """
     UPDATE memories SET superseded_by = %(new_id)s WHERE collection_id = %(collection_id)s AND item_id = %(old_id)s
 """
 _RATE = Compiled("""
-    UPDATE memories SET base_relevance = %(relevance)s
-    WHERE collection_id = %(collection_id)s AND item_id = %(item_id)s
-    RETURNING item_id
+    WITH held AS MATERIALIZED (
+        SELECT item.item_id FROM items AS item
+        WHERE item.collection_id = %(collection_id)s AND item.item_id = %(item_id)s FOR NO KEY UPDATE
+    )
+    UPDATE memories AS memory SET base_relevance = %(relevance)s
+    FROM held
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
+    RETURNING memory.item_id
 """)
 # The key of a lock says little: where two texts share one, they wait for each other without need.
 _ALONE = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval memory ' || %s || ' ' || %s, 0))"
@@ -129,11 +131,11 @@ async def read_memories(
 
 
 async def hold_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
-    """The same, locked until the transaction's end."""
-    values = {"collection_id": collection_id, "item_ids": list(ids)}
-    await connection.execute(_HOLD_ITEMS, values)
-    await connection.execute(_HOLD_MEMORIES, values)
-    cursor = await connection.execute(_READ.text, values)
+    """The memories of those ids that exist, by id, kept from change until the transaction's end."""
+    cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
+    # One that was removed and stored anew meanwhile is there, and not held.
+    held = [row[0] for row in await cursor.fetchall()]
+    cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": held})
     return {row[0]: _memory(row) for row in await cursor.fetchall()}
 
 

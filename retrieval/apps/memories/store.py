@@ -190,7 +190,10 @@ class MemoryStore:
             raise InvalidRequestError("occurred_at is None; a memory happened at some time: leave it out, or say when")
         _check_id(memory_id)
         await (await self._writer()).change(memory_id, changes)
-        return (await self._read([memory_id]))[memory_id]
+        found = await self._read([memory_id])
+        if memory_id not in found:
+            raise UnknownItemError(f"memory {memory_id!r:.80} was forgotten while it was changed")
+        return found[memory_id]
 
     async def set_relevance(self, memory_id: str, score: float) -> None:
         """Set a memory's relevance, 0 to 1. Raises ``UnknownItemError`` and ``InvalidRequestError``."""
