@@ -28,26 +28,26 @@ class SyncCollection:
     """``Collection`` without ``await``. ``SyncPlatform.collection`` gives it."""
 
     def __init__(self, collection: Collection, door: Door) -> None:
-        self._collection = collection
+        self.twin = collection
         self.door = door
         self._run = door.run
 
     @property
     def name(self) -> str:
         """See ``Collection.name``."""
-        return self._collection.name
+        return self.twin.name
 
     @property
     def profile(self) -> Profile:
         """See ``Collection.profile``."""
-        return self._collection.profile
+        return self.twin.profile
 
     def __repr__(self) -> str:
-        return repr(self._collection).replace("<", "<Sync", 1)
+        return repr(self.twin).replace("<", "<Sync", 1)
 
     def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
         """See ``Collection.add``."""
-        return self._run(self._collection.add, items, embeddings=embeddings)
+        return self._run(self.twin.add, items, embeddings=embeddings)
 
     def ingest(
         self,
@@ -58,7 +58,7 @@ class SyncCollection:
         progress: Progress | None = None,
     ) -> IngestReport:
         """See ``Collection.ingest``. ``rejected`` and ``progress`` are called on the door's own thread."""
-        return self._run(self._collection.ingest, lines, rejected=rejected, prune=prune, progress=progress)
+        return self._run(self.twin.ingest, lines, rejected=rejected, prune=prune, progress=progress)
 
     def search(
         self,
@@ -78,7 +78,7 @@ class SyncCollection:
     ) -> SearchResult:
         """See ``Collection.search``."""
         return self._run(
-            self._collection.search,
+            self.twin.search,
             query,
             vector=vector,
             where=where,
@@ -108,7 +108,7 @@ class SyncCollection:
     ) -> list[SearchResult]:
         """See ``Collection.search_each``."""
         return self._run(
-            self._collection.search_each,
+            self.twin.search_each,
             queries,
             vectors=vectors,
             where=where,
@@ -132,7 +132,7 @@ class SyncCollection:
     ) -> SearchResult:
         """See ``Collection.interleave``."""
         return self._run(
-            self._collection.interleave,
+            self.twin.interleave,
             query,
             profiles=profiles,
             where=where,
@@ -143,7 +143,7 @@ class SyncCollection:
 
     def unrecorded(self) -> SyncCollection:
         """See ``Collection.unrecorded``."""
-        return SyncCollection(self._collection.unrecorded(), self.door)
+        return SyncCollection(self.twin.unrecorded(), self.door)
 
     def leg_rankings(
         self,
@@ -154,64 +154,64 @@ class SyncCollection:
         depth: int = 100,
     ) -> dict[str, list[Candidate]]:
         """See ``Collection.leg_rankings``."""
-        return self._run(self._collection.leg_rankings, query, where=where, legs=legs, depth=depth)
+        return self._run(self.twin.leg_rankings, query, where=where, legs=legs, depth=depth)
 
     def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """See ``Collection.get``."""
-        return self._run(self._collection.get, item_ids)
+        return self._run(self.twin.get, item_ids)
 
     def count_accesses(self, item_ids: Sequence[str]) -> None:
         """See ``Collection.count_accesses``."""
-        self._run(self._collection.count_accesses, item_ids)
+        self._run(self.twin.count_accesses, item_ids)
 
     def delete(self, item_ids: Sequence[str]) -> int:
         """See ``Collection.delete``."""
-        return self._run(self._collection.delete, item_ids)
+        return self._run(self.twin.delete, item_ids)
 
     def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """See ``Collection.set_profile``."""
-        return self._run(self._collection.set_profile, profile, note=note)
+        return self._run(self.twin.set_profile, profile, note=note)
 
     def models(self) -> list[StoredModel]:
         """See ``Collection.models``."""
-        return self._run(self._collection.models)
+        return self._run(self.twin.models)
 
     def use_model(self, version: int | None) -> None:
         """See ``Collection.use_model``."""
-        self._run(self._collection.use_model, version)
+        self._run(self.twin.use_model, version)
 
     def set_half_life(self, days: float) -> None:
         """See ``Collection.set_half_life``."""
-        self._run(self._collection.set_half_life, days)
+        self._run(self.twin.set_half_life, days)
 
     def set_daily_cap(self, events: int) -> None:
         """See ``Collection.set_daily_cap``."""
-        self._run(self._collection.set_daily_cap, events)
+        self._run(self.twin.set_daily_cap, events)
 
     def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """See ``Collection.make_filterable``."""
-        self._run(self._collection.make_filterable, attributes)
+        self._run(self.twin.make_filterable, attributes)
 
     def make_unfilterable(self, names: Sequence[str]) -> None:
         """See ``Collection.make_unfilterable``."""
-        self._run(self._collection.make_unfilterable, names)
+        self._run(self.twin.make_unfilterable, names)
 
     def space(self) -> EmbeddingSpace | None:
         """See ``Collection.space``."""
-        return self._run(self._collection.space)
+        return self._run(self.twin.space)
 
     def info(self) -> CollectionInfo:
         """See ``Collection.info``."""
-        return self._run(self._collection.info)
+        return self._run(self.twin.info)
 
     def value_counts(self, attribute: str) -> list[ValueCount]:
         """See ``Collection.value_counts``."""
-        return self._run(self._collection.value_counts, attribute)
+        return self._run(self.twin.value_counts, attribute)
 
     def count_vectors(self) -> int:
         """See ``Collection.count_vectors``."""
-        return self._run(self._collection.count_vectors)
+        return self._run(self.twin.count_vectors)
 
     def refresh(self) -> StoredCollection:
         """See ``Collection.refresh``."""
-        return self._run(self._collection.refresh)
+        return self._run(self.twin.refresh)

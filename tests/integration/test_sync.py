@@ -27,7 +27,7 @@ from retrieval.domain.errors import (
     UnknownItemError,
 )
 from retrieval.jobs.ingest import IngestReport
-from retrieval.sync import MemoryStore, SyncPlatform, connect
+from retrieval.sync import MemoryStore, RetrievalService, SyncPlatform, connect
 
 ITEMS = [
     {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections.", "metadata": {"p": "High"}},
@@ -88,6 +88,21 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
     store.forget(stored.memory_id)
     with pytest.raises(UnknownItemError):
         store.get_memory(stored.memory_id)
+
+
+def test_tickets_are_served_without_await(
+    platform: SyncPlatform, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a platform that is given, or on one of its own by the environment."""
+    assert RetrievalService(platform=platform).health_check()["status"] == "unhealthy"
+    for name in ("home", "tenant", "embedder"):
+        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", str(getattr(settings, name)))
+    monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
+    with RetrievalService() as service:
+        assert service.config.default_top_k > 0
+        assert "error" in service.health_check()
+    with pytest.raises(InvalidRequestError, match="not open"):
+        service.health_check()
 
 
 def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:

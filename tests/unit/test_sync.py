@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import retrieval.sync
-from retrieval.apps import memories
+from retrieval.apps import memories, tickets
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, connect
@@ -17,7 +17,10 @@ from retrieval.settings import Settings
 from retrieval.sync import SyncCollection, SyncPlatform
 from retrieval.sync.mirror import Mirror
 
-MIRRORS = [(memories.MemoryStore, retrieval.sync.MemoryStore)]
+MIRRORS = [
+    (memories.MemoryStore, retrieval.sync.MemoryStore),
+    (tickets.RetrievalService, retrieval.sync.RetrievalService),
+]
 """The applications' async classes, each with what the sync door has for it."""
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
