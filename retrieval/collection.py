@@ -32,6 +32,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.domain.value_count import ValueCount
+from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
@@ -67,10 +68,12 @@ class Collection:
         chance: random.Random | None = None,
         sampler: Sampler | None = None,
         recorder: Recorder | None = None,
+        accesses: AccessCounter | None = None,
         decider: Decider | None = None,
         rewrites_days: float = 30,
     ) -> None:
         self._rewrites_days = rewrites_days
+        self._accesses = accesses
         self._decider = decider
         self._sampler = sampler
         self._recorder = recorder
@@ -308,6 +311,16 @@ class Collection:
         """The items of those ids that exist, by item id."""
         keys = checked_item_ids(item_ids)
         return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
+
+    async def count_accesses(self, item_ids: Sequence[str]) -> None:
+        """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
+
+        ``platform.accesses_counted()`` returns once they are in the database. An item that is no memory has no count,
+        and ``unrecorded`` collections count nothing.
+        """
+        keys = checked_item_ids(item_ids)
+        if self._accesses is not None:
+            self._accesses.count(self._stored.collection_id, keys, datetime.fromtimestamp(self._wall_clock(), UTC))
 
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives how many there were."""

@@ -44,6 +44,7 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.llm import LLM
 from retrieval.domain.profile import Profile
+from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
 from retrieval.engine.feedback_calls import FeedbackCalls
@@ -79,6 +80,7 @@ class Platform(FeedbackCalls):
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
         self._sampler: Sampler | None = None
         self._recorder: Recorder | None = None
+        self._accesses: AccessCounter | None = None
         self._decider: Decider | None = None
         self._clock = clock
         self._wall_clock = wall_clock
@@ -104,6 +106,8 @@ class Platform(FeedbackCalls):
             stack.push_async_callback(self._sampler.aclose)
             self._recorder = Recorder(self._database, self._tenant_id)
             stack.push_async_callback(self._recorder.aclose)
+            self._accesses = AccessCounter(self._database, self._tenant_id)
+            stack.push_async_callback(self._accesses.aclose)
             self._decider = Decider(
                 database=self._database,
                 tenant_id=self._tenant_id,
@@ -156,6 +160,15 @@ class Platform(FeedbackCalls):
         Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
         """
         await self._open_recorder.recorded()
+
+    async def accesses_counted(self) -> None:
+        """Return once every retrieval of memories so far is in their access counts.
+
+        Raises ``DatabaseError`` when the database cannot be had; the counts then wait on.
+        """
+        if self._accesses is None:
+            raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
+        await self._accesses.counted()
 
     async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
         """Whether a recorded ranking follows from its record, and where and why today's answer differs, hit by hit.
@@ -259,6 +272,7 @@ class Platform(FeedbackCalls):
             chance=self._chance,
             sampler=self._sampler,
             recorder=self._recorder,
+            accesses=self._accesses,
             decider=self._decider,
             rewrites_days=self.settings.rewrites_ttl_days,
         )

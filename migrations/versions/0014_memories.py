@@ -24,9 +24,13 @@ def upgrade() -> None:
     for table in ("memories", "memory_links"):
         for statement in protection(table, names):
             op.execute(verbatim(statement))
+    op.execute(verbatim(installed_sql("forget_items", names, revision)))
 
 
 def downgrade() -> None:
     """Remove them; the items stay."""
+    op.execute("DROP FUNCTION forget_items(bigint, text[], text[])")
+    op.execute("DROP FUNCTION renamed_texts(jsonb, text[], text[])")
+    op.execute("DROP FUNCTION renamed_effects(jsonb, text[], text[])")
     op.drop_table("memory_links")
     op.drop_table("memories")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
+from retrieval.domain.item import text_hash
 
 Vectors = NDArray[np.float32]
 """Shape (n, dimensions), one row a text."""
@@ -60,6 +61,11 @@ class EmbeddingSpace:
     def prefix(self, role: TextRole) -> str:
         """What is put before a text of that role."""
         return self.query_prefix if role is TextRole.QUERY else self.document_prefix
+
+
+def cache_key(space: EmbeddingSpace, role: TextRole, text: str) -> bytes:
+    """Under which a text's vector is cached, 32 bytes. An embedder may treat queries differently without any prefix."""
+    return text_hash(f"{role.value}: {space.prefix(role)}{text}")
 
 
 class Embedder(Protocol):

@@ -15,6 +15,7 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "statistics": "7 3 * * *",
     "clusters": "47 * * * *",
     "learn": "57 * * * *",
+    "expire": "*/5 * * * *",
     "months": "47 3 * * *",
     "arms": "57 3 * * *",
     "prune": "27 3 * * *",

@@ -10,6 +10,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.jobs.arms import has_feedback, keep_arms
 from retrieval.jobs.clusters import are_clusters_needed, find_clusters
 from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
+from retrieval.jobs.forget import forget_expired, is_anything_expired
 from retrieval.jobs.learn import is_there_to_learn, learn
 from retrieval.jobs.months import are_months_due, keep_months
 from retrieval.jobs.prune import prune
@@ -48,6 +49,8 @@ _ALL = (
         run=find_clusters, is_needed=are_clusters_needed),
     Job(name="learn", what="fit a model of rewards, and use it if it is better", noun="verdict",
         run=learn, is_needed=is_there_to_learn),
+    Job(name="expire", what="forget memories whose time is over", noun="memory",
+        run=forget_expired, is_needed=is_anything_expired),
     Job(name="months", what="make the months of recorded searches, drop old ones", noun="table",
         run=keep_months, is_needed=are_months_due),
     Job(name="arms", what="recount arms from their events, and mend drift", noun="arm",

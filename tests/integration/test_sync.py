@@ -19,9 +19,15 @@ from retrieval import Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.embedded import start_embedded
-from retrieval.domain.errors import BadLineError, InvalidRequestError, RunningLoopError, UnknownCollectionError
+from retrieval.domain.errors import (
+    BadLineError,
+    InvalidRequestError,
+    RunningLoopError,
+    UnknownCollectionError,
+    UnknownItemError,
+)
 from retrieval.jobs.ingest import IngestReport
-from retrieval.sync import SyncPlatform, connect
+from retrieval.sync import MemoryStore, RetrievalService, SyncPlatform, connect
 
 ITEMS = [
     {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections.", "metadata": {"p": "High"}},
@@ -67,6 +73,36 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert tickets.info().documents == 2
     assert [one.name for one in platform.collections()] == ["tickets"]
     assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
+
+
+def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> None:
+    """As an application calls them that knows of no loop; errors come out as they are."""
+    store = MemoryStore(platform)
+    stored = store.store_memory(
+        project_id="p1", interaction_type="insights", content={"finding": "slow"}, linked_question_ids=["q1"]
+    )
+    assert store.get_memory(stored.memory_id).links == {"questions": ("q1",)}
+    platform.collection("memories").count_accesses([stored.memory_id])
+    platform.accesses_counted()
+    assert [one.accesses for one in store.list_memories("p1")] == [1]
+    store.forget(stored.memory_id)
+    with pytest.raises(UnknownItemError):
+        store.get_memory(stored.memory_id)
+
+
+def test_tickets_are_served_without_await(
+    platform: SyncPlatform, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a platform that is given, or on one of its own by the environment."""
+    assert RetrievalService(platform=platform).health_check()["status"] == "unhealthy"
+    for name in ("home", "tenant", "embedder"):
+        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", str(getattr(settings, name)))
+    monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
+    with RetrievalService() as service:
+        assert service.config.default_top_k > 0
+        assert "error" in service.health_check()
+    with pytest.raises(InvalidRequestError, match="not open"):
+        service.health_check()
 
 
 def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:

@@ -9,13 +9,21 @@ from typing import Any
 import pytest
 
 import retrieval.sync
+from retrieval.apps import memories, tickets
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, connect
 from retrieval.settings import Settings
 from retrieval.sync import SyncCollection, SyncPlatform
+from retrieval.sync.mirror import Mirror
 
-TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection)]
+MIRRORS = [
+    (memories.MemoryStore, retrieval.sync.MemoryStore),
+    (tickets.RetrievalService, retrieval.sync.RetrievalService),
+]
+"""The applications' async classes, each with what the sync door has for it."""
+
+TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
 ONLY_ASYNC = {"database", "llm", "rewrite_cache", "workplace"}
 """The open database, what works on it in the background, the language model and what it said speak async alone."""
@@ -58,6 +66,21 @@ def test_both_are_made_and_connected_alike() -> None:
     """``connect`` and the platforms take the same arguments."""
     assert inspect.signature(retrieval.sync.connect).parameters == inspect.signature(connect).parameters
     assert inspect.signature(SyncPlatform).parameters == inspect.signature(Platform).parameters
+
+
+def test_every_mirror_is_compared() -> None:
+    """None that the door shows is left out of these tests."""
+    shown = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
+    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in MIRRORS}
+
+
+@pytest.mark.parametrize(("awaited", "plain"), MIRRORS)
+def test_mirrors_are_made_as_what_they_mirror(awaited: type, plain: type) -> None:
+    """The same arguments with the same defaults; a sync platform or collection takes the async one's place."""
+    wanted = inspect.signature(awaited).parameters.values()
+    found = inspect.signature(plain).parameters.values()
+    assert [(one.name, one.kind, one.default) for one in found] == [(one.name, one.kind, one.default) for one in wanted]
+    assert [str(one.annotation).replace("Sync", "") for one in found] == [str(one.annotation) for one in wanted]
 
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)

@@ -11,9 +11,8 @@ import numpy as np
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import cache_vectors, cached_vectors
 from retrieval.adapters.store.spaces import StoredSpace
-from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, checked_vectors
+from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, cache_key, checked_vectors
 from retrieval.domain.errors import DatabaseUnreachableError, EmbedderRejectedError
-from retrieval.domain.item import text_hash
 
 _log = logging.getLogger(__name__)
 
@@ -61,9 +60,7 @@ class CachedEmbedder:
         return [known[text] for text in texts]
 
     async def _embed(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
-        prefix = self._embedder.space.prefix(role)
-        # The role counts too: an embedder may treat queries differently without any prefix.
-        hashes = [text_hash(f"{role.value}: {prefix}{text}") for text in texts]
+        hashes = [cache_key(self._embedder.space, role, text) for text in texts]
         known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
         if fresh:

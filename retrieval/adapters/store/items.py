@@ -87,6 +87,15 @@ async def stored_hashes(
     return {row[0]: StoredHashes(row[1], row[2]) for row in await database.read(tenant_id, statement)}
 
 
+async def known_hashes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, bytes]:
+    """The content hashes of those items that are stored, as a transaction sees them."""
+    cursor = await connection.execute(
+        "SELECT item_id, content_hash FROM items WHERE collection_id = %s AND item_id = ANY(%s)",
+        (collection_id, list(item_ids)),
+    )
+    return {row[0]: bytes(row[1]) for row in await cursor.fetchall()}
+
+
 async def write_items(connection: Connection, collection_id: int, batch: Sequence[Item]) -> None:
     """Store the items, new ones and new versions, with their terms and statistics. Item ids must not repeat."""
     await connection.execute(_STAGE)

@@ -17,6 +17,7 @@ from retrieval.surfaces.cli import (
     feedback,
     ingest,
     jobs,
+    memories,
     models,
     reindex,
     replay,
@@ -89,6 +90,7 @@ def options(
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
+app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
 app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)

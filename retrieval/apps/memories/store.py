@@ -1,0 +1,289 @@
+"""Memories are stored here: with their links, once where they say the same, until they are superseded or forgotten."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from retrieval.apps.memories.collection import COLLECTION, memories_collection
+from retrieval.apps.memories.listing import MemoryPage, list_page
+from retrieval.apps.memories.near import near_memories
+from retrieval.collection import Collection
+from retrieval.domain.duplicates import THRESHOLD
+from retrieval.domain.entity_links import Links, links_of
+from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.memory import (
+    Duplicates,
+    Memory,
+    NewMemory,
+    StoredMemory,
+    checked_relevance,
+    duplicates_named,
+)
+from retrieval.domain.memory_changes import has_expired
+from retrieval.domain.retrieval_id import uuid7
+from retrieval.engine.item_ids import checked_item_ids
+from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.memory_records import MemoryRecords
+from retrieval.jobs.remember import Look, MemoryWriter
+from retrieval.platform import Platform
+
+UNCHANGED: Any = object()
+"""Stands for what an update leaves as it is."""
+
+
+class MemoryStore:
+    """The memories of one collection, which is made with the first of them."""
+
+    def __init__(
+        self,
+        db: Platform,
+        collection: str = COLLECTION,
+        *,
+        duplicate_threshold: float = THRESHOLD,
+        chance: random.Random | None = None,
+    ) -> None:
+        """``duplicate_threshold``, 0 to 1: from which similarity on two memories are near-duplicates."""
+        self._platform = db
+        self._name = collection
+        self._threshold = checked_relevance(duplicate_threshold)
+        self._chance = chance or random.Random()  # noqa: S311 - ids are to be different, not secret
+        self._opened: Collection | None = None
+
+    async def store_memory(
+        self,
+        /,
+        project_id: str,
+        interaction_type: str,
+        content: Any,
+        user_id: str | None = None,
+        *,
+        linked_question_ids: Sequence[str] = (),
+        linked_hypothesis_ids: Sequence[str] = (),
+        links: Links | None = None,
+        summary: str | None = None,
+        relevance_score: float = 1.0,
+        occurred_at: datetime | None = None,
+        expires_at: datetime | None = None,
+        memory_id: str | None = None,
+        duplicates: str = Duplicates.REPORT,
+        metadata: Mapping[str, Any] | None = None,
+        **linked_ids: Sequence[str],
+    ) -> StoredMemory:
+        """Store a memory of a project, with what it is linked to, in one transaction.
+
+        ``content`` is a text or any other JSON value, which is kept as it is; its text is searched (``extract_text``).
+        ``linked_paper_ids=[...]`` links to the type ``papers``, and so for any other type (see ``entity_type``);
+        ``links`` takes any, by its name. ``occurred_at`` is when it happened; left out: now. ``expires_at`` is when it
+        is to be forgotten. ``memory_id`` is the application's own key; left out: a new one. Stored under a key that is
+        known, it replaces what is there, and keeps its access count.
+        ``duplicates``: ``report`` (stored, and those that say nearly the same are named), ``merge`` (it joins the most
+        alike one of its project, user and type, see ``retrieval.domain.memory_changes.merged``), ``keep`` (stored,
+        nobody looks). Raises ``InvalidRequestError`` for what cannot be stored.
+        """
+        how = duplicates_named(duplicates)
+        given = {"linked_question_ids": linked_question_ids, "linked_hypothesis_ids": linked_hypothesis_ids}
+        memory = NewMemory(
+            memory_id=self._new_id() if memory_id is None else memory_id,
+            project_id=project_id,
+            interaction_type=interaction_type,
+            content=content,
+            user_id=user_id,
+            links=links_of(links, {**given, **linked_ids}),
+            summary=summary,
+            relevance_score=relevance_score,
+            occurred_at=self._platform.now if occurred_at is None else occurred_at,
+            expires_at=expires_at,
+            metadata=metadata or {},
+        )
+        return await self._store(memory, how)
+
+    async def store_memories(
+        self, memories: Iterable[Mapping[str, Any]], *, duplicates: str = Duplicates.KEEP
+    ) -> AddReport:
+        """Store many, given as the arguments of ``store_memory`` by name; with ``keep``, many in each transaction.
+
+        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. Nothing is
+        stored if one of them cannot be.
+        """
+        how = duplicates_named(duplicates)
+        checked = [self._from_record(one) for one in memories]
+        if how is Duplicates.KEEP:
+            return await (await self._writer()).store_all(checked)
+        report = AddReport()
+        for memory in checked:
+            stored = await self._store(memory, how)
+            report += AddReport(added=int(stored.is_new), changed=int(not stored.is_new), notes=stored.notes)
+        return report
+
+    async def get_memory(self, memory_id: str) -> Memory:
+        """The memory of that id, also a superseded one. Raises ``UnknownItemError`` if there is none, or it expired."""
+        found = await self._read([memory_id])
+        if memory_id not in found:
+            raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
+        memory = found[memory_id]
+        if has_expired(memory, self._platform.now):
+            raise UnknownItemError(f"memory {memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it")
+        return memory
+
+    async def get_memories(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories of those ids that there are and that have not expired, by id, in the order asked for."""
+        found = await self._read(memory_ids)
+        now = self._platform.now
+        return {one: found[one] for one in memory_ids if one in found and not has_expired(found[one], now)}
+
+    async def list_memories(
+        self,
+        project_id: str,
+        *,
+        interaction_types: Sequence[str] | None = None,
+        user_id: str | None = None,
+        include_superseded: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> MemoryPage:
+        """The project's memories, the latest first; ``after``: the ``next`` of the page before.
+
+        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an ``after`` that is none.
+        """
+        return await list_page(
+            await self._records(),
+            project_id,
+            kinds=interaction_types,
+            user_id=user_id,
+            are_archived_too=include_superseded,
+            now=self._platform.now,
+            limit=limit,
+            after=after,
+        )
+
+    async def update_memory(
+        self,
+        memory_id: str,
+        *,
+        content: Any = UNCHANGED,
+        summary: str | None = UNCHANGED,
+        links: Links = UNCHANGED,
+        relevance_score: float = UNCHANGED,
+        expires_at: datetime | None = UNCHANGED,
+        occurred_at: datetime = UNCHANGED,
+        metadata: Mapping[str, Any] = UNCHANGED,
+    ) -> Memory:
+        """Replace what is given, leave the rest, and give the memory as it is then; a superseded one stays superseded.
+
+        Raises ``UnknownItemError``, and ``InvalidRequestError`` for what cannot be stored.
+        """
+        given = {
+            "content": content,
+            "summary": summary,
+            "links": links,
+            "relevance_score": relevance_score,
+            "expires_at": expires_at,
+            "occurred_at": occurred_at,
+            "metadata": metadata,
+        }
+        changes = {name: value for name, value in given.items() if value is not UNCHANGED}
+        if changes.get("occurred_at", occurred_at) is None:
+            raise InvalidRequestError("occurred_at is None; a memory happened at some time: leave it out, or say when")
+        _check_id(memory_id)
+        await (await self._writer()).change(memory_id, changes)
+        found = await self._read([memory_id])
+        if memory_id not in found:
+            raise UnknownItemError(f"memory {memory_id!r:.80} was forgotten while it was changed")
+        return found[memory_id]
+
+    async def set_relevance(self, memory_id: str, score: float) -> None:
+        """Set a memory's relevance, 0 to 1. Raises ``UnknownItemError`` and ``InvalidRequestError``."""
+        relevance = checked_relevance(score)
+        _check_id(memory_id)
+        if not await (await self._records()).rate(memory_id, relevance):
+            raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
+
+    async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
+        """Let a memory take another's place, and give its id: the old one stays readable and is found no more.
+
+        ``new`` is the id of one that is stored, or the arguments of ``store_memory`` by name; then both happen in one
+        transaction, and duplicates are not looked for. Raises ``UnknownItemError`` and ``InvalidRequestError``.
+        """
+        _check_id(old_id)
+        if isinstance(new, str):
+            _check_id(new)
+        memory = new if isinstance(new, str) else self._from_record(new)
+        await (await self._writer()).supersede(old_id, memory)
+        return memory if isinstance(memory, str) else memory.memory_id
+
+    async def forget(self, memory_id: str) -> None:
+        """Forget a memory: nothing of it is left, and what was recorded of it bears a pseudonym.
+
+        Raises ``UnknownItemError`` if there is none.
+        """
+        _check_id(memory_id)
+        await self._platform.recorded()
+        if not await (await self._records()).forget([memory_id]):
+            raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
+
+    async def forget_user(self, user_id: str) -> int:
+        """Forget all memories of a user, superseded ones too; gives how many. See ``forget``.
+
+        What the user searched for bears the user's name still: ``platform.pseudonymise`` takes that out.
+        """
+        await self._platform.recorded()
+        return await (await self._records()).forget_user(user_id)
+
+    async def forget_project(self, project_id: str) -> int:
+        """Forget all memories of a project, superseded ones too; gives how many. See ``forget``."""
+        await self._platform.recorded()
+        return await (await self._records()).forget_project(project_id)
+
+    async def _store(self, memory: NewMemory, how: Duplicates) -> StoredMemory:
+        memory.item()  # what cannot be stored is refused before anything is looked up
+        writer = await self._writer()
+        look = None
+        if how is not Duplicates.KEEP:
+            found = await near_memories(await self._collection(), writer, memory, self._threshold)
+            known = await self.get_memories([one.memory_id for one in found]) if found else {}
+            near = [one for one in found if one.memory_id in known]
+            look = Look(near, self._platform.now, joins=how is Duplicates.MERGE)
+        return await writer.store(memory, look)
+
+    async def _read(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
+        return await (await self._records()).read(checked_item_ids(memory_ids))
+
+    async def _collection(self) -> Collection:
+        if self._opened is None:
+            self._opened = await memories_collection(self._platform, self._name)
+        return self._opened
+
+    async def _records(self) -> MemoryRecords:
+        stored = await (await self._collection()).refresh()
+        return MemoryRecords(self._platform.database, self._platform.tenant_id, stored.collection_id)
+
+    async def _writer(self) -> MemoryWriter:
+        stored = await (await self._collection()).refresh()
+        workplace, tenant_id = self._platform.workplace, self._platform.tenant_id
+        embedder = workplace.embedder_of(tenant_id, stored.space) if stored.space else None
+        return MemoryWriter(Writer(workplace.database, tenant_id, stored, embedder))
+
+    def _from_record(self, record: Mapping[str, Any]) -> NewMemory:
+        """What ``store_memory`` would store for these arguments."""
+        if not isinstance(record, Mapping):
+            raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
+        own = {one.name for one in fields(NewMemory)} - {"status", "links"}
+        given = {name: value for name, value in record.items() if name in own and value is not None}
+        linked = {name: value for name, value in record.items() if name not in own and name != "links"}
+        for name in ("project_id", "interaction_type", "content"):
+            if name not in given:
+                raise InvalidRequestError(f"a memory needs {name}; it has {', '.join(map(str, record)) or 'nothing'}")
+        given.setdefault("memory_id", self._new_id())
+        given.setdefault("occurred_at", self._platform.now)
+        return NewMemory(**given, links=links_of(record.get("links"), linked))
+
+    def _new_id(self) -> str:
+        return str(uuid7(int(self._platform.now.timestamp() * 1000), self._chance))
+
+
+def _check_id(memory_id: str) -> None:
+    checked_item_ids([memory_id])

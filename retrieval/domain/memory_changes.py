@@ -1,0 +1,63 @@
+"""What becomes of a stored memory: changed in part, or joined by one that says the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from retrieval.domain.entity_links import united
+from retrieval.domain.memory import Memory, NewMemory
+
+
+def to_store(memory: Memory) -> NewMemory:
+    """The memory as it would be stored again, unchanged."""
+    return NewMemory(
+        memory_id=memory.memory_id,
+        project_id=memory.project_id,
+        interaction_type=memory.interaction_type,
+        content=memory.content,
+        occurred_at=memory.occurred_at,
+        user_id=memory.user_id,
+        links=memory.links,
+        summary=memory.summary,
+        relevance_score=memory.relevance_score,
+        expires_at=memory.expires_at,
+        metadata=memory.metadata,
+        status=memory.status,
+    )
+
+
+def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
+    """The memory with some of its fields replaced. Raises what ``NewMemory`` raises."""
+    return replace(to_store(memory), **changes)
+
+
+def merged(known: Memory, other: NewMemory) -> NewMemory:
+    """One memory of two that say the same: the text of the known one, the links of both, and of the rest the greater.
+
+    It is as relevant as the more relevant one, happened when the later one did, and expires when the last one does. A
+    summary, and metadata, that the known one has not, are the other's.
+    """
+    expiries = [known.expires_at, other.expires_at]
+    return replace(
+        to_store(known),
+        links=united(known.links, other.links),
+        summary=known.summary or other.summary,
+        relevance_score=max(known.relevance_score, other.relevance_score),
+        occurred_at=max(known.occurred_at, other.occurred_at),
+        expires_at=None if None in expiries else max(one for one in expiries if one is not None),
+        metadata={**other.metadata, **known.metadata},
+    )
+
+
+def has_expired(memory: Memory, now: datetime) -> bool:
+    """Whether the memory's time is over."""
+    return memory.expires_at is not None and memory.expires_at <= now
+
+
+def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
+    """Whether the two may become one: they are of the same project, user and type, and the known one is still found."""
+    mine = (known.project_id, known.user_id, known.interaction_type)
+    is_alike = mine == (other.project_id, other.user_id, other.interaction_type)
+    return is_alike and known.status != "archived" and not has_expired(known, now)

@@ -1,0 +1,138 @@
+"""Retrievals of memories are counted behind their answers: many together, in one statement, by one task of a platform.
+
+A counter holds one number for each memory that was retrieved since it last wrote, however often that was. While the
+database is away the numbers wait for it. What waits when the process is killed is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from retrieval.adapters.store.accesses import Accesses, Counts, add_accesses, outcome_of
+from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import DatabaseError, RetrievalError
+
+_log = logging.getLogger(__name__)
+
+MOST_WAITING = 100_000
+"""Memories whose accesses wait; those of others beside them are not counted."""
+
+BATCH = 1000
+"""Memories that one statement counts at most."""
+
+LINGER_SECONDS = 0.2
+"""How long the first access waits for others."""
+
+LONGEST_PAUSE_SECONDS = 5.0
+"""Between attempts while the database is away: twice as long each time, up to this."""
+
+Add = Callable[[Database, int, Counts, Callable[[str], None]], Awaitable[None]]
+OutcomeOf = Callable[[Database, int, str], Awaitable[str]]
+
+
+@dataclass(slots=True)
+class _Sent:
+    counts: Counts
+    transaction: str | None = None
+    """None: it cannot have been committed."""
+
+
+@dataclass(slots=True, eq=False)
+class AccessCounter:
+    """Counts a platform's retrievals of memories."""
+
+    database: Database
+    tenant_id: int
+    most_waiting: int = MOST_WAITING
+    add: Add = add_accesses
+    outcome: OutcomeOf = outcome_of
+    lost: int = 0
+    """Accesses that were not counted: for want of room, or of a database until the end."""
+    _waiting: dict[tuple[int, str], Accesses] = field(default_factory=dict)
+    _sent: _Sent | None = None
+    """What was sent and not answered."""
+    _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _task: asyncio.Task[None] | None = None
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def count(self, collection_id: int, item_ids: Iterable[str], at: datetime) -> None:
+        """Have one access of each of the items counted, soon."""
+        for item_id in item_ids:
+            key, access = (collection_id, item_id), Accesses(1, at)
+            if key in self._waiting:
+                self._waiting[key] = self._waiting[key].plus(access)
+            elif len(self._waiting) < self.most_waiting and not self._closing.is_set():
+                self._waiting[key] = access
+            else:
+                self.lost += 1
+        if self._waiting and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._work())
+
+    async def counted(self) -> None:
+        """Return once every access so far is in the database. Raises ``DatabaseError``; they then wait on."""
+        async with self._sending:
+            while batch := self._next():
+                await self._settle(batch)
+
+    async def aclose(self) -> None:
+        """Count what waits; what cannot be counted is lost."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        """Count until nothing waits."""
+        pause = LINGER_SECONDS
+        while self._waiting or self._sent is not None:
+            await self._wait(pause)
+            try:
+                await self.counted()
+                pause = LINGER_SECONDS
+            except RetrievalError as error:
+                if self._closing.is_set():
+                    self._give_up(error)
+                    return
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                _log.info("the accesses of %d memories wait to be counted: %s", len(self._waiting), error)
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            pass
+
+    def _next(self) -> _Sent | None:
+        """What is to be counted next: what was sent before, else some of what waits."""
+        if self._sent is None and self._waiting:
+            keys = sorted(self._waiting)[:BATCH]
+            self._sent = _Sent({key: self._waiting.pop(key) for key in keys})
+        return self._sent
+
+    async def _settle(self, batch: _Sent) -> None:
+        if batch.transaction is None or not await self._is_committed(batch.transaction):
+            batch.transaction = None
+
+            def begun(transaction: str) -> None:
+                batch.transaction = transaction
+
+            await self.add(self.database, self.tenant_id, batch.counts, begun)
+        self._sent = None
+
+    async def _is_committed(self, transaction: str) -> bool:
+        """Whether what was sent counts, although nobody heard it."""
+        outcome = await self.outcome(self.database, self.tenant_id, transaction)
+        if outcome == "in progress":
+            raise DatabaseError("the database is still at the accesses that were sent before; try again in a moment")
+        return outcome == "committed"
+
+    def _give_up(self, error: RetrievalError) -> None:
+        left = [*self._waiting.values(), *(self._sent.counts.values() if self._sent else ())]
+        self.lost += sum(one.number for one in left)
+        _log.warning("%d accesses of memories were not counted: %s", self.lost, error)
+        self._waiting.clear()
+        self._sent = None

@@ -1,0 +1,214 @@
+"""Store memories: each batch with its items in one transaction, then embedded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.forgetting import uncache_texts
+from retrieval.adapters.store.items import ARCHIVED, archive_items, known_hashes, write_items
+from retrieval.adapters.store.memories import (
+    hold_fingerprint,
+    hold_memories,
+    mark_superseded,
+    memories_with,
+    write_memories,
+)
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
+from retrieval.domain.item import Item
+from retrieval.domain.memory import Duplicate, Memory, NewMemory, StoredMemory
+from retrieval.domain.memory_changes import changed, may_join, merged, to_store
+from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.indexes import flush_lexical, keep_index
+from retrieval.jobs.weights import refresh_weights
+
+_log = logging.getLogger(__name__)
+
+BATCH = 2000
+"""Memories stored in one transaction."""
+
+
+class Near(NamedTuple):
+    """A memory that says nearly the same as a new one."""
+
+    memory_id: str
+    similarity: float
+    text: str
+    """What it said when it was found."""
+
+
+class Look(NamedTuple):
+    """What is known of a new memory's duplicates before it is stored."""
+
+    near: Sequence[Near]
+    now: datetime
+    joins: bool
+    """Whether it is to join one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWriter:
+    """Writes memories into one collection."""
+
+    writer: Writer
+
+    async def store_all(self, memories: Sequence[NewMemory]) -> AddReport:
+        """Store them all, batch by batch; of those with the same id the last counts."""
+        last = list({one.memory_id: one for one in memories}.values())
+        report = AddReport()
+        for start in range(0, len(last), BATCH):
+            part = last[start : start + BATCH]
+            async with self._transaction() as connection:
+                written, items = await self._write(connection, part)
+            report += written + await self.writer.embed(items)
+        return await self._settled(report)
+
+    async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
+        """Store one, or let it join one that says the same; without ``look`` nobody looks whether there is one.
+
+        Those that store the same text and would join wait for each other, and become one.
+        """
+        duplicates: tuple[Duplicate, ...] = ()
+        target = None
+        async with self._transaction() as connection:
+            if look is not None:
+                await hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
+                duplicates = await self._duplicates(connection, memory, look)
+                if look.joins:
+                    target = await self._target(connection, memory, duplicates, look)
+            report, items = await self._write(connection, [memory if target is None else merged(target, memory)])
+        report = await self._settled(report + await self.writer.embed(items))
+        return StoredMemory(
+            memory_id=memory.memory_id if target is None else target.memory_id,
+            is_new=bool(report.added),
+            duplicates=duplicates,
+            merged_into=target.memory_id if target else None,
+            notes=report.notes,
+        )
+
+    async def change(self, memory_id: str, changes: dict[str, Any]) -> AddReport:
+        """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
+        async with self._transaction() as connection:
+            held = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            self._check_known(held, [memory_id])
+            known = held[memory_id]
+            new = changed(known, changes)
+            report, items = await self._write(connection, [new])
+            if items and new.item().text != (old := _item_text(known)):
+                await uncache_texts(connection, self.writer.tenant_id, [old])
+        return await self._settled(report + await self.writer.embed(items))
+
+    async def supersede(self, old_id: str, new: NewMemory | str) -> AddReport:
+        """Let one memory take another's place, stored in the same transaction if it is new.
+
+        Raises ``UnknownItemError``, and ``InvalidRequestError`` for one that took its own place or already lost it.
+        """
+        new_id = new if isinstance(new, str) else new.memory_id
+        if new_id == old_id:
+            raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
+        async with self._transaction() as connection:
+            held = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            self._check_known(held, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
+            _check_places(held, old_id, new_id)
+            report, items = AddReport(), list[Item]()
+            if isinstance(new, NewMemory):
+                report, items = await self._write(connection, [new])
+            space = self._collection.space
+            tables = [space.table_name] if space else []
+            await archive_items(connection, self._collection.collection_id, tables, [old_id])
+            await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
+        return await self._settled(report + await self.writer.embed(items))
+
+    async def vector_of(self, item: Item) -> Vector | None:
+        """The vector that the item will be stored with, shape (dimensions,); None: there is no embedder, or it is away.
+
+        It is cached, so that it is paid for once.
+        """
+        if self.writer.embedder is None:
+            return None
+        try:
+            vector: Vector = (await self.writer.embedder.embed_documents([item.text], [item.item_id]))[0]
+        except (EmbedderError, InvalidVectorError) as error:
+            _log.info("duplicates of %r are looked up by words alone: %s", item.item_id, error)
+            return None
+        return vector
+
+    @property
+    def _collection(self) -> StoredCollection:
+        return self.writer.collection
+
+    def _transaction(self) -> Any:
+        return self.writer.database.transaction(self.writer.tenant_id)
+
+    def _check_known(self, held: Mapping[str, Memory], ids: Sequence[str]) -> None:
+        for memory_id in ids:
+            if memory_id not in held:
+                raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
+
+    async def _write(self, connection: Connection, memories: Sequence[NewMemory]) -> tuple[AddReport, list[Item]]:
+        """Write what is new or changed; gives also the items that may need a vector."""
+        collection_id = self._collection.collection_id
+        items = [memory.item() for memory in memories]
+        known = await known_hashes(connection, collection_id, [item.item_id for item in items])
+        fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
+        if fresh:
+            await write_items(connection, collection_id, fresh)
+        await write_memories(connection, collection_id, memories)
+        added = sum(item.item_id not in known for item in items)
+        report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
+        return report, [item for item in fresh if item.status != ARCHIVED]
+
+    async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
+        """Those with the same words, and those that are nearly the same; the most alike first."""
+        same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
+        found = {one.memory_id: Duplicate(one.memory_id, one.similarity) for one in look.near}
+        found |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
+        found.pop(memory.memory_id, None)
+        return tuple(sorted(found.values(), key=lambda one: (-one.similarity, one.memory_id)))
+
+    async def _target(
+        self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
+    ) -> Memory | None:
+        """The most alike memory that it may join, if it still says what it said when it was found."""
+        if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
+            return None
+        seen = {one.memory_id: one.text for one in look.near}
+        for one in duplicates:  # each is held by itself: what it may not join is not to be waited for
+            held = await hold_memories(connection, self._collection.collection_id, [one.memory_id])
+            known = held.get(one.memory_id)
+            if known is None or not may_join(known, memory, look.now):
+                continue
+            if to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text:
+                return known
+        return None
+
+    async def _settled(self, report: AddReport) -> AddReport:
+        """Afterwards, as for any items: weights and indexes follow the size."""
+        database, tenant_id = self.writer.database, self.writer.tenant_id
+        if report.added + report.changed == 0:
+            return report
+        await refresh_weights(database, tenant_id, self._collection.collection_id)
+        await flush_lexical(database, report.added + report.changed)
+        grown = self._collection.documents + report.added
+        await keep_index(database, tenant_id, replace(self._collection, documents=grown))
+        return report
+
+
+def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
+    taken = held[old_id].superseded_by
+    if taken is not None and taken != new_id:
+        raise InvalidRequestError(f"memory {old_id!r:.80} was superseded by {taken!r:.80} already; supersede that one")
+    if new_id in held and held[new_id].superseded_by is not None:
+        raise InvalidRequestError(
+            f"memory {new_id!r:.80} was itself superseded, by {held[new_id].superseded_by!r:.80}; name that one"
+        )
+
+
+def _item_text(memory: Memory) -> str:
+    return f"{memory.summary}\n{memory.text}".strip()

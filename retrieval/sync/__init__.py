@@ -1,0 +1,21 @@
+"""The sync door, for scripts: the same platform and collections without ``await``.
+
+    from retrieval.sync import connect
+    with connect() as platform:
+        tickets = platform.collection("tickets")
+        tickets.add(items)
+        hits = tickets.search("database connection timeout", where={"priority": "High"}, limit=5)
+
+One event loop in a thread of its own, and one pool of connections, serve all calls, from any thread, until the ``with``
+block is left. Where a loop runs already (a notebook, a web application) the door raises ``RunningLoopError``: there the
+async API is at hand, and blocking would freeze that loop.
+"""
+
+from __future__ import annotations
+
+from retrieval.sync.collection import SyncCollection
+from retrieval.sync.memories import MemoryStore
+from retrieval.sync.platform import SyncPlatform, connect
+from retrieval.sync.tickets import RetrievalService
+
+__all__ = ["MemoryStore", "RetrievalService", "SyncCollection", "SyncPlatform", "connect"]

@@ -1,0 +1,219 @@
+"""Collections without ``await``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.models import StoredModel
+from retrieval.collection import Collection
+from retrieval.domain.collection_info import CollectionInfo
+from retrieval.domain.context import Context
+from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.filters import Filter, Where
+from retrieval.domain.fusion import Candidate
+from retrieval.domain.hit import SearchResult
+from retrieval.domain.item import Item
+from retrieval.domain.profile import Profile
+from retrieval.domain.value_count import ValueCount
+from retrieval.jobs.add import AddReport
+from retrieval.jobs.ingest import IngestReport, Progress, Rejected
+from retrieval.sync.door import Door
+
+
+class SyncCollection:
+    """``Collection`` without ``await``. ``SyncPlatform.collection`` gives it."""
+
+    def __init__(self, collection: Collection, door: Door) -> None:
+        self.twin = collection
+        self.door = door
+        self._run = door.run
+
+    @property
+    def name(self) -> str:
+        """See ``Collection.name``."""
+        return self.twin.name
+
+    @property
+    def profile(self) -> Profile:
+        """See ``Collection.profile``."""
+        return self.twin.profile
+
+    def __repr__(self) -> str:
+        return repr(self.twin).replace("<", "<Sync", 1)
+
+    def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
+        """See ``Collection.add``."""
+        return self._run(self.twin.add, items, embeddings=embeddings)
+
+    def ingest(
+        self,
+        lines: Iterator[InputLine],
+        *,
+        rejected: Rejected | None = None,
+        prune: bool = False,
+        progress: Progress | None = None,
+    ) -> IngestReport:
+        """See ``Collection.ingest``. ``rejected`` and ``progress`` are called on the door's own thread."""
+        return self._run(self.twin.ingest, lines, rejected=rejected, prune=prune, progress=progress)
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        vector: object = None,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        legs: Sequence[str] | None = None,
+        profile: Profile | None = None,
+        group_by: str | None = None,
+        syntax: bool = True,
+        rewrites: Sequence[str] = (),
+        prefer: Where | Filter | None = None,
+        entities: Mapping[str, Sequence[str]] | None = None,
+        as_of: datetime | None = None,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """See ``Collection.search``."""
+        return self._run(
+            self.twin.search,
+            query,
+            vector=vector,
+            where=where,
+            limit=limit,
+            legs=legs,
+            profile=profile,
+            group_by=group_by,
+            syntax=syntax,
+            rewrites=rewrites,
+            prefer=prefer,
+            entities=entities,
+            as_of=as_of,
+            context=context,
+        )
+
+    def search_each(
+        self,
+        queries: Sequence[str],
+        *,
+        vectors: Sequence[object] | None = None,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        legs: Sequence[str] | None = None,
+        profile: Profile | None = None,
+        group_by: str | None = None,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> list[SearchResult]:
+        """See ``Collection.search_each``."""
+        return self._run(
+            self.twin.search_each,
+            queries,
+            vectors=vectors,
+            where=where,
+            limit=limit,
+            legs=legs,
+            profile=profile,
+            group_by=group_by,
+            syntax=syntax,
+            context=context,
+        )
+
+    def interleave(
+        self,
+        query: str,
+        *,
+        profiles: Mapping[str, Profile],
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """See ``Collection.interleave``."""
+        return self._run(
+            self.twin.interleave,
+            query,
+            profiles=profiles,
+            where=where,
+            limit=limit,
+            syntax=syntax,
+            context=context,
+        )
+
+    def unrecorded(self) -> SyncCollection:
+        """See ``Collection.unrecorded``."""
+        return SyncCollection(self.twin.unrecorded(), self.door)
+
+    def leg_rankings(
+        self,
+        query: str,
+        *,
+        where: Where | Filter | None = None,
+        legs: Sequence[str] = ("dense", "lexical"),
+        depth: int = 100,
+    ) -> dict[str, list[Candidate]]:
+        """See ``Collection.leg_rankings``."""
+        return self._run(self.twin.leg_rankings, query, where=where, legs=legs, depth=depth)
+
+    def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
+        """See ``Collection.get``."""
+        return self._run(self.twin.get, item_ids)
+
+    def count_accesses(self, item_ids: Sequence[str]) -> None:
+        """See ``Collection.count_accesses``."""
+        self._run(self.twin.count_accesses, item_ids)
+
+    def delete(self, item_ids: Sequence[str]) -> int:
+        """See ``Collection.delete``."""
+        return self._run(self.twin.delete, item_ids)
+
+    def set_profile(self, profile: Profile, *, note: str = "") -> int:
+        """See ``Collection.set_profile``."""
+        return self._run(self.twin.set_profile, profile, note=note)
+
+    def models(self) -> list[StoredModel]:
+        """See ``Collection.models``."""
+        return self._run(self.twin.models)
+
+    def use_model(self, version: int | None) -> None:
+        """See ``Collection.use_model``."""
+        self._run(self.twin.use_model, version)
+
+    def set_half_life(self, days: float) -> None:
+        """See ``Collection.set_half_life``."""
+        self._run(self.twin.set_half_life, days)
+
+    def set_daily_cap(self, events: int) -> None:
+        """See ``Collection.set_daily_cap``."""
+        self._run(self.twin.set_daily_cap, events)
+
+    def make_filterable(self, attributes: Mapping[str, str]) -> None:
+        """See ``Collection.make_filterable``."""
+        self._run(self.twin.make_filterable, attributes)
+
+    def make_unfilterable(self, names: Sequence[str]) -> None:
+        """See ``Collection.make_unfilterable``."""
+        self._run(self.twin.make_unfilterable, names)
+
+    def space(self) -> EmbeddingSpace | None:
+        """See ``Collection.space``."""
+        return self._run(self.twin.space)
+
+    def info(self) -> CollectionInfo:
+        """See ``Collection.info``."""
+        return self._run(self.twin.info)
+
+    def value_counts(self, attribute: str) -> list[ValueCount]:
+        """See ``Collection.value_counts``."""
+        return self._run(self.twin.value_counts, attribute)
+
+    def count_vectors(self) -> int:
+        """See ``Collection.count_vectors``."""
+        return self._run(self.twin.count_vectors)
+
+    def refresh(self) -> StoredCollection:
+        """See ``Collection.refresh``."""
+        return self._run(self.twin.refresh)

@@ -1,0 +1,46 @@
+"""The door: the loop of a thread of its own, on which async functions run while their callers wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from anyio.from_thread import BlockingPortal
+
+from retrieval.domain.errors import InvalidRequestError, RunningLoopError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Door:
+    """Runs async functions on the loop of its portal and waits for what they return."""
+
+    def __init__(self) -> None:
+        self.portal: BlockingPortal | None = None
+
+    def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the function returns or raises; a caller that is interrupted cancels it."""
+        refuse_running_loop()
+        if self.portal is None:
+            raise InvalidRequestError("the platform is not open; use: with connect() as platform")
+        future = self.portal.start_task_soon(partial(function, *args, **kwargs))
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+def refuse_running_loop() -> None:
+    """Raise ``RunningLoopError`` where a loop runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RunningLoopError(
+        "retrieval.sync cannot be used inside a running event loop, which it would freeze; "
+        "await the async API there: async with retrieval.connect() as platform"
+    )

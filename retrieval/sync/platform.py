@@ -1,0 +1,213 @@
+"""The platform without ``await``."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from anyio.from_thread import start_blocking_portal
+
+from retrieval.adapters.store.actors import Pseudonymised
+from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+from retrieval.domain.context import Context
+from retrieval.domain.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.feedback import RATING, Feedback, FeedbackReport
+from retrieval.domain.llm import LLM
+from retrieval.domain.profile import Profile
+from retrieval.engine.recorder import RecordingState
+from retrieval.engine.replay import Replay
+from retrieval.engine.stopwatch import Clock
+from retrieval.platform import Platform
+from retrieval.platform import connect as connect_async
+from retrieval.settings import Settings
+from retrieval.sync.collection import SyncCollection
+from retrieval.sync.door import Door, refuse_running_loop
+
+
+class SyncPlatform:
+    """``Platform`` without ``await``: the same methods, the same errors. Use ``connect`` as a context manager."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        embedder: Embedder | None = None,
+        llm: LLM | None = None,
+        clock: Clock = time.monotonic,
+        wall_clock: Clock = time.time,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.twin = Platform(settings, embedder=embedder, llm=llm, clock=clock, wall_clock=wall_clock, chance=chance)
+        self.door = Door()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        refuse_running_loop()
+        if self.door.portal is not None:
+            raise InvalidRequestError("the platform is open already; call connect() for a second one")
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal(name="retrieval.sync"))
+            stack.enter_context(portal.wrap_async_context_manager(self.twin))
+            self._stack = stack.pop_all()
+        self.door.portal = portal
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.door.portal = None
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def settings(self) -> Settings:
+        """See ``Platform``."""
+        return self.twin.settings
+
+    @property
+    def tenant_id(self) -> int:
+        """See ``Platform.tenant_id``."""
+        return self.twin.tenant_id
+
+    @property
+    def recording(self) -> RecordingState:
+        """See ``Platform.recording``."""
+        return self.twin.recording
+
+    def recorded(self) -> None:
+        """See ``Platform.recorded``."""
+        self.door.run(self.twin.recorded)
+
+    def accesses_counted(self) -> None:
+        """See ``Platform.accesses_counted``."""
+        self.door.run(self.twin.accesses_counted)
+
+    def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
+        """See ``Platform.replay``."""
+        return self.door.run(self.twin.replay, retrieval_id, collection)
+
+    def pseudonymise(self, actor: str) -> Pseudonymised:
+        """See ``Platform.pseudonymise``."""
+        return self.door.run(self.twin.pseudonymise, actor)
+
+    @property
+    def now(self) -> datetime:
+        """See ``Platform.now``."""
+        return self.twin.now
+
+    def feedback(
+        self,
+        retrieval_id: UUID | str | None = None,
+        item_id: str = "",
+        *,
+        helpful: bool | None = None,
+        reward: float | None = None,
+        collection: str | None = None,
+        context: Context | None = None,
+        kind: str = RATING,
+        actor: str = "",
+        session: str = "",
+        note: str = "",
+        at: datetime | None = None,
+        weight: float = 1.0,
+        key: UUID | str | None = None,
+    ) -> FeedbackReport:
+        """See ``Platform.feedback``."""
+        return self.door.run(
+            self.twin.feedback,
+            retrieval_id,
+            item_id,
+            helpful=helpful,
+            reward=reward,
+            collection=collection,
+            context=context,
+            kind=kind,
+            actor=actor,
+            session=session,
+            note=note,
+            at=at,
+            weight=weight,
+            key=key,
+        )
+
+    def feedback_each(self, events: Iterable[Feedback]) -> FeedbackReport:
+        """See ``Platform.feedback_each``."""
+        return self.door.run(self.twin.feedback_each, events)
+
+    def outcome(
+        self,
+        retrieval_id: UUID | str,
+        used: Iterable[str],
+        *,
+        reward: float,
+        actor: str = "",
+        note: str = "",
+        at: datetime | None = None,
+    ) -> FeedbackReport:
+        """See ``Platform.outcome``."""
+        call = self.twin.outcome
+        return self.door.run(call, retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
+
+    def quarantine(self, actor: str, *, reason: str = "") -> int:
+        """See ``Platform.quarantine``."""
+        return self.door.run(self.twin.quarantine, actor, reason=reason)
+
+    def release(self, actor: str) -> int:
+        """See ``Platform.release``."""
+        return self.door.run(self.twin.release, actor)
+
+    def collection(
+        self,
+        name: str,
+        *,
+        create: bool = True,
+        language: str = "english",
+        profile: Profile | None = None,
+        space: EmbeddingSpace | None = None,
+        filterable: Mapping[str, str] | None = None,
+    ) -> SyncCollection:
+        """See ``Platform.collection``."""
+        find = self.twin.collection
+        found = self.door.run(
+            find, name, create=create, language=language, profile=profile, space=space, filterable=filterable
+        )
+        return SyncCollection(found, self.door)
+
+    def collections(self) -> list[SyncCollection]:
+        """See ``Platform.collections``."""
+        return [SyncCollection(one, self.door) for one in self.door.run(self.twin.collections)]
+
+    def analytics_views(self) -> list[AnalyticsView]:
+        """See ``Platform.analytics_views``."""
+        return self.door.run(self.twin.analytics_views)
+
+    def analytics(
+        self,
+        view: str,
+        *,
+        collection: str | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> AnalyticsTable:
+        """See ``Platform.analytics``."""
+        return self.door.run(self.twin.analytics, view, collection=collection, since=since, until=until, limit=limit)
+
+
+def connect(
+    url: str | None = None,
+    *,
+    tenant: str | None = None,
+    settings: Settings | None = None,
+    embedder: Embedder | None = None,
+    llm: LLM | None = None,
+) -> SyncPlatform:
+    """The platform, to be opened with ``with``. See ``retrieval.connect``."""
+    opened = connect_async(url, tenant=tenant, settings=settings)
+    return SyncPlatform(opened.settings, embedder=embedder, llm=llm)

@@ -1,0 +1,111 @@
+"""Memories that say the same: named, joined or kept apart, also when they come at once."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.apps.memories import MemoryStore
+
+FACT = "The deploy of the billing service uses Docker Compose."
+REWORDED = "Deploy of billing service uses docker compose"
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(platform: Platform) -> MemoryStore:
+    """The memories of this test's tenant, with vectors."""
+    return MemoryStore(platform)
+
+
+async def test_near_duplicates_are_named_and_stored(store: MemoryStore) -> None:
+    """The most alike first; other facts, other projects and superseded memories are none."""
+    await store.store_memory("p1", "note", FACT, memory_id="first")
+    await store.store_memory("p1", "note", "Ann likes tea", memory_id="tea")
+    await store.store_memory("p2", "note", FACT, memory_id="elsewhere")
+    await store.store_memory("p1", "note", "old " + FACT, memory_id="old", duplicates="keep")
+    await store.supersede("old", "tea")
+    same = await store.store_memory("p1", "note", FACT.upper(), memory_id="second")
+    near = await store.store_memory("p1", "note", REWORDED, memory_id="third")
+    other = await store.store_memory("p1", "note", FACT.replace("uses", "does not use"), memory_id="fourth")
+
+    assert same.is_new
+    assert [(one.memory_id, one.similarity) for one in same.duplicates] == [("first", 1.0)]
+    assert [one.memory_id for one in near.duplicates] == ["first", "second"]
+    assert all(one.similarity >= 0.9 for one in near.duplicates)
+    assert not other.duplicates
+
+
+async def test_without_vectors_the_words_decide(database_url: str, settings: Settings) -> None:
+    """The same answer from the overlap of words; nothing to compare with is no error either."""
+    async with connect(database_url, settings=settings) as platform:
+        store = MemoryStore(platform)
+        assert not (await store.store_memory("p1", "note", {})).duplicates
+        await store.store_memory("p1", "note", FACT, memory_id="first")
+        near = await store.store_memory("p1", "note", REWORDED)
+        far = await store.store_memory("p1", "note", "Docker is what billing is deployed with")
+        assert [(one.memory_id, one.similarity) for one in near.duplicates] == [("first", 1.0)]
+        assert not far.duplicates
+        assert not (await store.store_memory("p1", "note", "to be or not to be")).duplicates
+
+
+async def test_a_duplicate_joins_the_memory_that_there_is(store: MemoryStore) -> None:
+    """Links of both, the higher relevance, the later time; text, id and access count of the first."""
+    await store.store_memory("p1", "note", FACT, memory_id="first", linked_paper_ids=["x"], relevance_score=0.3,
+                             occurred_at=MAY)  # fmt: skip
+    joined = await store.store_memory(
+        "p1", "note", REWORDED, duplicates="merge", linked_paper_ids=["y"], relevance_score=0.6,
+        occurred_at=MAY + timedelta(days=1),
+    )  # fmt: skip
+    memory = await store.get_memory("first")
+
+    assert (joined.memory_id, joined.is_new, joined.merged_into) == ("first", False, "first")
+    assert (memory.text, memory.relevance_score) == (FACT, 0.6)
+    assert memory.occurred_at == MAY + timedelta(days=1)
+    assert memory.links == {"papers": ("x", "y")}
+    assert len(await store.list_memories("p1")) == 1
+
+
+async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(store: MemoryStore) -> None:
+    """Whose memory it is, and of which type, would be lost; an expired one would take it along."""
+    await store.store_memory("p1", "note", FACT, memory_id="anns", user_id="ann")
+    await store.store_memory("p1", "summary", FACT, memory_id="summary", duplicates="keep")
+    await store.store_memory("p1", "note", FACT, memory_id="gone", duplicates="keep", expires_at=MAY)
+    stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
+    assert stored.merged_into is None
+    assert [one.memory_id for one in stored.duplicates] == ["anns", "summary"]
+
+
+async def test_the_same_memory_at_once_becomes_one(database_url: str, settings: Settings) -> None:
+    """Whoever comes first stores it, in whichever process; the links of all are kept."""
+    async with connect(database_url, settings=settings) as one, connect(database_url, settings=settings) as two:
+        stores = [MemoryStore(one), MemoryStore(two)]
+        await stores[0].store_memory("p1", "note", "another")
+        await stores[1].list_memories("p1")
+        stored = await asyncio.gather(
+            *(stores[n % 2].store_memory("p1", "note", FACT, duplicates="merge", links={"runs": [str(n)]})
+              for n in range(8))
+        )  # fmt: skip
+        (memory_id,) = {each.memory_id for each in stored}
+        assert sum(each.is_new for each in stored) == 1
+        assert (await stores[0].get_memory(memory_id)).links == {"runs": tuple(map(str, range(8)))}
+
+
+async def test_a_known_id_is_replaced_and_never_a_duplicate_of_itself(store: MemoryStore) -> None:
+    """A repeated call finds nothing but its own."""
+    await store.store_memory("p1", "note", FACT, memory_id="m", duplicates="merge")
+    again = await store.store_memory("p1", "note", FACT, memory_id="m", duplicates="merge", linked_paper_ids=["x"])
+    assert (again.is_new, again.duplicates, again.merged_into) == (False, (), None)
+    assert (await store.get_memory("m")).links == {"papers": ("x",)}
+
+
+async def test_many_can_be_joined_one_after_the_other(store: MemoryStore) -> None:
+    """Within one call too."""
+    same = {"project_id": "p1", "interaction_type": "note", "content": FACT}
+    report = await store.store_memories([same, {**same, "linked_paper_ids": ["x"]}], duplicates="merge")
+    assert (report.added, report.changed) == (1, 1)
+    (memory,) = await store.list_memories("p1")
+    assert memory.links == {"papers": ("x",)}

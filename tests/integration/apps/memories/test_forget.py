@@ -1,0 +1,203 @@
+"""Forgetting: nothing is left of a memory, anywhere in the schema, and what was recorded still adds up."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from retrieval import Platform
+from retrieval.adapters.store.arm_upkeep import recount_arms
+from retrieval.apps.memories import MemoryStore
+from retrieval.domain.errors import UnknownItemError
+from retrieval.domain.profile import Profile
+from retrieval.jobs.forget import forget_expired, is_anything_expired
+from retrieval.jobs.workplace import Target
+from tests.support.database import SCHEMA
+
+_HEX_AS_LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrtv")
+
+
+@pytest.fixture
+def gone(tenant: str) -> str:
+    """The id of the memory that is to be forgotten."""
+    return f"memory-{tenant}"
+
+
+@pytest.fixture
+def word(tenant: str) -> str:
+    """Stands in the text that is to be forgotten, and in no other of the database; no stemmer knows it."""
+    return f"{tenant.rpartition('-')[2].translate(_HEX_AS_LETTERS)}q"
+
+
+async def _holders(connection: psycopg.AsyncConnection[Any], *traces: str) -> set[tuple[str, str]]:
+    """The tables of the schema with a row in which one of the texts stands, as (table, text)."""
+    tables = await connection.execute(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relkind IN ('r', 'p')",
+        (SCHEMA,),
+    )
+    found = set()
+    for (table,) in await tables.fetchall():
+        for trace in traces:
+            query = sql.SQL("SELECT EXISTS (SELECT FROM {} AS row WHERE strpos(row::text, %s) > 0)")
+            row = await (await connection.execute(query.format(sql.Identifier(SCHEMA, table)), (trace,))).fetchone()
+            if row is not None and row[0]:
+                found.add((table, trace))
+    return found
+
+
+@pytest.fixture
+async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
+    """Three memories, one of them to be forgotten: linked, and superseding another."""
+    made = MemoryStore(platform, chance=random.Random(3))
+    await made.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
+    await made.store_memory("p1", "note", "the bridge is of wood", memory_id="old")
+    await made.supersede(
+        "old",
+        {"project_id": "p1", "interaction_type": "note", "content": {"finding": f"{word} beetles eat the bridge"},
+         "memory_id": gone, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
+    )  # fmt: skip
+    return made
+
+
+async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
+    """Leave every trace that a memory can leave; gives the search that showed it."""
+    collection = await platform.collection("memories")
+    hybrid = Profile(legs={"dense": 1.0, "lexical": 1.0})
+    found = await collection.search("beetles and the bridge", profile=hybrid)
+    named = await collection.search(
+        "bridge", profile=hybrid, where={"or": [{"item_id": [gone, "other"]}, {"tags": "t"}]}
+    )
+    assert gone in [hit.item_id for hit in found]
+    assert gone in [hit.item_id for hit in named]
+    await platform.recorded()
+    await platform.feedback(found.retrieval_id, gone, reward=1.0, actor="ann", note=f"{word}, indeed")
+    await platform.feedback(item_id=gone, collection="memories", helpful=False, key=gone)
+    await platform.feedback(item_id="other", collection="memories", helpful=True)
+    await collection.count_accesses([gone, "other"])
+    await platform.accesses_counted()
+    await _learn(platform, word, gone)
+    return found.retrieval_id
+
+
+async def _learn(platform: Platform, word: str, gone: str) -> None:
+    effects = {"item": {gone: [0.5, 0.1], "other": [0.2, 0.1]}, "item in domain:x": {gone: [0.1, 0.1]}}
+    definition = {"reward": {"logistic": {"effects": effects}}, "by_item": {"kind": "shrinkage"}}
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(
+            "INSERT INTO learned_models (collection_id, version, kind, definition, metrics, events, statistics_at, "
+            "is_published, reason) VALUES (%s, 1, 'logistic', %s, '{}', 3, now(), false, 'a test')",
+            (number, Jsonb(definition)),
+        )
+        await connection.execute(
+            "INSERT INTO rewarded_queries (collection_id, item_id, version, vector, rewards) "
+            "VALUES (%s, %s, 1, '[1]', 1)",
+            (number, gone),
+        )
+        await connection.execute(
+            "INSERT INTO job_runs (collection_id, job, details) VALUES (%s, 'embed', %s)",
+            (number, Jsonb({"embedded": 1, "notes": [f"item {gone!r} is not embedded: {word}"]})),
+        )
+
+
+async def test_nothing_is_left_of_a_forgotten_memory(
+    store: MemoryStore, platform: Platform, database_url: str, word: str, gone: str
+) -> None:
+    """Neither its id nor a word of its text nor its vectors are in any table; beforehand they were in many."""
+    await _use(platform, word, gone)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        before = {table for table, _ in await _holders(connection, gone, word)}
+        cached = f"SELECT count(*) FROM {SCHEMA}.embedding_cache WHERE tenant_id = %s"  # noqa: S608 - a constant
+        tenant = (platform.tenant_id,)
+        had = await (await connection.execute(cached, tenant)).fetchone()
+        await store.forget(gone)
+        has = await (await connection.execute(cached, tenant)).fetchone()
+        after = await _holders(connection, gone, word)
+
+    assert before >= {
+        "items", "item_terms", "memories", "memory_links", "attribute_texts", "term_statistics", "retrievals",
+        "impressions", "feedback", "arms", "learned_models", "rewarded_queries", "job_runs",
+    }  # fmt: skip
+    assert any(table.startswith("embeddings_") for table in before)
+    assert after == set()
+    assert had is not None
+    assert has == (had[0] - 1,)
+    with pytest.raises(UnknownItemError):
+        await store.get_memory(gone)
+
+
+async def test_what_was_recorded_is_known_by_one_pseudonym(
+    store: MemoryStore, platform: Platform, word: str, gone: str
+) -> None:
+    """Impressions, candidates, verdicts and arms agree; feedback that comes later is about an unknown item."""
+    retrieval_id = await _use(platform, word, gone)
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    await store.forget(gone)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+
+        async def names(column: str, table: str) -> set[str]:
+            query = f"SELECT DISTINCT {column} FROM {table} WHERE collection_id = {number}"  # noqa: S608
+            return {row[0] for row in await (await connection.execute(query)).fetchall()}
+
+        shown = await names("item_id", "impressions")
+        pools = await names("unnest(pool_items)", "retrievals")
+        judged, arms = await names("item_id", "feedback"), await names("item_id", "arms")
+        conditions = await names("condition::text", "retrievals")
+        kept = await names("superseded_by", "memories") - {None}
+        effects = await names("(definition #> '{reward,logistic,effects}')::text", "learned_models")
+    (pseudonym,) = shown - {"other"}
+    assert pseudonym.startswith("forgotten-")
+    assert shown == pools == judged == arms == {"other", pseudonym}
+    assert any(pseudonym in one and '"other"' in one for one in conditions)
+    assert kept == {pseudonym}
+    (found,) = map(json.loads, effects)
+    assert found["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
+    assert await recount_arms(platform.database, platform.tenant_id, number, ["other", pseudonym], tolerance=1e-9) == (
+        len(arms),
+        0,
+    ), "the arms still follow from their events"
+    for said in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
+        with pytest.raises(UnknownItemError):
+            await platform.feedback(item_id=gone, reward=1.0, **said)
+
+
+async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
+    """Superseded memories too; those of others stay."""
+    await store.store_memory("p2", "note", "of another project", memory_id="far")
+    assert await store.forget_user("ann") == 1
+    assert await store.forget_user("ann") == 0
+    assert await store.forget_project("p1") == 2
+    assert list(await store.get_memories(["other", "old", gone, "far"])) == ["far"]
+
+
+async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, platform: Platform, gone: str) -> None:
+    """Those whose time is over, and no others; then there is nothing to do."""
+    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+    await store.update_memory("other", expires_at=platform.now + timedelta(days=1))
+    target = Target(platform.tenant_id, await (await platform.collection("memories")).refresh())
+    told: list[int] = []
+
+    assert await is_anything_expired(platform.workplace, target)
+    assert await forget_expired(platform.workplace, target, told.append) == {"forgotten": 1}
+    assert told == [1]
+    assert not await is_anything_expired(platform.workplace, target)
+    assert set(await store.get_memories(["other", "old", gone])) == {"other", "old"}
+
+
+async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform, gone: str) -> None:
+    """The text before an update is not kept by its vector either."""
+    query = "SELECT count(*) FROM embedding_cache WHERE tenant_id = %s"
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        before = await (await connection.execute(query, (platform.tenant_id,))).fetchone()
+    await store.update_memory(gone, content="other words by now")
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        assert await (await connection.execute(query, (platform.tenant_id,))).fetchone() == before

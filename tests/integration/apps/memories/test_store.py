@@ -1,0 +1,188 @@
+"""Memories on a real server: stored whole, changed, superseded, listed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from retrieval import Platform
+from retrieval.apps.memories import MemoryStore
+from retrieval.domain.errors import (
+    InvalidItemError,
+    InvalidLimitError,
+    InvalidRequestError,
+    UnknownItemError,
+)
+from retrieval.domain.profile import Profile
+
+MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(platform: Platform) -> MemoryStore:
+    """The memories of this test's tenant."""
+    return MemoryStore(platform)
+
+
+async def _ids(platform: Platform, words: str) -> list[str]:
+    """What a search by words finds."""
+    collection = await platform.collection("memories")
+    found = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
+    return [hit.item_id for hit in found]
+
+
+async def test_a_memory_is_read_back_as_it_was_stored(store: MemoryStore, platform: Platform) -> None:
+    """JSON content, links of any type, times and metadata come back; its text is what is searched."""
+    content = {"keyFindings": ["Folding is slow", "Chaperones help"], "confidence": 0.8}
+    stored = await store.store_memory(
+        project_id="p1", interaction_type="insights", content=content, user_id="ann",
+        linked_question_ids=["q1", "q2"], linked_hypothesis_ids=["h1"], linked_study_ids=["s1"], links={"labs": ["l1"]},
+        summary="Folding", relevance_score=0.7, occurred_at=MAY, metadata={"model": "m1"},
+    )  # fmt: skip
+    memory = await store.get_memory(stored.memory_id)
+
+    assert stored.is_new
+    assert not stored.duplicates
+    assert (memory.project_id, memory.user_id, memory.interaction_type) == ("p1", "ann", "insights")
+    assert memory.content == content
+    assert memory.text == "key findings: Folding is slow\nkey findings: Chaperones help\nconfidence: 0.8"
+    assert memory.links == {"hypotheses": ("h1",), "labs": ("l1",), "questions": ("q1", "q2"), "studies": ("s1",)}
+    assert (memory.summary, memory.relevance_score, memory.occurred_at) == ("Folding", 0.7, MAY)
+    assert (memory.accesses, memory.superseded_by, memory.status) == (0, None, "active")
+    assert memory.metadata == {"model": "m1"}
+    assert await _ids(platform, "chaperones") == [stored.memory_id]
+
+
+async def test_what_an_update_does_not_name_stays(store: MemoryStore) -> None:
+    """Content, links and times change one by one; the access count is never touched."""
+    one = (await store.store_memory("p1", "insights", "first words", linked_question_ids=["q1"])).memory_id
+    changed = await store.update_memory(one, content="other words", relevance_score=0.2)
+    again = await store.update_memory(one, links={"papers": ["x"]}, occurred_at=MAY, summary="s")
+
+    assert (changed.content, changed.relevance_score, changed.links) == ("other words", 0.2, {"questions": ("q1",)})
+    assert (again.content, again.links, again.occurred_at) == ("other words", {"papers": ("x",)}, MAY)
+    await store.set_relevance(one, 0.9)
+    assert (await store.get_memory(one)).relevance_score == 0.9
+
+
+async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: MemoryStore, platform: Platform) -> None:
+    """It says what took its place; the chain is kept straight."""
+    old = (await store.store_memory("p1", "summary", "the flange is steel", memory_id="old")).memory_id
+    new = await store.supersede(old, {"project_id": "p1", "interaction_type": "summary", "content": "flange: brass"})
+    found = await store.get_memory(old)
+
+    assert (found.superseded_by, found.status, found.text) == (new, "archived", "the flange is steel")
+    assert await _ids(platform, "flange") == [new]
+    assert [one.memory_id for one in await store.list_memories("p1")] == [new]
+    assert len(await store.list_memories("p1", include_superseded=True)) == 2
+    assert (await store.update_memory(old, relevance_score=0.1)).status == "archived"
+    with pytest.raises(InvalidRequestError, match="superseded by"):
+        await store.supersede(old, (await store.store_memory("p1", "summary", "third")).memory_id)
+    with pytest.raises(InvalidRequestError, match="was itself superseded"):
+        await store.supersede(new, old)
+    with pytest.raises(InvalidRequestError, match="its own place"):
+        await store.supersede(new, new)
+
+
+async def test_a_new_memory_that_cannot_be_stored_supersedes_nothing(store: MemoryStore) -> None:
+    """Both happen, or neither does."""
+    await store.store_memory("p1", "summary", "kept", memory_id="old")
+    with pytest.raises(InvalidItemError):
+        await store.supersede("old", {"project_id": "p1", "interaction_type": "t", "content": "NUL \x00"})
+    assert (await store.get_memory("old")).status == "active"
+
+
+async def test_what_cannot_be_stored_is_refused_before_anything_is(store: MemoryStore) -> None:
+    """Of one call nothing is stored, and of many none."""
+    good: dict[str, Any] = {"project_id": "p1", "interaction_type": "t", "content": "words"}
+    with pytest.raises(InvalidRequestError, match="report, merge, keep"):
+        await store.store_memory(**good, duplicates="drop")
+    with pytest.raises(InvalidRequestError, match="no argument 'questions'"):
+        await store.store_memory(**good, questions=["q1"])
+    with pytest.raises(InvalidItemError, match="NaN or infinite"):
+        await store.store_memory(**{**good, "content": {"x": float("inf")}})
+    with pytest.raises(InvalidRequestError, match="needs project_id"):
+        await store.store_memories([good, {"content": "x", "interaction_type": "t"}])
+    assert not await store.list_memories("p1")
+
+
+async def test_what_is_not_there_is_said_to_be_missing(store: MemoryStore) -> None:
+    """Reading, changing, rating, superseding and forgetting all name the memory."""
+    for call in (
+        store.get_memory("none"), store.update_memory("none", content="x"), store.set_relevance("none", 1),
+        store.supersede("none", "other"), store.forget("none"),
+    ):  # fmt: skip
+        with pytest.raises(UnknownItemError, match="'none'"):
+            await call
+    assert await store.get_memories(["none"]) == {}
+
+
+async def test_an_expired_memory_is_not_given_before_it_is_forgotten(store: MemoryStore, platform: Platform) -> None:
+    """It is not listed either, and the message says when it expired."""
+    await store.store_memory("p1", "t", "soon gone", memory_id="m", expires_at=platform.now - timedelta(seconds=1))
+    with pytest.raises(UnknownItemError, match="expired at"):
+        await store.get_memory("m")
+    assert await store.get_memories(["m"]) == {}
+    assert not await store.list_memories("p1")
+
+
+async def test_pages_follow_one_another_without_gap_or_overlap(store: MemoryStore) -> None:
+    """The latest first, and by id within one moment."""
+    await store.store_memories(
+        {"project_id": "p1", "interaction_type": "ab"[n % 2], "content": f"number {n}", "memory_id": f"m{n}",
+         "occurred_at": MAY + timedelta(days=n // 3), "user_id": f"u{n % 3}"}
+        for n in range(7)
+    )  # fmt: skip
+    await store.store_memory("p2", "a", "elsewhere")
+    seen, after = [], None
+    while True:
+        page = await store.list_memories("p1", limit=3, after=after)
+        seen += [one.memory_id for one in page]
+        after = page.next
+        if after is None:
+            break
+    assert seen == ["m6", "m5", "m4", "m3", "m2", "m1", "m0"]
+    assert [one.memory_id for one in await store.list_memories("p1", interaction_types=["b"], user_id="u0")] == ["m3"]
+    for wrong in ("", "yesterday", "2026-05-01 m"):
+        with pytest.raises(InvalidRequestError, match="`next`"):
+            await store.list_memories("p1", after=wrong)
+    with pytest.raises(InvalidLimitError):
+        await store.list_memories("p1", limit=0)
+
+
+async def test_many_are_stored_together_and_again_without_change(store: MemoryStore) -> None:
+    """A repetition under the same ids changes nothing."""
+    many = [
+        {"project_id": "p1", "interaction_type": "t", "content": f"note {n}", "memory_id": f"m{n}",
+         "linked_paper_ids": [f"x{n}"], "occurred_at": MAY}
+        for n in range(30)
+    ]  # fmt: skip
+    report = await store.store_memories(many)
+    again = await store.store_memories(many)
+
+    assert (report.added, report.embedded) == (30, 30)
+    assert (again.added, again.changed, again.unchanged) == (0, 0, 30)
+    assert (await store.get_memory("m7")).links == {"papers": ("x7",)}
+
+
+async def test_tenants_and_collections_keep_apart(store: MemoryStore, platform: Platform) -> None:
+    """A memory of another collection is not there."""
+    await store.store_memory("p1", "t", "words", memory_id="m")
+    assert await MemoryStore(platform, "others").get_memories(["m"]) == {}
+
+
+async def test_changes_at_once_are_all_kept(store: MemoryStore) -> None:
+    """Two that change different fields of one memory, and one that rates it."""
+    await store.store_memory("p1", "t", "words", memory_id="m")
+    await asyncio.gather(
+        store.update_memory("m", summary="s"),
+        store.update_memory("m", links={"papers": ["x"]}),
+        store.update_memory("m", occurred_at=MAY),
+        store.set_relevance("m", 0.5),
+    )
+    memory = await store.get_memory("m")
+    assert (memory.summary, memory.occurred_at, memory.relevance_score) == ("s", MAY, 0.5)
+    assert memory.links == {"papers": ("x",)}

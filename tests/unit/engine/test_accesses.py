@@ -1,0 +1,140 @@
+"""The access counter: adds up, waits for a database that is away, counts nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+
+from retrieval.adapters.store.accesses import Counts
+from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
+from retrieval.engine import accesses as module
+from retrieval.engine.accesses import AccessCounter
+
+NO_DATABASE = cast("Database", None)
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+AWAY = DatabaseUnreachableError("cannot reach PostgreSQL; check that it runs")
+
+
+@dataclass
+class Store:
+    """Counts in place of the database."""
+
+    errors: list[Exception | None] = field(default_factory=list)
+    """Raised one a call, before anything is counted."""
+    late: list[Exception] = field(default_factory=list)
+    """Raised one a call, once all is counted: the answer is lost."""
+    outcomes: list[str] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+    batches: list[int] = field(default_factory=list)
+
+    async def add(self, _: Database, __: int, counts: Counts, begun: Callable[[str], None]) -> None:
+        """Count, or fail."""
+        if self.errors and (error := self.errors.pop(0)) is not None:
+            raise error
+        begun("transaction 7")
+        if not self.outcomes:
+            self.batches.append(len(counts))
+            self.counted.update({item_id: one.number for (_, item_id), one in counts.items()})
+        if self.late:
+            raise self.late.pop(0)
+
+    async def outcome(self, _: Database, __: int, transaction: str) -> str:
+        """What became of the transaction."""
+        assert transaction == "transaction 7"
+        return self.outcomes.pop(0) if self.outcomes else "committed"
+
+
+def _counter(store: Store, most_waiting: int = 100) -> AccessCounter:
+    return AccessCounter(NO_DATABASE, 1, most_waiting=most_waiting, add=store.add, outcome=store.outcome)
+
+
+async def test_many_accesses_are_one_statement() -> None:
+    """Each memory once, with how often; and again only what came since."""
+    store = Store()
+    counter = _counter(store)
+    for _ in range(3):
+        counter.count(1, ["a", "b", "b"], MAY)
+    await counter.counted()
+    await counter.counted()
+    counter.count(1, ["b"], MAY + timedelta(days=1))
+    await counter.aclose()
+    assert store.counted == {"a": 3, "b": 7}
+    assert store.batches == [2, 1]
+
+
+async def test_they_are_counted_without_anybody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task of the platform does it, and goes on after the database was away."""
+    monkeypatch.setattr(module, "LINGER_SECONDS", 0.001)
+    store = Store(errors=[AWAY, DatabaseError("the database gave up waiting: deadlock")])
+    counter = _counter(store)
+    counter.count(1, ["a"], MAY)
+    assert counter._task is not None  # noqa: SLF001 - nobody else could tell when it is through
+    await counter._task  # noqa: SLF001
+    assert store.counted == {"a": 1}
+    assert counter.lost == 0
+
+
+async def test_who_waits_is_told_of_a_database_that_is_away() -> None:
+    """The accesses wait on, and are counted once by the next call."""
+    store = Store(errors=[AWAY])
+    counter = _counter(store)
+    counter.count(1, ["a"], MAY)
+    with pytest.raises(DatabaseUnreachableError):
+        await counter.counted()
+    counter.count(1, ["a", "b"], MAY)
+    await counter.counted()
+    assert store.counted == {"a": 2, "b": 1}
+    await counter.aclose()
+
+
+@pytest.mark.parametrize(("outcomes", "times"), [([], 1), (["in progress", "aborted"], 1)])
+async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str], times: int) -> None:
+    """The transaction tells whether it was committed; while it cannot, the accesses wait."""
+    store = Store(late=[AWAY], outcomes=outcomes)
+    counter = _counter(store)
+    counter.count(1, ["a"], MAY)
+    for _ in range(len(outcomes) or 1):
+        with pytest.raises(DatabaseError):
+            await counter.counted()
+    await counter.counted()
+    assert store.counted == {"a": times}
+    await counter.aclose()
+
+
+async def test_what_waits_is_bounded_and_what_is_lost_is_known() -> None:
+    """Beside so many memories others are not counted; at the end, with the database away, none is."""
+    store = Store(errors=[AWAY, AWAY])
+    counter = _counter(store, most_waiting=2)
+    counter.count(1, ["a", "b", "c", "a"], MAY)
+    assert counter.lost == 1
+    await counter.aclose()
+    assert counter.lost == 4
+    assert not store.counted
+
+
+async def test_a_caller_that_stops_waiting_loses_nothing() -> None:
+    """What it was waiting for is sent again."""
+    started, go_on = asyncio.Event(), asyncio.Event()
+    store = Store()
+
+    async def slow(database: Database, tenant: int, counts: Counts, begun: Callable[[str], None]) -> None:
+        started.set()
+        await go_on.wait()
+        await store.add(database, tenant, counts, begun)
+
+    counter = AccessCounter(NO_DATABASE, 1, add=slow, outcome=store.outcome)
+    counter.count(1, ["a"], MAY)
+    waiting = asyncio.create_task(counter.counted())
+    await started.wait()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    go_on.set()
+    await counter.aclose()
+    assert store.counted == {"a": 1}
