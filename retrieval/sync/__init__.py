@@ -16,6 +16,7 @@ from __future__ import annotations
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.memories import MemoryStore
 from retrieval.sync.platform import SyncPlatform, connect
+from retrieval.sync.recall import DualRetriever
 from retrieval.sync.tickets import RetrievalService
 
-__all__ = ["MemoryStore", "RetrievalService", "SyncCollection", "SyncPlatform", "connect"]
+__all__ = ["DualRetriever", "MemoryStore", "RetrievalService", "SyncCollection", "SyncPlatform", "connect"]

@@ -17,6 +17,7 @@ import pytest
 
 from retrieval import Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.embedded import start_embedded
 from retrieval.domain.errors import (
@@ -27,7 +28,7 @@ from retrieval.domain.errors import (
     UnknownItemError,
 )
 from retrieval.jobs.ingest import IngestReport
-from retrieval.sync import MemoryStore, RetrievalService, SyncPlatform, connect
+from retrieval.sync import DualRetriever, MemoryStore, RetrievalService, SyncPlatform, connect
 
 ITEMS = [
     {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections.", "metadata": {"p": "High"}},
@@ -88,6 +89,17 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
     store.forget(stored.memory_id)
     with pytest.raises(UnknownItemError):
         store.get_memory(stored.memory_id)
+
+
+def test_a_question_is_recalled_without_await(platform: SyncPlatform) -> None:
+    """With and without rewrites; what needs no waiting waits for nothing."""
+    tickets = platform.collection("tickets")
+    tickets.add(ITEMS)
+    retriever = DualRetriever(tickets, SimLLM(seed=1), seed=1)
+    assert retriever.needs_deep_search("What fills the disk?")
+    assert [one.id for one in retriever.search("What fills the disk?", limit=1)] == ["2"]
+    assert retriever.rewrite_query("What fills the disk?")
+    assert retriever.merge_rrf([]) == []
 
 
 def test_tickets_are_served_without_await(

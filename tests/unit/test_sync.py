@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import retrieval.sync
-from retrieval.apps import memories, tickets
+from retrieval.apps import memories, recall, tickets
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, connect
@@ -19,6 +19,7 @@ from retrieval.sync.mirror import Mirror
 
 MIRRORS = [
     (memories.MemoryStore, retrieval.sync.MemoryStore),
+    (recall.DualRetriever, retrieval.sync.DualRetriever),
     (tickets.RetrievalService, retrieval.sync.RetrievalService),
 ]
 """The applications' async classes, each with what the sync door has for it."""

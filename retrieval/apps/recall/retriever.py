@@ -39,6 +39,11 @@ class _Time:
     """Whether nothing outside the range is found."""
 
 
+def utc_now() -> datetime:
+    """This moment, in UTC."""
+    return datetime.now(UTC)
+
+
 class DualRetriever:
     """Fast search, and rewrites by a language model where a question deserves them."""
 
@@ -51,7 +56,7 @@ class DualRetriever:
         profile: Profile | None = RECALL_PROFILE,
         rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """``storage`` is what is searched; ``llm`` rewrites questions (None: every search is a fast one).
 
