@@ -14,10 +14,11 @@ CREATE TABLE memories (
     CONSTRAINT memories_base_relevance_check CHECK (base_relevance >= 0 AND base_relevance <= 1),
     CONSTRAINT memories_accesses_check CHECK (accesses >= 0)
 ) WITH (fillfactor = 80);
--- The most relevant and the most retrieved ones, the latest first among equals.
+-- The most relevant and the most retrieved ones, the latest first among equals, and the latest.
 CREATE INDEX memories_by_relevance_idx ON memories (collection_id, base_relevance DESC, happened_at DESC, item_id);
 CREATE INDEX memories_by_accesses_idx ON memories (collection_id, accesses DESC, happened_at DESC, item_id)
     WHERE accesses > 0;
+CREATE INDEX memories_by_time_idx ON memories (collection_id, happened_at DESC, item_id);
 CREATE INDEX memories_by_expiry_idx ON memories (expires_at) WHERE expires_at IS NOT NULL;
 
 -- The entities that a memory is about, of any type that its application has.

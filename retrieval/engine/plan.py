@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retrieval.adapters.store.candidate_request import CandidateRequest
+from retrieval.adapters.store.candidate_request import CandidateRequest, Standing
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.profile import LegName, Profile
+from retrieval.domain.profile import MAX_DEPTH, LegName, Profile
+from retrieval.domain.signals.base_relevance import BaseRelevance
+from retrieval.domain.signals.entity import EntityOverlap
+from retrieval.domain.signals.keyword import KeywordOverlap
+from retrieval.domain.signals.popularity import Popularity
+from retrieval.domain.signals.recency import Recency
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.way import choose_way
 
@@ -38,11 +45,14 @@ def make_plan(
     is_filtered = request.condition is not None
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered)
     space = collection.space
+    standing = standing_of(profile, legs)
     return Plan(
         request=CandidateRequest(
             collection_id=collection.collection_id,
             legs=legs,
-            depth=depth,
+            depth=depth if standing is None else min(_DEEPER_IN_STANDING * depth, MAX_DEPTH),
+            enough=None if standing is None else depth,
+            standing=standing,
             condition=request.condition,
             filterable=collection.filterable,
             path=way.path,
@@ -58,6 +68,36 @@ def make_plan(
         profile=profile,
         notes=notes,
     )
+
+
+def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:
+    """How candidates are weighed before they are sent: where several signals that are stored make the score.
+
+    None where some signal of the profile cannot be told of a row, or no leg is one of memories.
+    """
+    weights = {signal.name: signal.weight for signal in profile.signals if signal.weight}
+    stored = [weights.get(signal.name, 0.0) for signal in (BaseRelevance, Recency, Popularity)]
+    if not {LegName.POPULAR, LegName.RELEVANT}.intersection(legs) or not weights.keys() <= _WEIGHED:
+        return None
+    if sum(weight > 0 for weight in stored) < _SEVERAL:
+        return None
+    decay = next((signal.decay_days for signal in profile.signals if isinstance(signal, Recency)), 14.0)
+    return Standing(
+        relevance=weights.get(BaseRelevance.name, 0.0),
+        recency=weights.get(Recency.name, 0.0),
+        decay_days=decay,
+        use=weights.get(Popularity.name, 0.0),
+        words=weights.get(KeywordOverlap.name, 0.0),
+        entities=weights.get(EntityOverlap.name, 0.0),
+        vectors=weights.get(VectorSimilarity.name, 0.0),
+    )
+
+
+_SEVERAL = 2
+_DEEPER_IN_STANDING = 4
+"""How many times the depth each leg brings, of which the depth stays."""
+
+_WEIGHED = {one.name for one in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}
 
 
 def _legs(

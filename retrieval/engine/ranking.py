@@ -48,6 +48,7 @@ def merged(each: Sequence[Found], preferred: Sequence[Found] = ()) -> Found:
         rankings=rankings,
         weighed=sum(one.weighed for one in each),
         fell_short=any(one.fell_short for one in each),
+        left_out=max((one.left_out for one in each if one.left_out is not None), default=None),
         rows={item_id: row for one in each for item_id, row in one.rows.items()},
     )
 

@@ -192,10 +192,9 @@ class Searcher:
         is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
         return make_plan(self.collection, request, why_none if request.vector is None else None, is_final=is_final)
 
-    async def _find(self, one: _Asked, depth: int) -> Found:
+    async def _find(self, one: _Asked, requests: Sequence[CandidateRequest]) -> Found:
         each = [
-            await find_candidates_of_each(self.database, self.tenant_id, replace(request, depth=depth), one.queries)
-            for request in one.requests
+            await find_candidates_of_each(self.database, self.tenant_id, request, one.queries) for request in requests
         ]
         return merged(*each)
 
@@ -223,20 +222,23 @@ class Searcher:
 
     async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
-        depth, diversity = one.plan.request.depth, one.plan.profile.diversity
+        requests, diversity = one.requests, one.plan.profile.diversity
         deepest = _DEEPEST if diversity.is_off else MAX_DEPTH
         # What will not be passed over need not be ranked further than it is shown.
         wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
         while True:
-            ranked = ranking(found, one.plan.profile, depth, wanted)
+            ranked = ranking(found, one.plan.profile, requests[0].depth, wanted)
             if one.request.group_by is not None:
                 ranked = best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
             shown = await self._diverse(diversity, ranked, one.request.limit)
-            is_exhausted = _is_exhausted(one, found, depth)
-            if len(shown) >= one.request.limit or is_exhausted or depth >= deepest:
-                return _Ranked(shown, ranked[: self._pool_size(one)], found, depth)
-            depth = min(depth * _DEEPER, deepest)
-            found = await self._signalled(one, await self._find(one, depth))
+            request = requests[0]
+            is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
+            may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
+            if (is_full and not may_rise) or request.least_depth >= deepest:
+                return _Ranked(shown, ranked[: self._pool_size(one)], found, request.depth)
+            most = MAX_DEPTH if is_full else deepest
+            requests = tuple(each.deeper(_DEEPER, most) for each in requests)
+            found = await self._signalled(one, await self._find(one, requests))
 
     def _pool_size(self, one: _Asked) -> int:
         """How many candidates are looked at closely."""
@@ -375,6 +377,14 @@ def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:
     ):
         return one.plan.profile.diversity.is_off or all(len(candidates) < depth for candidates in legs)
     return all(len(candidates) < depth for candidates in legs)
+
+
+def _could_rise(one: _Asked, found: Found, shown: Sequence[Fused]) -> bool:
+    """Whether a candidate that did not stay can score more than the last of a page, or fill it (Fagin et al., 2003)."""
+    if found.left_out is None:
+        return False
+    least = one.plan.profile.min_score or 0.0
+    return found.left_out > (shown[-1].score if len(shown) >= one.request.limit else least)
 
 
 def _as_ranked(ranked: _Ranked) -> _Final:

@@ -14,9 +14,17 @@ async API is at hand, and blocking would freeze that loop.
 from __future__ import annotations
 
 from retrieval.sync.collection import SyncCollection
-from retrieval.sync.memories import MemoryStore
+from retrieval.sync.memories import MemoryStore, RetrievalEngine
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.recall import DualRetriever
 from retrieval.sync.tickets import RetrievalService
 
-__all__ = ["DualRetriever", "MemoryStore", "RetrievalService", "SyncCollection", "SyncPlatform", "connect"]
+__all__ = [
+    "DualRetriever",
+    "MemoryStore",
+    "RetrievalEngine",
+    "RetrievalService",
+    "SyncCollection",
+    "SyncPlatform",
+    "connect",
+]

@@ -36,3 +36,14 @@ class MemoryStore(Mirror[memories.MemoryStore]):
     forget = waiting(memories.MemoryStore.forget)
     forget_user = waiting(memories.MemoryStore.forget_user)
     forget_project = waiting(memories.MemoryStore.forget_project)
+
+
+class RetrievalEngine(Mirror[memories.RetrievalEngine]):
+    """``retrieval.apps.memories.RetrievalEngine`` without ``await``: the same methods, the same errors."""
+
+    def __init__(self, db: SyncPlatform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
+        super().__init__(memories.RetrievalEngine(db.twin, collection, count_accesses=count_accesses), db.door)
+
+    retrieve_relevant_memories = waiting(memories.RetrievalEngine.retrieve_relevant_memories)
+    retrieve_context_for_task = waiting(memories.RetrievalEngine.retrieve_context_for_task)
+    retrieve_timeline = waiting(memories.RetrievalEngine.retrieve_timeline)

@@ -20,6 +20,7 @@ from retrieval.sync.mirror import Mirror
 MIRRORS = [
     (memories.MemoryStore, retrieval.sync.MemoryStore),
     (recall.DualRetriever, retrieval.sync.DualRetriever),
+    (memories.RetrievalEngine, retrieval.sync.RetrievalEngine),
     (tickets.RetrievalService, retrieval.sync.RetrievalService),
 ]
 """The applications' async classes, each with what the sync door has for it."""

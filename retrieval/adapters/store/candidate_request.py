@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retrieval.domain.attribute import Filterable
@@ -15,6 +15,21 @@ from retrieval.domain.signals.signal import Entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How candidates that are memories are weighed before their texts are read; the weights of a union's signals."""
+
+    relevance: float = 0.0
+    recency: float = 0.0
+    decay_days: float = 14.0
+    use: float = 0.0
+    words: float = 0.0
+    entities: float = 0.0
+    vectors: float = 0.0
+    stride: int = 1000
+    """How far each leg of stored signals is walked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRequest:
     """Which candidates are wanted, and by which way, apart from the query itself."""
 
@@ -22,6 +37,10 @@ class CandidateRequest:
     legs: tuple[LegName, ...]
     depth: int
     """Candidates a leg."""
+    enough: int | None = None
+    """Candidates that stay of all legs, of ``standing``; of a leg so many are enough. None: all, the depth."""
+    standing: Standing | None = None
+    """Candidates are weighed before they are sent; None: each leg's are."""
     condition: Filter | None = None
     filterable: Filterable = ()
     """The attributes that have an index."""
@@ -42,10 +61,23 @@ class CandidateRequest:
     with_items: bool = False
     """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
 
+    @property
+    def least_depth(self) -> int:
+        """Candidates that stay at least."""
+        return self.depth if self.enough is None else self.enough
+
+    def deeper(self, times: int, most: int) -> CandidateRequest:
+        """The same with so many times the candidates that stay, at most ``most``, and legs that are as deep as that."""
+        enough = min(times * self.least_depth, most)
+        if self.standing is None:
+            return replace(self, depth=enough)
+        standing = replace(self.standing, stride=max(self.standing.stride, enough))
+        return replace(self, depth=max(self.depth, enough), enough=enough, standing=standing)
+
     def shape(self) -> Hashable:
         """What the statement's text depends on beside the filter: the numbers are parameters."""
         where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
-        return self.legs, self.path, where, self.fields, self.with_items
+        return self.legs, self.path, where, self.fields, self.with_items, self.standing is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +92,5 @@ class Query:
     entities: tuple[Entity, ...] = ()
     """What the question is about, for the linked leg."""
     as_of: datetime | None = None
-    """When it is asked: what expired before is not among the popular and the relevant. None: expiry does not count."""
+    """When it is asked: what expired before is not among the popular and the relevant. None: expiry does not count, and
+    nothing is weighed before it is sent."""

@@ -24,6 +24,7 @@ from retrieval.adapters.store.memory_legs import popular_leg, relevant_leg
 from retrieval.adapters.store.ordered_leg import ordered_settings
 from retrieval.adapters.store.recent_leg import recent_leg
 from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
 from retrieval.adapters.store.statement_parts import literal, matches_of
 from retrieval.adapters.store.tables import items
 from retrieval.domain.fusion import Candidate
@@ -55,6 +56,8 @@ class Found:
     """Rows that the dense leg weighed: vectors that it compared, or that the index brought."""
     fell_short: bool = False
     """Whether an index brought less than was asked for, so that every matching item was looked at after all."""
+    left_out: float | None = None
+    """The most that a candidate which did not stay can score; None: all stayed."""
     rows: Mapping[str, Row] = field(default_factory=dict)
     """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
 
@@ -99,7 +102,10 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         "entity_types": [kind for kind, _ in entities],
         "entity_ids": [entity_id for _, entity_id in entities],
         "as_of": query.as_of,
+        "enough": request.depth if request.enough is None else request.enough,
     }
+    if request.standing is not None:
+        values |= standing_values(request.standing, entities=len(entities))
     if query.vector is not None:
         values["vector"] = HalfVector(query.vector)
     return candidates_statement(request).bind(**values)
@@ -116,13 +122,14 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     by_name: dict[str, list[Row]] = {}
     for row in rows:
         by_name.setdefault(row[0], []).append(row)
-    account = {name: int(found_rows[0][2]) for name, found_rows in by_name.items() if name not in _LEG_NAMES}
+    account = {name: found_rows[0][2] for name, found_rows in by_name.items() if name not in _LEG_NAMES}
     rankings = {leg.value: _ranked(leg.value, by_name.get(leg.value, [])) for leg in request.legs}
     path = _path(request, account)
     return Found(
         rankings=rankings,
         path=path,
-        weighed=account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ())))),
+        weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
+        left_out=account.get(LEFT_OUT),
         fell_short="too_few_found" in account
         or (path is Path.APPROXIMATE and len(rankings[LegName.DENSE]) < min(request.depth, request.documents)),
         rows={row[1]: row[3:] for row in rows if row[3:] and row[0] in _LEG_NAMES},
@@ -138,7 +145,7 @@ def _by_score(row: Row) -> tuple[float, str]:
     return -row[2], row[1]
 
 
-def _path(request: CandidateRequest, account: Mapping[str, int]) -> Path:
+def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
     if LegName.DENSE not in request.legs:
         return Path.NONE
     return Path.APPROXIMATE if request.path is Path.APPROXIMATE and "compared" not in account else Path.EXACT
@@ -170,11 +177,17 @@ _MOST_KEPT = 1024
 
 def _composed(request: CandidateRequest) -> Composed:
     matches = matches_of(request)
-    parts = [part for leg in request.legs for part in _LEGS[leg](request, matches)]
+    apart = STANDING_LEGS if request.standing is not None else ()
+    parts = [part for leg in request.legs if leg not in apart for part in _LEGS[leg](request, matches)]
+    if request.standing is not None:
+        parts += standing_legs(request, matches)
+        return composed(_with_fields(sifted(sa.union_all(*parts), request), request), request.condition)
     legs = sa.union_all(*parts)
-    if not request.fields and not request.with_items:
-        return composed(legs, request.condition)
-    return composed(_beside(legs.subquery("candidate"), request), request.condition)
+    return composed(_with_fields(legs, request), request.condition)
+
+
+def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:
+    return _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:

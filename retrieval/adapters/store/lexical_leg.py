@@ -23,8 +23,8 @@ from retrieval.adapters.store.tables import item_terms
 from retrieval.domain.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
-"""Where many items match: how many times the depth is found by words before the filter is looked at; the second number
-where the first did not do. Finding more costs about as much more."""
+"""Where many items match: how many times what is enough is found by words before the filter is looked at; the second
+number where the first did not do. Finding more costs about as much more."""
 
 _TEXTS = ARRAY(sa.Text)
 
@@ -63,12 +63,12 @@ class _Stage:
 
     @classmethod
     def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
-        """So many times the depth is found, if it is looked for at all."""
-        most = parameter("depth", sa.Integer) * sa.literal_column(str(times))
+        """So many times what is enough is found, if it is looked for at all."""
+        most = parameter("enough", sa.Integer) * sa.literal_column(str(times))
         found = _found(request, most)
         rows = materialized(sa.select(found.c.item_id, found.c.score).where(only_if), name)
         kept = materialized(_kept(request, rows), f"lexical_of_{name}")
-        return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("depth", sa.BigInteger)))
+        return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("enough", sa.BigInteger)))
 
 
 def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:

@@ -64,7 +64,7 @@ def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[
     links = _links_of(request, entity).limit(most).subquery("all_near")
     met = sa.select(sa.func.count()).select_from(links).scalar_subquery()
     # Walked to its end only where too few are kept.
-    short = sa.case((kept >= parameter("depth", sa.BigInteger), sa.false()), else_=met >= most)
+    short = sa.case((kept >= parameter("enough", sa.BigInteger), sa.false()), else_=met >= most)
     return sa.exists(sa.select(entity.c.place).where(short))
 
 

@@ -540,6 +540,7 @@ memories = Table(
         "memories_by_accesses_idx", "collection_id", text("accesses DESC"), text("happened_at DESC"), "item_id",
         postgresql_where=text("accesses > 0"),
     ),
+    Index("memories_by_time_idx", "collection_id", text("happened_at DESC"), "item_id"),
     Index("memories_by_expiry_idx", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
     postgresql_with={"fillfactor": "80"},
 )  # fmt: skip

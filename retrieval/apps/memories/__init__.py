@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from retrieval.apps.memories.engine import RetrievalEngine
+from retrieval.apps.memories.profile import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES
+from retrieval.apps.memories.related import related_types
+from retrieval.apps.memories.relevant_memory import RelevantMemory
 from retrieval.apps.memories.store import MemoryStore
 from retrieval.domain.memory import Duplicate, Memory, StoredMemory
 from retrieval.domain.memory_text import extract_text
 
-__all__ = ["Duplicate", "Memory", "MemoryStore", "StoredMemory", "extract_text"]
+__all__ = [
+    "SEED_PROFILE",
+    "SEMANTIC_PROFILE",
+    "STRATEGIES",
+    "Duplicate",
+    "Memory",
+    "MemoryStore",
+    "RelevantMemory",
+    "RetrievalEngine",
+    "StoredMemory",
+    "extract_text",
+    "related_types",
+]

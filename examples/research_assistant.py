@@ -1,0 +1,88 @@
+"""Five services of a research assistant that remember: each reads what helps, asks a model, and keeps the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from retrieval import Platform, connect
+from retrieval.adapters.llms.sim import SimLLM
+from retrieval.apps.memories import MemoryStore, RetrievalEngine
+from retrieval.domain.llm import LLM
+
+FINDINGS = {"type": "object", "properties": {"findings": {"type": "array", "items": {"type": "string"}},
+                                             "next_steps": {"type": "array", "items": {"type": "string"}}},
+            "required": ["findings", "next_steps"]}  # fmt: skip
+STEPS = {
+    "type": "object",
+    "properties": {"steps": {"type": "array", "items": {"type": "string"}}},
+    "required": ["steps"],
+}
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+VERDICT = {"type": "object", "properties": {"relevant": {"type": "boolean"}, "reason": {"type": "string"}},
+           "required": ["relevant", "reason"]}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Service:
+    """What one service is asked to do, and the shape of its answer."""
+
+    task_type: str
+    instruction: str
+    schema: Mapping[str, Any]
+
+
+SERVICES = (
+    Service("triage", "Is this paper relevant to the question? Judge as you did before.", VERDICT),
+    Service("insights", "What follows from the project's data?", FINDINGS),
+    Service("protocols", "Extract the protocol, and compare it with earlier ones.", STEPS),
+    Service("plans", "Plan the next experiment; learn from earlier plans.", STEPS),
+    Service("summary", "Sum the project up, going on from earlier summaries.", TEXT),
+)
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """Runs services for a project, and remembers what they gave."""
+
+    platform: Platform
+    llm: LLM
+    user_id: str = "ann"
+    entities: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    async def run(self, service: Service, project_id: str, data: Mapping[str, Any]) -> tuple[str, Any]:
+        """The context that the service was given, and its answer, which is a memory from now on."""
+        context = await RetrievalEngine(self.platform).retrieve_context_for_task(
+            project_id, service.task_type, self.entities, limit=5, max_tokens=1500
+        )
+        prompt = f"{context}\n\n## Task\n{service.instruction}\n\n## Data\n{json.dumps(data, indent=2)}"
+        answer = await self.llm.complete_json(prompt, service.schema, system="You assist a research project.")
+        await MemoryStore(self.platform).store_memory(
+            project_id,
+            service.task_type,
+            answer,
+            self.user_id,
+            links=self.entities,
+            summary=f"{service.task_type} for {data['question']}",
+        )
+        return context, answer
+
+
+async def main() -> None:
+    """Each service twice: the second time it reads what the first gave."""
+    data = {"question": "Does heat shock help folding?", "paper": "Chaperones of yeast", "yield": [0.2, 0.4]}
+    async with connect(tenant="research-assistant") as platform:
+        await MemoryStore(platform).forget_project("proj-123")
+        assistant = Assistant(platform, platform.llm or SimLLM(), entities={"questions": ["q1"], "papers": ["p7"]})
+        for service in SERVICES * 2:
+            context, answer = await assistant.run(service, "proj-123", data)
+            print(f"{service.task_type}: {context.splitlines()[0].removeprefix('## ')}")
+            print("  ", json.dumps(answer)[:100])
+        print(await RetrievalEngine(platform).retrieve_context_for_task("proj-123", "plans", max_characters=600))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,252 @@
+"""The retrieval engine: the memories that help with a question or a task, and what happened of late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from retrieval.apps.memories.asked import (
+    checked_match,
+    checked_moment,
+    checked_project,
+    checked_types,
+    chosen_profile,
+    conditions,
+    start_of,
+)
+from retrieval.apps.memories.bounds import Bounds, TokenCounter, estimated_tokens
+from retrieval.apps.memories.collection import COLLECTION, memories_collection
+from retrieval.apps.memories.context import context_text
+from retrieval.apps.memories.entities import entity_set
+from retrieval.apps.memories.profile import MIN_SCORE, SEED_PROFILE, TIMELINE_PROFILE
+from retrieval.apps.memories.related import related_types
+from retrieval.apps.memories.relevant_memory import RelevantMemory, relevant
+from retrieval.apps.memories.scores import (
+    compute_entity_score,
+    compute_hybrid_score,
+    compute_keyword_score,
+    compute_popularity_score,
+    compute_recency_score,
+)
+from retrieval.apps.memories.store import MemoryStore
+from retrieval.apps.memories.text import CONTENT_CHARACTERS, format_content, tokenize
+from retrieval.collection import Collection
+from retrieval.domain.context import Context
+from retrieval.domain.entity_links import Links
+from retrieval.domain.hit import SearchResult
+from retrieval.domain.profile import Profile
+from retrieval.domain.signals.signal import Asked, Facts
+from retrieval.platform import Platform
+
+CONTEXT_LIMIT = 5
+TIMELINE_HOURS = 24.0
+TIMELINE_LIMIT = 20
+
+MatchEntities = Literal["filter", "prefer"]
+
+
+class RetrievalEngine:
+    """Finds the memories of a project. Every memory that it gives for a question or a task counts one access.
+
+    ``db`` is an open platform; the collection is made on first use. ``count_accesses=False`` is for trials and
+    measurements, which nobody asked for: they change no memory's popularity.
+    """
+
+    def __init__(self, db: Platform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
+        self._is_counting = count_accesses
+        self._db = db
+        self._name = collection
+        self._store = MemoryStore(db, collection)
+        self._collection: Collection | None = None
+
+    async def retrieve_relevant_memories(  # noqa: PLR0917 - the order that its callers know
+        self,
+        project_id: str,
+        query: str | None = None,
+        interaction_types: Sequence[str] | None = None,
+        entity_ids: Links | None = None,
+        limit: int = 10,
+        min_score: float = MIN_SCORE,
+        *,
+        strategy: str = "hybrid",
+        profile: Profile | None = None,
+        match_entities: MatchEntities = "filter",
+        as_of: datetime | None = None,
+        context: Context = Context(),
+    ) -> list[RelevantMemory]:
+        """The project's most relevant memories, best first, each with its ``computed_relevance_score``.
+
+        Without a ``query`` the other signals rank. ``interaction_types``: only those. ``entity_ids``, by type: only
+        memories that are linked to at least one of them, and more of them count for more; with
+        ``match_entities="prefer"`` they count and leave nothing out. Nothing in a list, or no list, filters nothing.
+        ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``, ``profile`` another one with
+        signals. ``as_of`` (aware): only what had happened by then, and recency as it was then. Raises
+        ``InvalidRequestError`` or one of its kind for what cannot be asked.
+        """
+        result = await self._get_candidate_memories(
+            project_id,
+            query,
+            interaction_types=interaction_types,
+            entity_ids=entity_ids,
+            limit=limit,
+            profile=replace(chosen_profile(strategy, profile), min_score=min_score),
+            match_entities=match_entities,
+            as_of=as_of,
+            context=context,
+        )
+        memories = await self._memories_of(result)
+        await self._count_accesses(memories)
+        return memories
+
+    async def retrieve_context_for_task(
+        self,
+        project_id: str,
+        task_type: str,
+        current_entities: Links | None = None,
+        limit: int = CONTEXT_LIMIT,
+        *,
+        query: str | None = None,
+        max_characters: int | None = None,
+        max_tokens: int | None = None,
+        count_tokens: TokenCounter = estimated_tokens,
+        content_characters: int = CONTENT_CHARACTERS,
+        min_score: float = MIN_SCORE,
+        strategy: str = "hybrid",
+        profile: Profile | None = None,
+        as_of: datetime | None = None,
+        context: Context = Context(),
+    ) -> str:
+        """Markdown for a prompt: the memories of related types that help with a task of this type.
+
+        ``current_entities`` are preferred, and leave nothing out. The text keeps to ``max_characters`` and to
+        ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), shows at most
+        ``content_characters`` of a memory's content, and cuts only the last one's. What memories say cannot become
+        headings, labels or fences of the page. Only the memories that it shows count an access. Raises as
+        ``retrieve_relevant_memories`` does.
+        """
+        bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
+        result = await self._get_candidate_memories(
+            project_id,
+            query,
+            interaction_types=self._get_related_types(task_type),
+            entity_ids=current_entities,
+            limit=limit,
+            profile=replace(chosen_profile(strategy, profile), min_score=min_score),
+            match_entities="prefer",
+            as_of=as_of,
+            context=context,
+        )
+        text = context_text(await self._memories_of(result), bounds, content_characters=content_characters)
+        await self._count_accesses(text.shown)
+        return text.text
+
+    async def retrieve_timeline(
+        self, project_id: str, hours: float = TIMELINE_HOURS, limit: int = TIMELINE_LIMIT
+    ) -> list[RelevantMemory]:
+        """The project's memories of the last hours, the latest first; looking at them counts no access.
+
+        ``hours``: above 0. ``limit``: 1 to 1000. What is still to come is not among them.
+        """
+        now = self._db.now
+        where = {"project_id": checked_project(project_id), "occurred_at": {"gte": start_of(hours, now), "lte": now}}
+        collection = await self._opened()
+        result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
+        memories = await self._memories_of(result)
+        return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
+
+    async def _get_candidate_memories(
+        self,
+        project_id: str,
+        query: str | None = None,
+        *,
+        interaction_types: Sequence[str] | None = None,
+        entity_ids: Links | None = None,
+        limit: int = 10,
+        profile: Profile = SEED_PROFILE,
+        match_entities: MatchEntities = "filter",
+        as_of: datetime | None = None,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """The one search: candidates by index, scored by the profile's signals, the best ``limit`` of them."""
+        filters = entity_ids if checked_match(match_entities) else None
+        where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
+        collection = await self._opened()
+        return await collection.search(
+            query,
+            where=where,
+            limit=limit,
+            profile=profile,
+            entities=entity_ids,
+            as_of=as_of,
+            syntax=False,
+            context=context,
+        )
+
+    async def _memories_of(self, result: SearchResult) -> list[RelevantMemory]:
+        """The hits with what else is known of them; one that was forgotten meanwhile is left out."""
+        if not result.hits:
+            return []
+        known = await self._store.get_memories([hit.item_id for hit in result])
+        return [relevant(known[hit.item_id], hit, result.retrieval_id) for hit in result if hit.item_id in known]
+
+    async def _opened(self) -> Collection:
+        if self._collection is None:
+            self._collection = await memories_collection(self._db, self._name)
+        return self._collection
+
+    async def _count_accesses(self, memories: Sequence[RelevantMemory]) -> None:
+        if memories and self._is_counting:
+            await (await self._opened()).count_accesses([memory.memory_id for memory in memories])
+
+    def _get_related_types(self, task_type: str) -> tuple[str, ...]:
+        """See ``related_types``."""
+        return related_types(task_type)
+
+    def _extract_text(self, memory: RelevantMemory) -> str:
+        """What is searched of a memory: its summary and its text."""
+        return f"{memory.summary}\n{memory.text}".strip()
+
+    def _tokenize(self, text: str) -> frozenset[str]:
+        """See ``tokenize``."""
+        return tokenize(text)
+
+    def _format_content(self, content: Any, max_length: int = CONTENT_CHARACTERS) -> str:
+        """See ``format_content``."""
+        return format_content(content, max_length)
+
+    def _compute_keyword_score(self, query: str, text: str) -> float:
+        """See ``compute_keyword_score``."""
+        return compute_keyword_score(query, text)
+
+    def _compute_entity_score(self, query_entities: Links, memory_entities: Links) -> float:
+        """See ``compute_entity_score``."""
+        return compute_entity_score(query_entities, memory_entities)
+
+    def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
+        """See ``compute_recency_score``; of the platform's time, unless another is given."""
+        return compute_recency_score(happened_at, now or self._db.now)
+
+    def _compute_popularity_score(self, accesses: int) -> float:
+        """See ``compute_popularity_score``."""
+        return compute_popularity_score(accesses)
+
+    def _compute_hybrid_score(
+        self,
+        memory: RelevantMemory,
+        query: str | None = None,
+        entity_ids: Links | None = None,
+        now: datetime | None = None,
+    ) -> float:
+        """The seed profile's score of a memory for a question, whatever it was retrieved for."""
+        facts = Facts(
+            title=memory.summary,
+            body=memory.text,
+            happened_at=memory.occurred_at,
+            base_relevance=memory.relevance_score,
+            accesses=memory.accesses,
+            entities=entity_set(memory.links),
+        )
+        asked = Asked(now=now or self._db.now, words=query or "", entities=entity_set(entity_ids))
+        return compute_hybrid_score(facts, asked)

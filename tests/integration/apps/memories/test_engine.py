@@ -1,0 +1,263 @@
+"""The retrieval engine finds what a comparison of every memory finds, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg import sql
+from pydantic import SecretStr
+
+from retrieval import Platform, Settings
+from retrieval.apps.memories import MemoryStore, RetrievalEngine
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.signals.keyword import STOP_WORDS
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+TYPES = ("insights", "summary", "triage", "protocols", "plans")
+WORDS = "protein folding enzyme assay membrane buffer signal cell yeast growth heat shock plate lysis gel band".split()  # noqa: SIM905
+
+
+@dataclass(frozen=True)
+class Told:
+    """A memory as the test knows it."""
+
+    memory_id: str
+    project: str
+    kind: str
+    words: frozenset[str]
+    relevance: float
+    accesses: int
+    happened_at: datetime
+    links: frozenset[tuple[str, str]]
+
+    def score(self, query: str, entities: frozenset[tuple[str, str]], now: datetime) -> float:
+        """The design's formula, in plain Python."""
+        wanted = set(query.lower().split()) - STOP_WORDS
+        keyword = len(wanted & self.words) / len(wanted) if wanted else 0.0
+        entity = len(entities & self.links) / len(entities) if entities else 0.0
+        days = max((now - self.happened_at).total_seconds(), 0) / 86400
+        use = min(1.0, math.log10(self.accesses + 1) / math.log10(101))
+        return 0.30 * self.relevance + 0.25 * math.exp(-days / 14) + 0.20 * keyword + 0.15 * use + 0.10 * entity
+
+
+def told(number: int, chance: random.Random) -> Told:
+    """A memory with something of everything, in one of two projects."""
+    return Told(
+        memory_id=f"m{number:03}",
+        project="p" if number % 4 else "other",
+        kind=chance.choice(TYPES),
+        words=frozenset(chance.sample(WORDS, chance.randint(2, 6))),
+        relevance=chance.choice([1.0, 1.0, 1.0, chance.random()]),
+        accesses=chance.choice([0, 0, 1, 5, 40, 150]),
+        happened_at=NOW - timedelta(days=chance.uniform(-1, 60)),
+        links=frozenset((chance.choice(["questions", "papers"]), f"e{chance.randint(0, 5)}") for _ in range(2)),
+    )
+
+
+@pytest.fixture
+async def open_platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform without vectors, for whom it is always the same moment."""
+    changed = settings.changed(database_url=SecretStr(database_url))
+    async with Platform(changed, wall_clock=NOW.timestamp) as opened:
+        yield opened
+
+
+async def remember(platform: Platform, memories: Sequence[Told]) -> None:
+    """Store them, and what was accessed so far."""
+    await MemoryStore(platform).store_memories(
+        {
+            "memory_id": one.memory_id, "project_id": one.project, "interaction_type": one.kind,
+            "content": " ".join(sorted(one.words)), "relevance_score": one.relevance, "occurred_at": one.happened_at,
+            "links": {kind: [entity for of, entity in one.links if of == kind] for kind, _ in one.links},
+        }
+        for one in memories
+    )  # fmt: skip
+    await set_accesses(platform, {one.memory_id: one.accesses for one in memories})
+
+
+async def set_accesses(platform: Platform, accesses: Mapping[str, int]) -> None:
+    """Have the memories of this tenant retrieved so often."""
+    cases = sql.SQL(" ").join(
+        sql.SQL("WHEN {} THEN {}").format(sql.Literal(key), sql.Literal(number)) for key, number in accesses.items()
+    )
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(sql.SQL("UPDATE memories SET accesses = CASE item_id {} ELSE 0 END").format(cases))
+
+
+def question(chance: random.Random) -> dict[str, Any]:
+    """A random question."""
+    asked: dict[str, Any] = {"query": " ".join(chance.sample([*WORDS, "the", "of"], chance.randint(0, 4)))}
+    if chance.random() < 0.5:
+        asked["entity_ids"] = {
+            "questions": ["e1", f"e{chance.randint(2, 5)}"],
+            "papers": ["e0"][: chance.randint(0, 1)],
+        }
+        asked["match_entities"] = chance.choice(["filter", "prefer"])
+    if chance.random() < 0.4:
+        asked["interaction_types"] = chance.sample(TYPES, 2)
+    if chance.random() < 0.4:
+        asked["as_of"] = NOW - timedelta(days=chance.uniform(0, 30))
+    return asked | {"limit": chance.choice([1, 5, 10, 50]), "min_score": chance.choice([0.0, 0.3, 0.45])}
+
+
+def best(memories: Sequence[Told], asked: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Ids with scores, best first, by comparing every memory of the project."""
+    entities = frozenset((kind, one) for kind, ids in asked.get("entity_ids", {}).items() for one in ids)
+    is_filter = entities and asked.get("match_entities") == "filter"
+    found = [
+        (one.memory_id, one.score(asked["query"], entities, asked.get("as_of", NOW)))
+        for one in memories
+        if one.project == "p"
+        and (not is_filter or one.links & entities)
+        and one.kind in asked.get("interaction_types", TYPES)
+        and one.happened_at <= asked.get("as_of", datetime.max.replace(tzinfo=UTC))
+    ]
+    kept = [(key, score) for key, score in found if score >= asked["min_score"]]
+    return sorted(kept, key=lambda one: (-one[1], one[0]))[: asked["limit"]]
+
+
+async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platform) -> None:
+    """The same memories with the same scores, for random questions with all that can be asked."""
+    chance = random.Random(11)
+    memories = [told(number, chance) for number in range(200)]
+    await remember(open_platform, memories)
+    engine = RetrievalEngine(open_platform, count_accesses=False)
+
+    for _ in range(25):
+        asked = question(chance)
+        found = await engine.retrieve_relevant_memories("p", **asked)
+        true = best(memories, asked)
+        assert [round(one.computed_relevance_score, 9) for one in found] == [round(score, 9) for _, score in true], (
+            asked
+        )
+        assert {one.memory_id for one in found[:-1]} <= {key for key, score in true} | _equals(found[-1:], true), asked
+
+
+def _equals(last: Sequence[Any], true: Sequence[tuple[str, float]]) -> set[str]:
+    """Memories that score as the last one does: any of them may stand there."""
+    return {one.memory_id for one in last if true and math.isclose(one.computed_relevance_score, true[-1][1])}
+
+
+async def test_the_score_is_explained_by_signals(open_platform: Platform) -> None:
+    """Each signal with its value, adding up to the score; and the memory's own fields."""
+    memory = Told("m1", "p", "insights", frozenset({"protein"}), 0.5, 10, NOW - timedelta(days=14), frozenset())
+    await remember(open_platform, [memory])
+
+    (found,) = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein folding")
+
+    assert found.signals == pytest.approx(
+        {"base_relevance": 0.5, "recency": math.exp(-1), "keyword": 0.5, "popularity": 0.51957, "entity": 0.0}, abs=1e-5
+    )
+    assert found.computed_relevance_score == pytest.approx(found.explanation.score)
+    assert (found.text, found.accesses, found.relevance_score, found.rank) == ("protein", 10, 0.5, 1)
+    assert found.as_dict()["occurred_at"] == memory.happened_at.isoformat()
+
+
+async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_not(open_platform: Platform) -> None:
+    """One for each memory that was given; of a context, for those on the page."""
+    store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
+    for number in range(3):
+        await store.store_memory("p", "insights", f"protein {number}", memory_id=f"m{number}")
+    await engine.retrieve_relevant_memories("p", "protein", limit=2)
+    shown = await engine.retrieve_context_for_task("p", "insights", limit=3, max_characters=300)
+    await engine.retrieve_timeline("p")
+    await RetrievalEngine(open_platform, count_accesses=False).retrieve_relevant_memories("p")
+    await open_platform.accesses_counted()
+
+    memories = await store.get_memories(["m0", "m1", "m2"])
+    assert sum(one.accesses for one in memories.values()) == 2 + shown.count("### Memory ")
+    assert 0 < shown.count("### Memory ") < 3
+
+
+async def test_a_context_prefers_entities_and_knows_related_types(open_platform: Platform) -> None:
+    """What is linked comes first and the rest after it; other types do not come at all."""
+    store = MemoryStore(open_platform)
+    await store.store_memory("p", "insights", "not linked", memory_id="far")
+    await store.store_memory("p", "summary", "linked", memory_id="near", linked_question_ids=["q1"])
+    await store.store_memory("p", "chat", "unrelated", memory_id="chat", linked_question_ids=["q1"])
+
+    text = await RetrievalEngine(open_platform).retrieve_context_for_task("p", "insights", {"questions": ["q1"]})
+
+    assert [line for line in text.splitlines() if line.startswith("### ")] == [
+        "### Memory 1 (summary)",
+        "### Memory 2 (insights)",
+    ]
+
+
+async def test_a_timeline_is_the_latest_first(open_platform: Platform) -> None:
+    """Of the last hours, whatever it is worth; what is still to come is not among it."""
+    store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
+    for hours in (-1, 1, 5, 23, 25):
+        moment = NOW - timedelta(hours=hours)
+        await store.store_memory("p", "chat", f"{hours}", memory_id=f"{hours}", occurred_at=moment, relevance_score=0)
+
+    assert [one.memory_id for one in await engine.retrieve_timeline("p")] == ["1", "5", "23"]
+    assert [one.memory_id for one in await engine.retrieve_timeline("p", hours=48, limit=2)] == ["1", "5"]
+    assert await engine.retrieve_timeline("other") == []
+
+
+async def test_superseded_and_expired_memories_are_not_found(open_platform: Platform) -> None:
+    """By no leg, before any job ran."""
+    store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
+    await store.store_memory("p", "insights", "protein old", memory_id="old")
+    await store.supersede("old", {"project_id": "p", "interaction_type": "insights", "content": "protein new",
+                                  "memory_id": "new"})  # fmt: skip
+    await store.store_memory("p", "insights", "protein gone", memory_id="gone", expires_at=NOW)
+
+    assert [one.memory_id for one in await engine.retrieve_relevant_memories("p", "protein")] == ["new"]
+    assert [one.memory_id for one in await engine.retrieve_timeline("p")] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "asked", "first"),
+    [
+        ("keyword", {"query": "protein folding"}, "words"),
+        ("entity", {"entity_ids": {"questions": ["q1"]}}, "linked"),
+        ("recency", {}, "late"),
+        ("popularity", {}, "used"),
+    ],
+)
+async def test_each_strategy_ranks_by_its_signal_alone(
+    open_platform: Platform, strategy: str, asked: dict[str, Any], first: str
+) -> None:
+    """Its best memory comes first, with that signal's value as its score."""
+    store = MemoryStore(open_platform)
+    old = NOW - timedelta(days=10)
+    await store.store_memory("p", "chat", "protein folding", memory_id="words", occurred_at=old)
+    await store.store_memory("p", "chat", "x", memory_id="linked", occurred_at=old, linked_question_ids=["q1"])
+    await store.store_memory("p", "chat", "y", memory_id="late")
+    await store.store_memory("p", "chat", "z", memory_id="used", occurred_at=old)
+    await set_accesses(open_platform, {"used": 100})
+
+    found = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", strategy=strategy, **asked)
+
+    assert found[0].memory_id == first
+    assert found[0].computed_relevance_score == pytest.approx(1.0)
+    assert len(found[0].signals) == 1
+
+
+async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> None:
+    """An empty collection, an unknown project, concurrent first calls."""
+    engine = RetrievalEngine(open_platform)
+
+    answers = await asyncio.gather(*(engine.retrieve_relevant_memories("p", "protein") for _ in range(3)))
+
+    assert answers == [[], [], []]
+    assert "(0 relevant memories)" in await engine.retrieve_context_for_task("p", "insights")
+
+
+async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform: Platform) -> None:
+    """Words for the keywords, entities for the entities."""
+    engine = RetrievalEngine(open_platform)
+    await MemoryStore(open_platform).store_memory("p", "chat", "x")
+
+    for strategy in ("keyword", "entity"):
+        with pytest.raises(InvalidRequestError, match=r"words|entities"):
+            await engine.retrieve_relevant_memories("p", strategy=strategy)

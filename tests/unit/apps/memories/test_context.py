@@ -1,0 +1,152 @@
+"""Memories as Markdown: the stated format, which no memory's text can break out of, within bounds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.apps.memories.bounds import Bounds
+from retrieval.apps.memories.context import NOTHING, context_text
+from retrieval.apps.memories.relevant_memory import RelevantMemory
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Explanation
+
+WHEN = datetime(2025, 11, 22, 10, tzinfo=UTC)
+HOSTILE = st.text(alphabet="ab #*`~_-<>!\n\r\t\x0b\x0c\x1c\x85\u2028\u2029\u202e\\()[]", max_size=60)
+BLOCK = re.compile(
+    r"### Memory (?P<number>\d+) \((?P<kind>[^\n]*)\)\n"
+    r"\*\*Created\*\*: (?P<created>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\n"
+    r"\*\*Relevance\*\*: (?P<relevance>\d\.\d\d)\n"
+    r"\*\*Summary\*\*: (?P<summary>[^\n]*)\n"
+    r"\*\*Content\*\*: (?P<content>[^\n]*)"
+)
+
+
+def memory(**changed: Any) -> RelevantMemory:
+    """A memory with something everywhere."""
+    given = {
+        "memory_id": "m1", "project_id": "p", "interaction_type": "insights", "computed_relevance_score": 0.8512,
+        "rank": 1, "explanation": Explanation("union", ()), "occurred_at": WHEN,
+        "summary": "Generated insights for hypothesis testing", "text": "Key findings",
+        "content": {"key_findings": ["a", "b"], "recommendations": ["c"]}, "user_id": None, "links": {},
+        "relevance_score": 1.0, "accesses": 0, "last_accessed_at": None, "expires_at": None, "superseded_by": None,
+        "status": "active", "metadata": {}, "created_at": WHEN, "updated_at": WHEN,
+    }  # fmt: skip
+    return RelevantMemory(**(given | changed))  # type: ignore[arg-type]
+
+
+def test_the_format_is_the_stated_one() -> None:
+    """Title with the number of memories; of each its type, time, relevance with two digits, summary and content."""
+    other = memory(interaction_type="summary", computed_relevance_score=0.5, content="Plain text.", summary="Summed up")
+
+    assert context_text([memory(), other]).text == (
+        "## Previous Context (2 relevant memories)\n"
+        "\n"
+        "### Memory 1 (insights)\n"
+        "**Created**: 2025-11-22T10:00:00\n"
+        "**Relevance**: 0.85\n"
+        "**Summary**: Generated insights for hypothesis testing\n"
+        "**Content**: Key findings: [a, b], Recommendations: [c]\n"
+        "\n"
+        "### Memory 2 (summary)\n"
+        "**Created**: 2025-11-22T10:00:00\n"
+        "**Relevance**: 0.50\n"
+        "**Summary**: Summed up\n"
+        "**Content**: Plain text."
+    )
+
+
+def test_times_are_told_in_utc() -> None:
+    """Noon in Tokyo is three in the morning, and microseconds are left out."""
+    tokyo = timezone(timedelta(hours=9))
+
+    text = context_text([memory(occurred_at=datetime(2025, 1, 1, 12, 0, 0, 5, tzinfo=tokyo))]).text
+
+    assert "**Created**: 2025-01-01T03:00:00\n" in text
+
+
+def test_without_memories_it_says_so() -> None:
+    """A page that can stand in a prompt as it is."""
+    page = context_text([])
+
+    assert page.text == f"## Previous Context (0 relevant memories)\n\n{NOTHING}"
+    assert page.shown == ()
+
+
+def test_without_a_summary_the_text_begins_for_it() -> None:
+    """The line is never empty."""
+    assert "**Summary**: Key findings\n" in context_text([memory(summary="")]).text
+
+
+def test_long_content_is_shortened() -> None:
+    """To the characters asked for, with three dots."""
+    line = context_text([memory(content="word " * 400)], content_characters=50).text.splitlines()[-1]
+
+    assert len(line.removeprefix("**Content**: ")) <= 50
+    assert line.endswith("wo...")
+
+
+@given(HOSTILE, HOSTILE, HOSTILE, st.one_of(HOSTILE, st.dictionaries(HOSTILE, st.lists(HOSTILE, max_size=2))))
+def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, content: Any) -> None:
+    """Whatever they hold, the page has its own lines and no others, and no fence, label or heading of theirs."""
+    one = memory(interaction_type=kind, summary=summary, text=text, content=content)
+
+    title, *blocks = context_text([one, one]).text.split("\n\n")
+
+    assert title == "## Previous Context (2 relevant memories)"
+    read = [BLOCK.fullmatch(block) for block in blocks]
+    assert [found and found["number"] for found in read] == ["1", "2"]
+    for found in filter(None, read):
+        for part in ("kind", "summary", "content"):
+            said = re.sub(r"\\.", "", found[part])
+            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), found[part]
+            assert len(found[part].splitlines()) <= 1
+
+
+@given(st.lists(st.integers(0, 400), max_size=6), st.integers(1, 1500))
+def test_the_page_keeps_to_the_characters_and_cuts_no_header(lengths: list[int], most: int) -> None:
+    """Whole memories first, the last one perhaps with less content, and as many as the title says."""
+    memories = [memory(content="x" * length) for length in lengths]
+
+    page = context_text(memories, Bounds(max_characters=most))
+
+    assert len(page.text) <= most
+    blocks = page.text.split("\n\n")[1:] if page.shown else []
+    assert len(blocks) == len(page.shown)
+    assert all(BLOCK.fullmatch(block) for block in blocks)
+    assert not page.text or f"({len(blocks)} relevant memories)" in page.text
+    whole = [block.endswith("x" * length) for block, length in zip(blocks, lengths, strict=False)]
+    assert all(whole[:-1])
+    assert len(page.shown) == len(memories) or len(context_text(memories).text) > most
+
+
+def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
+    """Half the tokens for a counter by which two characters are one."""
+    memories = [memory(content="x" * 400) for _ in range(4)]
+
+    by_four = context_text(memories, Bounds(max_tokens=200))
+    by_two = context_text(memories, Bounds(max_tokens=200, count_tokens=lambda text: len(text) // 2))
+
+    assert 600 < len(by_four.text) <= 800
+    assert 300 < len(by_two.text) <= 401
+
+
+def test_where_no_memory_fits_it_says_that_there_are_none_or_nothing() -> None:
+    """A bound below a header leaves the page that says so, one below that an empty text."""
+    assert NOTHING in context_text([memory()], Bounds(max_characters=100)).text
+    assert context_text([memory()], Bounds(max_characters=10)).text == ""
+    assert context_text([memory()], Bounds(max_characters=100)).shown == ()
+
+
+@pytest.mark.parametrize("bound", [0, -1, 1.5, True, "10"])
+def test_a_bound_is_a_whole_number_above_zero(bound: Any) -> None:
+    """Anything else is refused by name."""
+    with pytest.raises(InvalidRequestError, match=r"max_characters is .*; it must be a whole number of at least 1"):
+        Bounds(max_characters=bound)
+    with pytest.raises(InvalidRequestError, match="max_tokens is "):
+        Bounds(max_tokens=bound)
