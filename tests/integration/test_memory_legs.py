@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest_asyncio
 import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query, Standing
 from retrieval.adapters.store.candidates import Found, bound, find_candidates, settings
 from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.conditions import condition
@@ -113,7 +115,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
 
 async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
     """The plan's lines, and the scans in it by index, run as the application role."""
-    statement = bound(request, Query(entities=ENTITIES))
+    statement = bound(request, Query(entities=ENTITIES, as_of=NOW))
     async with platform.database.transaction(platform.tenant_id) as connection:
         for name, value in settings(request).items():
             await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
@@ -149,6 +151,42 @@ async def test_the_few_that_match_are_looked_up_by_their_keys(
     assert scans["attribute_texts_pkey"] == "Index Only Scan"
     assert INDEXES[leg] not in scans, plan
     assert not _whole(plan)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, MANY, FEW])
+async def test_those_that_stand_best_are_found_by_walking_each_order(
+    opened: tuple[Platform, Collection], where: dict[str, Any]
+) -> None:
+    """Of a sum of stored signals the best are those of comparing all; the orders are walked, no table is read whole."""
+    platform, collection = opened
+    standing = Standing(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
+    request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
+    query = Query(as_of=NOW)
+
+    found = await find_candidates(platform.database, platform.tenant_id, request, query)
+
+    kept = {one.item_id for candidates in found.rankings.values() for one in candidates}
+    wanted = condition_of(where)
+    best = sorted((one for one in ACTIVE if wanted(one)), key=_stands, reverse=True)
+    assert {one.item_id for one in best[:20]} <= kept
+    assert 100 <= len(kept) <= 200
+    plan, used = await _scans(platform, request)
+    assert not _whole(plan)
+    if where != FEW:
+        assert {"memories_by_time_idx", "memories_by_accesses_idx", "memories_by_relevance_idx"} <= set(used)
+
+
+def _stands(one: Memory) -> float:
+    use = min(1.0, math.log(one.accesses + 1) / math.log(101))
+    return 0.4 * one.base_relevance + 0.3 * math.exp(-one.number / 1440) + 0.3 * use
+
+
+def condition_of(where: dict[str, Any]) -> Callable[[Memory], bool]:
+    """Whether a memory passes one of this module's filters."""
+    least = where.get("item_id", {}).get("gte", "")
+    projects = where.get("project_id")
+    return lambda one: one.item_id >= least and (projects is None or one.project in projects)
 
 
 def _whole(plan: list[str]) -> list[str]:

@@ -7,13 +7,17 @@ from dataclasses import replace
 import pytest
 
 from retrieval.adapters.store.ann_indexes import AnnIndex
+from retrieval.adapters.store.candidate_request import Standing
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.filters import Filter, parse_where
 from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName, Profile
+from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.signals.base_relevance import BaseRelevance
+from retrieval.domain.signals.priority import Priority
+from retrieval.domain.signals.recency import Recency
 from retrieval.engine.plan import Plan, make_plan
 from retrieval.engine.request import checked_request
 
@@ -106,3 +110,17 @@ def test_a_leg_with_weight_zero_does_not_run() -> None:
 def test_each_leg_brings_at_least_as_many_candidates_as_hits_are_wanted(limit: int, depth: int) -> None:
     """A page of 500 is not made of 100 candidates."""
     assert plan(SMALL, limit=limit).request.depth == depth
+
+
+def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> None:
+    """Four times the depth a leg, of which the depth stays; not by one signal alone, nor by one that no row tells."""
+    union = Fusion(kind=FusionKind.UNION)
+    stored = (Recency(weight=0.4, decay_days=7), BaseRelevance(weight=0.6))
+    legs = {"recent": 1.0, "relevant": 1.0}
+
+    request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=stored)).request
+    assert request.standing == Standing(relevance=0.6, recency=0.4, decay_days=7)
+    assert (request.depth, request.enough) == (400, 100)
+    for signals in (stored[:1], (*stored, Priority(weight=0.1))):
+        request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=signals)).request
+        assert (request.standing, request.depth, request.enough) == (None, 100, None)
