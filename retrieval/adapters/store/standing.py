@@ -179,7 +179,9 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
 
 
 def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
-    return sa.select(named(leg), walk.c.item_id, walk.c.score).where(walk.c.item_id.in_(sa.select(kept.c.item_id)))
+    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
+    return sa.select(named(leg), walk.c.item_id, walk.c.score).where(is_kept)
 
 
 def _rows_of_few(leg: LegName, few: sa.CTE) -> Part:
