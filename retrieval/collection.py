@@ -399,8 +399,8 @@ class Collection:
         """Index the items together with their neighbours in a sequence from now on, or each alone (None).
 
         The stored items are indexed anew, by their words and by the vectors that they have, while searches and writes
-        go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. The setting that
-        holds already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
+        go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
+        already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
         """
         wanted = checked_neighbours(neighbours)
         collection_id = self._stored.collection_id

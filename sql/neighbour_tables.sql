@@ -13,7 +13,7 @@ CREATE TABLE item_places (
     CONSTRAINT item_places_pkey PRIMARY KEY (collection_id, item_id),
     CONSTRAINT item_places_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
         REFERENCES items (collection_id, item_id) ON DELETE CASCADE
-) WITH (fillfactor = 90);
+);
 CREATE INDEX item_places_in_order_idx ON item_places (collection_id, sequence, place, item_id);
 
 -- The vectors of such items' own texts; their space's table has them mixed with their neighbours'. An item without a row
