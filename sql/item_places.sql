@@ -3,11 +3,10 @@
 CREATE OR REPLACE FUNCTION sequence_of(attributes jsonb, setting jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE
-        WHEN jsonb_typeof(given.value) NOT IN ('string', 'number', 'boolean') THEN NULL
-        WHEN octet_length(given.value #>> '{}') <= 512 THEN given.value #>> '{}'
-        ELSE encode(sha256(convert_to(given.value #>> '{}', 'UTF8')), 'hex')
+        WHEN jsonb_typeof(attributes -> (setting ->> 'sequence')) NOT IN ('string', 'number', 'boolean') THEN NULL
+        WHEN octet_length(attributes ->> (setting ->> 'sequence')) <= 512 THEN attributes ->> (setting ->> 'sequence')
+        ELSE md5(attributes ->> (setting ->> 'sequence'))
     END
-    FROM (SELECT attributes -> (setting ->> 'sequence')) AS given (value)
 $$;
 
 -- Its place in there: a number, or the seconds of a time; after all others where it says none. Equals are in order of key.
@@ -16,12 +15,13 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT coalesce(
         CASE
             WHEN setting ->> 'order' = 'occurred_at' THEN extract(epoch FROM occurred_at)::double precision
-            WHEN jsonb_typeof(given.value) = 'number' THEN least(greatest(
-                (given.value #>> '{}')::numeric, -1.7976931348623157e308), 1.7976931348623157e308)::double precision
-            WHEN jsonb_typeof(given.value) = 'string' THEN
-                extract(epoch FROM attribute_time(given.value #>> '{}'))::double precision
+            WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'number' THEN
+                least(greatest(
+                    (attributes ->> (setting ->> 'order'))::numeric, -1.7976931348623157e308
+                ), 1.7976931348623157e308)::double precision
+            WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'string' THEN
+                extract(epoch FROM attribute_time(attributes ->> (setting ->> 'order')))::double precision
         END, 'Infinity')
-    FROM (SELECT attributes -> (setting ->> 'order')) AS given (value)
 $$;
 
 -- The items that stand nearest to a place, up to so many on each side of it. Itself it is no neighbour.

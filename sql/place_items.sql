@@ -2,7 +2,8 @@
 -- with neighbours those that had or have one of them in their window, if its place or its text is another now. The
 -- vectors of those are mixed anew. Who calls it holds the collection's totals.
 CREATE OR REPLACE FUNCTION place_items(collection bigint, ids text[]) RETURNS text[]
-LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
 DECLARE
     setting jsonb;
     space bigint;
@@ -18,11 +19,12 @@ BEGIN
     END IF;
 
     WITH fresh AS MATERIALIZED (
-        SELECT item.item_id, own.sequence, place_of(item.attributes, item.occurred_at, setting) AS place, item.text_hash
+        SELECT
+            item.item_id, sequence_of(item.attributes, setting) COLLATE "C" AS sequence,
+            place_of(item.attributes, item.occurred_at, setting) AS place, item.text_hash
         FROM items AS item
-        CROSS JOIN LATERAL sequence_of(item.attributes, setting) AS own (sequence)
         WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
-            AND own.sequence IS NOT NULL
+            AND sequence_of(item.attributes, setting) IS NOT NULL
     ),
     former AS MATERIALIZED (
         SELECT known.item_id, known.sequence, known.place, known.text_hash FROM item_places AS known
@@ -49,9 +51,11 @@ BEGIN
     INTO sequences, places, moved FROM changed;
 
     -- An archived item's own vector goes with the one that its space has.
-    DELETE FROM own_vectors AS own USING items AS item
-    WHERE own.collection_id = collection AND own.item_id = ANY (ids)
-        AND item.collection_id = collection AND item.item_id = own.item_id AND item.status = 'archived';
+    DELETE FROM own_vectors AS own
+    WHERE own.collection_id = collection AND own.item_id = ANY (ARRAY(
+        SELECT item.item_id FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived'
+    ));
 
     SELECT array_agg(one.item_id) INTO concerned FROM (
         SELECT unnest(ids) AS item_id

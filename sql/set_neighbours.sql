@@ -10,10 +10,11 @@ BEGIN
     DELETE FROM item_places AS known WHERE known.collection_id = collection;
     INSERT INTO item_places (collection_id, item_id, sequence, place, text_hash)
     SELECT
-        collection, item.item_id, own.sequence, place_of(item.attributes, item.occurred_at, setting), item.text_hash
+        collection, item.item_id, sequence_of(item.attributes, setting),
+        place_of(item.attributes, item.occurred_at, setting), item.text_hash
     FROM items AS item
-    CROSS JOIN LATERAL sequence_of(item.attributes, setting) AS own (sequence)
-    WHERE item.collection_id = collection AND item.status <> 'archived' AND own.sequence IS NOT NULL;
+    WHERE item.collection_id = collection AND item.status <> 'archived'
+        AND sequence_of(item.attributes, setting) IS NOT NULL;
     UPDATE collection_statistics AS total SET windowing_after = '' WHERE total.collection_id = collection;
 END
 $$;

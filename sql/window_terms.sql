@@ -1,8 +1,10 @@
 -- The terms that these items are indexed by, each text analyzed once: those of title and body, and in a collection with
 -- neighbours its own so many times as they weigh, and those of its neighbours' bodies. Titles say what one item is.
+-- The planner cannot know how many rows a window has, and would compare all with all.
 CREATE OR REPLACE FUNCTION window_terms(collection bigint, ids text[])
 RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer)
-LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
 DECLARE
     config regconfig;
     setting jsonb;
@@ -33,45 +35,68 @@ BEGIN
 
     RETURN QUERY
     WITH parts AS MATERIALIZED (
-        SELECT part.item_id, part.part_id, part.is_own
+        SELECT part.item_id COLLATE "C" AS item_id, part.part_id COLLATE "C" AS part_id, part.is_own
         FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part
     ),
     texts AS MATERIALIZED (
-        SELECT item.item_id, item.title, item.body FROM items AS item
+        -- Numbers are grouped faster than keys.
+        SELECT row_number() OVER () AS number, item.item_id, item.title, item.body FROM items AS item
         WHERE item.collection_id = collection AND item.status <> 'archived'
             AND item.item_id = ANY (ARRAY(SELECT DISTINCT part.part_id FROM parts AS part))
     ),
     words AS MATERIALIZED (
-        SELECT one.item_id, false AS is_title, found.lexeme, found.frequency, found.term
+        SELECT one.number, false AS is_title, found.lexeme, found.frequency, found.term
         FROM texts AS one CROSS JOIN LATERAL analyze_text(collection, config, one.body, true) AS found
         UNION ALL
-        SELECT one.item_id, true, found.lexeme, found.frequency, found.term
+        SELECT one.number, true, found.lexeme, found.frequency, found.term
         FROM texts AS one CROSS JOIN LATERAL analyze_text(collection, config, one.title, true) AS found
         WHERE one.title <> ''
     ),
-    terms AS (
+    numbered AS MATERIALIZED (
         SELECT
-            part.item_id, word.lexeme, min(word.term) AS term,
-            sum(CASE WHEN part.is_own THEN (setting ->> 'own_weight')::integer ELSE 1 END * word.frequency) AS frequency
+            mine.number, near.number AS part_number, part.is_own,
+            CASE WHEN part.is_own THEN (setting ->> 'own_weight')::integer ELSE 1 END AS weight
         FROM parts AS part
-        JOIN words AS word ON word.item_id = part.part_id AND (part.is_own OR NOT word.is_title)
-        GROUP BY part.item_id, word.lexeme
+        JOIN texts AS mine ON mine.item_id = part.item_id
+        JOIN texts AS near ON near.item_id = part.part_id
     ),
-    ranked AS (
-        SELECT term.*, row_number() OVER (PARTITION BY term.item_id ORDER BY term.frequency DESC, term.lexeme) AS place
+    terms AS MATERIALIZED (
+        SELECT part.number, word.lexeme, min(word.term) AS term, sum(part.weight * word.frequency) AS frequency
+        FROM numbered AS part
+        JOIN words AS word ON word.number = part.part_number AND (part.is_own OR NOT word.is_title)
+        GROUP BY part.number, word.lexeme
+    ),
+    whole AS MATERIALIZED (
+        SELECT
+            term.number,
+            array_agg(term.lexeme ORDER BY term.lexeme) AS lexemes,
+            array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme) AS frequencies,
+            array_agg(term.term ORDER BY term.lexeme) AS spellings,
+            sum(term.frequency)::integer AS length
         FROM terms AS term
+        GROUP BY term.number
     )
     SELECT
-        part.item_id,
-        coalesce(array_agg(term.lexeme ORDER BY term.lexeme) FILTER (WHERE term.lexeme IS NOT NULL), '{}'),
-        coalesce(array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme)
-            FILTER (WHERE term.lexeme IS NOT NULL), '{}'),
-        coalesce(array_agg(term.term ORDER BY term.lexeme) FILTER (WHERE term.lexeme IS NOT NULL), '{}'),
-        coalesce(sum(term.frequency), 0)::integer
-    FROM parts AS part
-    LEFT JOIN ranked AS term ON term.item_id = part.item_id AND term.place <= 16000
-    WHERE part.is_own
-    GROUP BY part.item_id;
+        one.item_id,
+        coalesce(cut.lexemes, whole.lexemes, '{}'), coalesce(cut.frequencies, whole.frequencies, '{}'),
+        coalesce(cut.spellings, whole.spellings, '{}'), coalesce(cut.length, whole.length, 0)
+    FROM texts AS one
+    JOIN parts AS part ON part.is_own AND part.item_id = one.item_id
+    LEFT JOIN whole ON whole.number = one.number
+    LEFT JOIN LATERAL (
+        SELECT
+            array_agg(term.lexeme ORDER BY term.lexeme) AS lexemes,
+            array_agg(term.frequency ORDER BY term.lexeme) AS frequencies,
+            array_agg(term.spelling ORDER BY term.lexeme) AS spellings,
+            sum(term.frequency)::integer AS length
+        FROM (
+            SELECT known.lexeme, known.frequency, known.spelling
+            FROM unnest(whole.lexemes, whole.frequencies, whole.spellings) AS known (lexeme, frequency, spelling)
+            WHERE cardinality(whole.lexemes) > 16000
+            ORDER BY known.frequency DESC, known.lexeme
+            LIMIT 16000
+        ) AS term
+    ) AS cut ON true;
 END
 $$;
 REVOKE ALL ON FUNCTION window_terms(bigint, text[]) FROM PUBLIC;
