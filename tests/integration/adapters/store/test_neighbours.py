@@ -90,14 +90,8 @@ async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Ind
     weight = setting.own_weight if setting else 1
     around = windows(items, setting)
     terms, vectors = {}, {}
-    own = {
-        key: vector
-        for key, vector in zip(
-            items,
-            await HashingEmbedder().embed([item.text for item in items.values()], TextRole.DOCUMENT),
-            strict=True,
-        )
-    }
+    texts = [item.text for item in items.values()]
+    own = dict(zip(items, await HashingEmbedder().embed(texts, TextRole.DOCUMENT), strict=True))
     for key, near in around.items():
         counted = Counter({word: n * weight for word, n in Counter(items[key].text.split()).items()})
         for one in near:
