@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,14 @@ import pytest
 from retrieval import Collection, Platform
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items import delete_items
+from retrieval.adapters.store.neighbours import reindex_windows, set_neighbours
 from retrieval.domain.embedding import TextRole
+from retrieval.domain.filters import Contains
 from retrieval.domain.item import Item
 from retrieval.domain.neighbours import Neighbours
 from retrieval.jobs.add import Writer
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.workplace import Target, unheeded
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -237,3 +242,113 @@ async def test_a_setting_that_comes_later_changes_or_goes_reindexes_what_is_stor
         {"n": await _number(collection)},
     )
     assert await cursor.fetchall() == [(0,), (0,)]
+
+
+async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
+    platform: Platform, connection: Connection
+) -> None:
+    """How far the walk came is kept; what was written meanwhile is right at once."""
+    collection = await platform.collection("talks")
+    items = {f"a{number}": turn(number, f"{WORDS[number]} omega") for number in range(6)}
+    await collection.add(list(items.values()))
+    number = await _number(collection)
+    async with platform.database.transaction(platform.tenant_id) as writing:
+        await set_neighbours(writing, number, SETTING)
+        assert await reindex_windows(writing, number, 2) == 2
+    items["a5"] = turn(5, "tau omega")
+    await collection.add([items["a5"]])
+    target = Target(platform.tenant_id, await collection.refresh())
+    assert await JOBS["neighbours"].is_needed(platform.workplace, target)
+    assert (await JOBS["neighbours"].run(platform.workplace, target, unheeded))["reindexed"] == 4
+    assert not await JOBS["neighbours"].is_needed(platform.workplace, target)
+    await assert_indexed(connection, collection, items)
+
+
+async def test_filters_on_words_look_at_the_item_itself(platform: Platform) -> None:
+    """A phrase, an excluded word and ``Contains`` mean the text that the hit shows, not its neighbours'."""
+    collection = await platform.collection("talks", neighbours=SETTING)
+    await collection.add([turn(1, "green zebras run"), turn(2, "yes indeed"), turn(3, "no zebras here")])
+
+    async def found(query: str, where: Any = None) -> set[str]:
+        return {hit.item_id for hit in await collection.search(query, legs=["lexical"], where=where)}
+
+    assert await found("zebras") == {"a1", "a2", "a3"}
+    assert await found('"zebras" indeed') == {"a1", "a3"}
+    assert await found('"green zebras" indeed') == {"a1"}
+    assert await found("indeed -zebras") == {"a2"}
+    assert await found("indeed", Contains("zebra")) == {"a1", "a3"}
+
+
+async def test_a_neighbour_whose_vector_is_still_to_come_is_mixed_in_when_it_does(
+    platform: Platform, connection: Connection
+) -> None:
+    """Until then it is pending, and nobody else is."""
+    collection, items = await talk_of(platform, 5)
+    items["a2"] = turn(2, "mu nu")
+    stored = await collection.refresh()
+    await Writer(platform.database, platform.tenant_id, stored, None).add([items["a2"]])
+    assert (await collection.info()).pending == 1
+    target = Target(platform.tenant_id, stored)
+    await JOBS["embed"].run(platform.workplace, target, unheeded)
+    await assert_indexed(connection, collection, items)
+
+
+async def test_items_outside_any_sequence_and_odd_places_are_indexed(
+    platform: Platform, connection: Connection
+) -> None:
+    """No sequence, a list for one, a very long one, times, huge numbers: each has a defined place."""
+    setting = Neighbours(sequence="talk", order="at", before=1, after=1)
+    collection = await platform.collection("talks", neighbours=setting)
+    odd: list[dict[str, Any]] = [
+        {"_id": "none", "text": "alpha"},
+        {"_id": "list", "text": "beta", "talk": ["a"]},
+        {"_id": "last", "text": "gamma", "talk": "x" * 9000},
+        {"_id": "huge", "text": "delta", "talk": "x" * 9000, "at": 10**308},
+        {"_id": "late", "text": "epsilon", "talk": "x" * 9000, "at": "2024-01-01T00:00:00+01:00"},
+        {"_id": "early", "text": "zeta", "talk": "x" * 9000, "at": "2023-12-31T22:59:59Z"},
+        {"_id": "words", "text": "eta", "talk": "x" * 9000, "at": "some day"},
+    ]
+    await collection.add(odd)
+    found = (await indexed(connection, collection)).terms
+    assert {key: " ".join(sorted(terms)) for key, terms in found.items()} == {
+        "none": "alpha",
+        "list": "beta",
+        "early": "epsilon zeta",
+        "late": "delta epsilon zeta",
+        "huge": "delta epsilon gamma",
+        "last": "delta eta gamma",
+        "words": "eta gamma",
+    }
+
+
+async def test_the_order_may_be_when_things_happened(platform: Platform, connection: Connection) -> None:
+    """Without another order, ``occurred_at`` says who is next to whom."""
+    collection = await platform.collection("talks", neighbours=Neighbours(sequence="talk", before=1, after=0))
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    await collection.add(
+        Item(item_id=word, body=word, attributes={"talk": 7}, occurred_at=start + timedelta(microseconds=place))
+        for place, word in enumerate(("gamma", "alpha", "beta"))
+    )
+    found = (await indexed(connection, collection)).terms
+    assert {key: set(terms) for key, terms in found.items()} == {
+        "gamma": {"gamma"},
+        "alpha": {"gamma", "alpha"},
+        "beta": {"alpha", "beta"},
+    }
+
+
+async def test_the_index_of_places_finds_neighbours_under_the_policies(platform: Platform) -> None:
+    """However long a sequence is, a few rows of it are read."""
+    collection = await platform.collection("talks", neighbours=SETTING)
+    await collection.add(turn(number, "alpha") for number in range(300))
+    async with platform.database.transaction(platform.tenant_id) as reading:
+        scanned = "SELECT pg_stat_get_xact_tuples_returned('item_places_in_order_idx'::regclass)"
+        before = await (await reading.execute(scanned)).fetchone()
+        cursor = await reading.execute(
+            "SELECT count(*) FROM window_parts(%s, '{a150}', 2, 1)", (await _number(collection),)
+        )
+        assert await cursor.fetchone() == (4,)
+        after = await (await reading.execute(scanned)).fetchone()
+    assert before is not None
+    assert after is not None
+    assert 3 <= after[0] - before[0] < 20
