@@ -32,6 +32,7 @@ from retrieval.apps.conversations import (
     CONVERSATION_PROFILE,
     turn_item,
 )
+from retrieval.domain.fusion import Rankings, fused_ids
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 from retrieval.jobs.judgements import Qrels, Query
@@ -39,8 +40,11 @@ from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
 METRICS = ("turn R@10", "session R@10", "session R@5", "nDCG@10")
-DEPTH = 200
-"""Hits of a question: all that two legs of 100 candidates bring, so that sessions are ranked by their best turn."""
+HITS = 100
+"""Of a question: enough to rank sessions by their best turn."""
+
+AT_ONCE = 4
+"""Questions asked at a time."""
 
 WINDOWS = tuple(
     replace(CONVERSATION_NEIGHBOURS, before=before, after=after, own_weight=weight)
@@ -102,7 +106,7 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
             results = await collection.unrecorded().search_each(
                 [query.text for query in part],
                 where={"conversation": name},
-                limit=DEPTH,
+                limit=HITS,
                 profile=profile,
                 syntax=False,
             )
@@ -110,6 +114,33 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
                 query.query_id: [hit.item_id for hit in result] for query, result in zip(part, results, strict=True)
             }
     return found
+
+
+async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
+    """What each leg says to each question: fused by any weights, it is what a search by them answers."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(query: Query) -> Rankings:
+        async with gate:
+            where = {"conversation": query.metadata["conversation"]}
+            return await collection.leg_rankings(query.text, where=where, depth=HITS)
+
+    return dict(
+        zip((query.query_id for query in talks.queries), await asyncio.gather(*map(one, talks.queries)), strict=True)
+    )
+
+
+def fused(rankings: Mapping[str, Rankings], profile: Profile) -> dict[str, list[str]]:
+    """The keys of each question's hits by this profile."""
+    return {
+        key: fused_ids(
+            {leg: found for leg, found in legs.items() if leg in profile.legs},
+            profile.legs,
+            profile.fusion,
+            depth=HITS,
+        )[:HITS]
+        for key, legs in rankings.items()
+    }
 
 
 def scored(found: Mapping[str, Sequence[str]], talks: Talks) -> Scores:
@@ -200,18 +231,22 @@ async def measure(platform: Platform, data: Path) -> dict[str, Any]:
     plain = await filled(platform, "locomo plain", talks.plain, None)
     titled = await filled(platform, "locomo titled", talks.turns, None)
     for label, collection in (("as it stands", plain), ("speaker and day as title", titled)):
+        rankings = await asked(collection, talks)
         for legs, share in (("words", 0.0), ("words and vectors", CONVERSATION_PROFILE.legs["dense"])):
-            variants[f"{label}, {legs}"] = scored(await ranked(collection, talks, hybrid(share)), talks)
+            variants[f"{label}, {legs}"] = scored(fused(rankings, hybrid(share)), talks)
     tried: dict[str, Scores] = {}
     for window in WINDOWS:
         near = await filled(platform, "locomo", talks.turns, window)
+        rankings = await asked(near, talks)
         for share in SHARES:
             name = f"{window.before} before, {window.after} after, own × {window.own_weight}, dense {share}"
-            tried[name] = scored(await ranked(near, talks, hybrid(share)), talks)
+            tried[name] = scored(fused(rankings, hybrid(share)), talks)
             if window == CONVERSATION_NEIGHBOURS and share in {0.0, CONVERSATION_PROFILE.legs["dense"]}:
                 variants[f"with neighbours, {'words and vectors' if share else 'words'}"] = tried[name]
     folds, joined = held_out(tried, talks)
     best = list(variants)[-1]
+    near = await filled(platform, "locomo", talks.turns, CONVERSATION_NEIGHBOURS)
+    variants[f"{best}, by search"] = scored(await ranked(near, talks, CONVERSATION_PROFILE), talks)
     return {
         "questions": len(talks.queries),
         "turns": len(talks.turns),
