@@ -240,6 +240,7 @@ def test_collections_are_listed(program: Program) -> None:
             "model_version": 0,
             "has_hnsw": False,
             "filterable": {},
+            "neighbours": None,
         }
     ]
     assert "notes" in program.succeeds("collections")
@@ -277,7 +278,7 @@ def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:
     assert program.json(*setting) == shown
 
     def found() -> list[str]:
-        return [hit["item_id"] for hit in program.json("search", "talks", "zebra", "--leg", "lexical")["hits"]]
+        return [hit["item_id"] for hit in program.json("search", "talks", "zebra", "--legs", "lexical")["hits"]]
 
     assert found() == ["t0", "t1"]
     assert "not both" in program.fails(*setting, "--none", "--sequence", "talk")

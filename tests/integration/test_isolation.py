@@ -307,7 +307,6 @@ async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
         "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
         "SELECT item_id FROM items_containing(%s, 'shared')",
         "SELECT item_id FROM window_parts(%s, '{1}', 1, 1)",
-        "SELECT item_id FROM reached_from(%s, '{talk}', '{1}', '{1}', 1, 1)",
     ],
 )
 async def test_a_search_function_refuses_another_tenants_collection(
@@ -449,6 +448,18 @@ async def test_the_public_may_do_nothing(platform: Platform, connection: psycopg
         {"schema": SCHEMA},
     )
     assert await cursor.fetchall() == []
+
+
+async def test_who_stands_near_a_place_is_not_told_to_another_tenant(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The look-up passes the policies, and so refuses a collection that is not the tenant's."""
+    for platform in two:
+        await _fill(platform, "docs", ["1"], "any")
+    theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
+    await act_as(connection, two[0].tenant_id)
+    with pytest.raises(pg.InsufficientPrivilege, match="not the current tenant's"):
+        await connection.execute("SELECT FROM reached_from(%s, '{talk}', '{1}', '{1}', 1, 1)", (theirs,))
 
 
 async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their_search_path(
