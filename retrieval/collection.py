@@ -20,8 +20,8 @@ from retrieval.adapters.store.feedback import set_daily_cap
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.adapters.store.models import StoredModel, latest_models, use_model
-from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbours
+from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context, checked_context

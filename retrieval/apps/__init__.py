@@ -1,2 +1,1 @@
 """Applications: each a profile and a thin, typed layer on ``Platform`` and ``Collection``."""
-"""Applications: each a profile and a thin, typed layer on the platform."""
