@@ -292,15 +292,9 @@ class Platform(FeedbackCalls):
         self, name: str, language: str, profile: Profile, space: StoredSpace | None, neighbours: Neighbours | None
     ) -> None:
         async with self.database.transaction(self._tenant_id) as connection:
-            await create_collection(
-                connection,
-                self._tenant_id,
-                name,
-                language=language,
-                profile=profile,
-                space_id=space.space_id if space else None,
-                neighbours=neighbours,
-            )
+            whose = (connection, self._tenant_id, name)
+            number = space.space_id if space else None
+            await create_collection(*whose, language=language, profile=profile, space_id=number, neighbours=neighbours)
 
     async def _give_space(self, stored: StoredCollection, space: StoredSpace) -> None:
         """A collection that was made without an embedder gets the one that is configured now."""
