@@ -1,23 +1,33 @@
 -- Makes the vectors of these items anew in a space's table: the mean of an item's own vector, so many times as it weighs,
 -- and of its neighbours', each of length 1. A neighbour whose vector is not there yet is left out: its own coming mixes
 -- this one again. Who calls it holds the collection's totals, so that nobody mixes with what another one replaces.
+-- The planner cannot know how many rows a window has, and would compare all with all.
 CREATE OR REPLACE FUNCTION mix_vectors(collection bigint, space bigint, setting jsonb, ids text[]) RETURNS void
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
+DECLARE
+    parts text[] := ARRAY(
+        SELECT DISTINCT part.part_id
+        FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part
+    );
+    unmixed text[] := ARRAY(
+        SELECT unnest(parts)
+        EXCEPT
+        SELECT own.item_id FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.item_id = ANY (parts) AND own.space_id = space
+    );
 BEGIN
     -- What was stored before there were neighbours is not mixed yet: it is the own one.
-    EXECUTE format(
-        'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
-         SELECT known.collection_id, known.item_id, $2, known.vector, known.content_hash
-         FROM %I AS known
-         WHERE known.collection_id = $1 AND known.item_id = ANY (ARRAY(
-                 SELECT DISTINCT part.part_id FROM window_parts($1, $3, $4, $5) AS part
-             )) AND NOT EXISTS (
-                 SELECT FROM own_vectors AS own
-                 WHERE own.collection_id = $1 AND own.item_id = known.item_id AND own.space_id = $2
-             )
-         ORDER BY known.item_id
-         ON CONFLICT DO NOTHING', 'embeddings_' || space)
-    USING collection, space, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer;
+    IF unmixed <> '{}' THEN
+        EXECUTE format(
+            'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
+             SELECT known.collection_id, known.item_id, $2, known.vector, known.content_hash
+             FROM %I AS known
+             WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
+             ORDER BY known.item_id
+             ON CONFLICT DO NOTHING', 'embeddings_' || space)
+        USING collection, space, unmixed;
+    END IF;
 
     EXECUTE format(
         'WITH parts AS MATERIALIZED (
@@ -26,7 +36,7 @@ BEGIN
          own AS MATERIALIZED (
              SELECT one.item_id, one.vector, one.content_hash FROM own_vectors AS one
              WHERE one.collection_id = $1 AND one.space_id = $2
-                 AND one.item_id = ANY (ARRAY(SELECT DISTINCT part.part_id FROM parts AS part))
+                 AND one.item_id = ANY ($7)
          ),
          sums AS MATERIALIZED (
              SELECT part.item_id, sum(own.vector::vector) AS vector
@@ -52,7 +62,7 @@ BEGIN
         'embeddings_' || space)
     USING
         collection, space, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer,
-        (setting ->> 'own_weight')::integer;
+        (setting ->> 'own_weight')::integer, parts;
 END
 $$;
 REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;
