@@ -48,9 +48,14 @@ BEGIN
         SELECT one.number, false AS is_title, found.lexeme, found.frequency, found.term
         FROM texts AS one CROSS JOIN LATERAL analyze_text(collection, config, one.body, true) AS found
         UNION ALL
-        SELECT one.number, true, found.lexeme, found.frequency, found.term
-        FROM texts AS one CROSS JOIN LATERAL analyze_text(collection, config, one.title, true) AS found
-        WHERE one.title <> ''
+        -- Titles such as a speaker's name are the same again and again.
+        SELECT one.number, true, titled.lexeme, titled.frequency, titled.term
+        FROM texts AS one
+        JOIN (
+            SELECT given.title, found.lexeme, found.frequency, found.term
+            FROM (SELECT DISTINCT every.title FROM texts AS every WHERE every.title <> '') AS given
+            CROSS JOIN LATERAL analyze_text(collection, config, given.title, true) AS found
+        ) AS titled ON titled.title = one.title
     ),
     numbered AS MATERIALIZED (
         SELECT
@@ -61,7 +66,10 @@ BEGIN
         JOIN texts AS near ON near.item_id = part.part_id
     ),
     terms AS MATERIALIZED (
-        SELECT part.number, word.lexeme, min(word.term) AS term, sum(part.weight * word.frequency) AS frequency
+        -- A neighbour's words are spelt out with that one.
+        SELECT
+            part.number, word.lexeme, min(word.term) FILTER (WHERE part.is_own) AS term,
+            sum(part.weight * word.frequency) AS frequency
         FROM numbered AS part
         JOIN words AS word ON word.number = part.part_number AND (part.is_own OR NOT word.is_title)
         GROUP BY part.number, word.lexeme
