@@ -6,17 +6,23 @@ CREATE OR REPLACE FUNCTION mix_vectors(collection bigint, space bigint, setting 
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
 DECLARE
-    parts text[] := ARRAY(
-        SELECT DISTINCT part.part_id
-        FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part
-    );
-    unmixed text[] := ARRAY(
+    -- The windows: an item, one of its parts, and how much that weighs.
+    wholes text[];
+    parts text[];
+    weights integer[];
+    unmixed text[];
+BEGIN
+    SELECT
+        array_agg(part.item_id), array_agg(part.part_id),
+        array_agg(CASE WHEN part.is_own THEN (setting ->> 'own_weight')::integer ELSE 1 END)
+    INTO wholes, parts, weights
+    FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part;
+    unmixed := ARRAY(
         SELECT unnest(parts)
         EXCEPT
         SELECT own.item_id FROM own_vectors AS own
         WHERE own.collection_id = collection AND own.item_id = ANY (parts) AND own.space_id = space
     );
-BEGIN
     -- What was stored before there were neighbours is not mixed yet: it is the own one.
     IF unmixed <> '{}' THEN
         EXECUTE format(
@@ -30,19 +36,15 @@ BEGIN
     END IF;
 
     EXECUTE format(
-        'WITH parts AS MATERIALIZED (
-             SELECT part.item_id, part.part_id, part.is_own FROM window_parts($1, $3, $4, $5) AS part
-         ),
-         own AS MATERIALIZED (
+        'WITH own AS MATERIALIZED (
              SELECT one.item_id, one.vector, one.content_hash FROM own_vectors AS one
-             WHERE one.collection_id = $1 AND one.space_id = $2
-                 AND one.item_id = ANY ($7)
+             WHERE one.collection_id = $1 AND one.space_id = $2 AND one.item_id = ANY ($4)
          ),
          sums AS MATERIALIZED (
              SELECT part.item_id, sum(own.vector::vector) AS vector
-             FROM parts AS part
+             FROM unnest($3, $4, $5) AS part (item_id, part_id, weight)
              JOIN own ON own.item_id = part.part_id
-             CROSS JOIN generate_series(1, CASE WHEN part.is_own THEN $6 ELSE 1 END)
+             CROSS JOIN generate_series(1, part.weight)
              GROUP BY part.item_id
          )
          INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
@@ -51,18 +53,14 @@ BEGIN
              -- Vectors that cancel each other out leave no direction.
              CASE WHEN vector_norm(sums.vector) > 0.001 THEN l2_normalize(sums.vector)::halfvec ELSE own.vector END,
              own.content_hash
-         FROM parts AS part
-         JOIN own ON own.item_id = part.item_id
-         JOIN sums ON sums.item_id = part.item_id
-         WHERE part.is_own
+         FROM sums
+         JOIN own ON own.item_id = sums.item_id
          ORDER BY own.item_id
          ON CONFLICT (collection_id, item_id)
          DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
          WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)',
         'embeddings_' || space)
-    USING
-        collection, space, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer,
-        (setting ->> 'own_weight')::integer, parts;
+    USING collection, space, wholes, parts, weights;
 END
 $$;
 REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;

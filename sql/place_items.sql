@@ -11,6 +11,7 @@ DECLARE
     places double precision[];
     moved text[];
     concerned text[];
+    mixed text[];
 BEGIN
     SELECT owner.neighbours, owner.space_id INTO setting, space
     FROM collections AS owner WHERE owner.collection_id = collection;
@@ -65,8 +66,13 @@ BEGIN
             (setting ->> 'before')::integer, (setting ->> 'after')::integer
         ) AS reached
     ) AS one;
-    IF space IS NOT NULL THEN
-        PERFORM mix_vectors(collection, space, setting, concerned);
+    -- An item without a vector of its own has none to mix; most of those that are loaded at once have not.
+    mixed := ARRAY(
+        SELECT own.item_id FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.item_id = ANY (concerned) AND own.space_id = space
+    );
+    IF mixed <> '{}' THEN
+        PERFORM mix_vectors(collection, space, setting, mixed);
     END IF;
     RETURN concerned;
 END
