@@ -29,8 +29,11 @@ BEGIN
             'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
              SELECT known.collection_id, known.item_id, $2, known.vector, known.content_hash
              FROM %I AS known
+             JOIN items AS item ON item.collection_id = $1 AND item.item_id = known.item_id AND item.item_id = ANY ($3)
              WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
              ORDER BY known.item_id
+             -- Who removes an item holds it, and waits for the totals that are held here.
+             FOR KEY SHARE OF item SKIP LOCKED
              ON CONFLICT DO NOTHING', 'embeddings_' || space)
         USING collection, space, unmixed;
     END IF;
