@@ -24,6 +24,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
         found += [
             _script(name, str(data)) for name in ("quality", "lexical_latency", "learning_curve", "recall_temporal")
         ]
+        found += [_script("locomo", str(data))] if (data / "locomo").is_dir() else []
     beside = [str(data)] if data is not None else []
     found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
     found.append(_script("growth", *(["--full"] if full else [])))

@@ -20,6 +20,7 @@ from retrieval.adapters.store.feedback import set_daily_cap
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items, read_items
 from retrieval.adapters.store.models import StoredModel, latest_models, use_model
+from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbours
 from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.collection_info import CollectionInfo
@@ -30,6 +31,7 @@ from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
+from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.domain.value_count import ValueCount
 from retrieval.engine.accesses import AccessCounter
@@ -45,6 +47,7 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
+from retrieval.jobs.neighbours import refresh_windows
 from retrieval.jobs.weights import refresh_weights
 
 _VECTORS_BATCH_ITEMS = 2000
@@ -392,6 +395,25 @@ class Collection:
         async with self._database.transaction(self._tenant_id) as connection:
             await clear_undeclared(connection, self._stored.collection_id, wanted)
 
+    async def set_neighbours(self, neighbours: Neighbours | None) -> int:
+        """Index the items together with their neighbours in a sequence from now on, or each alone (None).
+
+        The stored items are indexed anew, by their words and by the vectors that they have, while searches and writes
+        go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
+        already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
+        """
+        wanted = checked_neighbours(neighbours)
+        collection_id = self._stored.collection_id
+        if wanted != (await self.refresh()).neighbours:
+            async with self._database.transaction(self._tenant_id) as connection:
+                await set_neighbours(connection, collection_id, wanted)
+        elif not await are_windows_behind(self._database, self._tenant_id, collection_id):
+            return 0
+        indexed = await refresh_windows(self._database, self._tenant_id, collection_id)
+        await flush_lexical(self._database, indexed)
+        await self.refresh()
+        return indexed
+
     async def space(self) -> EmbeddingSpace | None:
         """The active embedding space; None: lexical search only."""
         stored = (await self._fresh()).space
@@ -413,6 +435,7 @@ class Collection:
             model_version=stored.model_version,
             has_hnsw=stored.ann_index is not None,
             filterable={attribute: kind.value for attribute, kind in stored.filterable},
+            neighbours=stored.neighbours,
         )
 
     async def value_counts(self, attribute: str) -> list[ValueCount]:

@@ -43,6 +43,7 @@ from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.llm import LLM
+from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.domain.profile import Profile
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
@@ -204,16 +205,19 @@ class Platform(FeedbackCalls):
         profile: Profile | None = None,
         space: EmbeddingSpace | None = None,
         filterable: Mapping[str, str] | None = None,
+        neighbours: Neighbours | None = None,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
-        ``language`` (a text search configuration of PostgreSQL), ``profile`` and ``space`` count when it is made;
-        ``space`` is for vectors of your own, otherwise it is the configured embedder's. With ``create=False`` a
+        ``language`` (a text search configuration of PostgreSQL), ``profile``, ``space`` and ``neighbours`` (see
+        ``Collection.set_neighbours``) count when it is made; ``space`` is for vectors of your own, otherwise it is the
+        configured embedder's. With ``create=False`` a
         missing collection raises ``UnknownCollectionError``. ``filterable`` is as for ``Collection.make_filterable``,
         and adds what is not declared yet.
         """
         check_collection_name(name)
         checked_filterable(filterable or {})
+        checked_neighbours(neighbours)
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None and not create:
             raise await self._unknown(name)
@@ -221,7 +225,7 @@ class Platform(FeedbackCalls):
             stored_space = await self._space(space)
             if stored is None:
                 first = profile or default_profile(stored_space.space if stored_space else None)
-                await self._make(name, language, first, stored_space)
+                await self._make(name, language, first, stored_space, neighbours)
             elif stored_space is not None:
                 await self._give_space(stored, stored_space)
             stored = await find_collection(self.database, self._tenant_id, name)
@@ -284,16 +288,13 @@ class Platform(FeedbackCalls):
             f"there is no collection {name!r}; {there_are}; make it with: retrieval ingest {name} FILE"
         )
 
-    async def _make(self, name: str, language: str, profile: Profile, space: StoredSpace | None) -> None:
+    async def _make(
+        self, name: str, language: str, profile: Profile, space: StoredSpace | None, neighbours: Neighbours | None
+    ) -> None:
         async with self.database.transaction(self._tenant_id) as connection:
-            await create_collection(
-                connection,
-                self._tenant_id,
-                name,
-                language=language,
-                profile=profile,
-                space_id=space.space_id if space else None,
-            )
+            whose = (connection, self._tenant_id, name)
+            number = space.space_id if space else None
+            await create_collection(*whose, language=language, profile=profile, space_id=number, neighbours=neighbours)
 
     async def _give_space(self, stored: StoredCollection, space: StoredSpace) -> None:
         """A collection that was made without an embedder gets the one that is configured now."""

@@ -14,7 +14,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- The items whose title or body holds the words of a phrase one after the other, as the collection's text search
--- configuration reads them. Of the index's terms a phrase of one word needs no more; others are compared with the texts.
+-- configuration reads them. Of the index's terms a phrase of one word needs no more, unless they are the neighbours' too;
+-- others are compared with the texts.
 -- Words that the configuration leaves out ("to be or not to be") are compared as they are spelt, with every item's text.
 -- It owns its rights for the index's sake (see lexical_search), so it checks the tenant first.
 CREATE OR REPLACE FUNCTION items_containing(collection bigint, phrase text) RETURNS TABLE (item_id text)
@@ -28,8 +29,15 @@ DECLARE
     needed integer[];
     beginning text;
     spelt text;
+    is_alone boolean;
 BEGIN
-    SELECT owner.text_search_config::regconfig INTO config
+    SELECT
+        owner.text_search_config::regconfig,
+        owner.neighbours IS NULL AND NOT EXISTS (
+            SELECT FROM collection_statistics AS total
+            WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL
+        )
+    INTO config, is_alone
     FROM collections AS owner
     WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
     IF NOT FOUND THEN
@@ -54,7 +62,7 @@ BEGIN
         SELECT item.item_id FROM items AS item
         WHERE item.collection_id = collection AND item.status <> 'archived'
             AND (item.title ~* spelt OR item.body ~* spelt);
-    ELSIF cardinality(needed) = 1 AND numnode(wanted) = 1 THEN
+    ELSIF cardinality(needed) = 1 AND numnode(wanted) = 1 AND is_alone THEN
         RETURN QUERY
         SELECT terms.item_id FROM item_terms AS terms
         WHERE terms.collection_id + 0 = collection AND terms.lexemes @> needed;

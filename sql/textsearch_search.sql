@@ -1,10 +1,13 @@
--- Whether a valid index of the extension pg_textsearch serves the collection, and its library is loaded.
+-- Whether a valid index of the extension pg_textsearch serves the collection, and its library is loaded. It knows each
+-- item's own words alone, so it serves none whose items are indexed with their neighbours.
 CREATE OR REPLACE FUNCTION has_textsearch(collection bigint) RETURNS boolean
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT current_setting('pg_textsearch.library_version', true) IS NOT NULL AND EXISTS (
         SELECT FROM pg_index AS index
         WHERE index.indisvalid
             AND index.indexrelid = to_regclass(format('%I.%I', current_schema(), 'items_' || collection || '_bm25'))
+    ) AND NOT EXISTS (
+        SELECT FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL
     )
 $$;
 REVOKE ALL ON FUNCTION has_textsearch(bigint) FROM PUBLIC;

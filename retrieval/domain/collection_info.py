@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from retrieval.domain.neighbours import Neighbours
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionInfo:
@@ -25,7 +27,13 @@ class CollectionInfo:
     has_hnsw: bool
     filterable: Mapping[str, str]
     """The types of the declared attributes, by name."""
+    neighbours: Neighbours | None = None
+    """What its items are indexed together with; None: each stands alone."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {**{name: getattr(self, name) for name in CollectionInfo.__slots__}, "filterable": dict(self.filterable)}
+        return {
+            **{name: getattr(self, name) for name in CollectionInfo.__slots__},
+            "filterable": dict(self.filterable),
+            "neighbours": self.neighbours.as_dict() if self.neighbours else None,
+        }

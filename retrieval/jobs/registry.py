@@ -13,6 +13,7 @@ from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
 from retrieval.jobs.forget import forget_expired, is_anything_expired
 from retrieval.jobs.learn import is_there_to_learn, learn
 from retrieval.jobs.months import are_months_due, keep_months
+from retrieval.jobs.neighbours import finish_walk, is_walk_unfinished
 from retrieval.jobs.prune import prune
 from retrieval.jobs.recall import is_recall_in_question, measure_recall
 from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
@@ -37,6 +38,8 @@ class Job:
 _ALL = (
     Job(name="embed", what="embed items that wait for their vector", noun="item",
         run=embed_pending, is_needed=is_anything_pending),
+    Job(name="neighbours", what="index items by neighbours that were set and not finished", noun="item",
+        run=finish_walk, is_needed=is_walk_unfinished),
     Job(name="indexes", what="make, keep or drop indexes, by size", noun="index",
         run=index, is_needed=is_index_in_question),
     Job(name="recall", what="measure recall on sampled queries, and mend it", noun="sample",

@@ -45,8 +45,11 @@ async def keep_textsearch_index(
     Interrupted, the next call goes on from there. Without the extension nothing is done, and what it left is removed.
     """
     state = await textsearch_state(database, collection.collection_id)
-    wanted = state.installed and (
-        collection.documents >= rows or (state.has_table and collection.documents >= rows // 2)
+    # It knows each item's own words alone.
+    wanted = (
+        state.installed
+        and collection.neighbours is None
+        and (collection.documents >= rows or (state.has_table and collection.documents >= rows // 2))
     )
     settled = _settled(state, wanted=wanted)
     if settled is not None:

@@ -17,6 +17,7 @@ from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
+from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 from retrieval.domain.value_count import ValueCount
 from retrieval.jobs.add import AddReport
@@ -197,6 +198,10 @@ class SyncCollection:
     def make_unfilterable(self, names: Sequence[str]) -> None:
         """See ``Collection.make_unfilterable``."""
         self._run(self.twin.make_unfilterable, names)
+
+    def set_neighbours(self, neighbours: Neighbours | None) -> int:
+        """See ``Collection.set_neighbours``."""
+        return self._run(self.twin.set_neighbours, neighbours)
 
     def space(self) -> EmbeddingSpace | None:
         """See ``Collection.space``."""

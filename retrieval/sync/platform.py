@@ -20,6 +20,7 @@ from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.feedback import RATING, Feedback, FeedbackReport
 from retrieval.domain.llm import LLM
+from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.replay import Replay
@@ -171,11 +172,18 @@ class SyncPlatform:
         profile: Profile | None = None,
         space: EmbeddingSpace | None = None,
         filterable: Mapping[str, str] | None = None,
+        neighbours: Neighbours | None = None,
     ) -> SyncCollection:
         """See ``Platform.collection``."""
-        find = self.twin.collection
         found = self.door.run(
-            find, name, create=create, language=language, profile=profile, space=space, filterable=filterable
+            self.twin.collection,
+            name,
+            create=create,
+            language=language,
+            profile=profile,
+            space=space,
+            filterable=filterable,
+            neighbours=neighbours,
         )
         return SyncCollection(found, self.door)
 

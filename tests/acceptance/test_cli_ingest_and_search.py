@@ -240,6 +240,7 @@ def test_collections_are_listed(program: Program) -> None:
             "model_version": 0,
             "has_hnsw": False,
             "filterable": {},
+            "neighbours": None,
         }
     ]
     assert "notes" in program.succeeds("collections")
@@ -263,6 +264,27 @@ def test_attributes_are_declared_as_filterable(program: Program) -> None:
     assert [hit["item_id"] for hit in found["hits"]] == ["login"]
     assert "write ATTRIBUTE:TYPE" in program.fails(*declared, "hours")
     assert "no attribute is declared" in program.succeeds(*declared, "--drop", "hours", "--drop", "priority")
+
+
+def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:
+    """An item is then found by its neighbour's words, below the neighbour itself; and no more afterwards."""
+    turns = ({"_id": f"t{n}", "text": text, "talk": "a", "turn": n} for n, text in enumerate(("zebras", "yes", "no")))
+    program.succeeds("ingest", "talks", program.write("talks.jsonl", *turns), "-q")
+    setting = ("collections", "neighbours", "talks")
+    assert "indexed alone" in program.succeeds(*setting)
+    shown = {"sequence": "talk", "order": "turn", "before": 1, "after": 2, "own_weight": 2}
+    assert program.json(*setting, "--sequence", "talk", "--order", "turn", "--before", "1") == shown
+    assert program.json("collections")[0]["neighbours"] == shown
+    assert program.json(*setting) == shown
+
+    def found() -> list[str]:
+        return [hit["item_id"] for hit in program.json("search", "talks", "zebra", "--legs", "lexical")["hits"]]
+
+    assert found() == ["t0", "t1"]
+    assert "not both" in program.fails(*setting, "--none", "--sequence", "talk")
+    assert "from 0 to 20" in program.fails(*setting, "--sequence", "talk", "--after", "21")
+    assert program.json(*setting, "--none") is None
+    assert found() == ["t0"]
 
 
 @pytest.mark.usefixtures("notes")

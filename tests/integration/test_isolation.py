@@ -165,6 +165,11 @@ TRACES = (
     "INSERT INTO rewarded_queries VALUES (%(own)s, '1', 1, '[1]', 1)",
     "INSERT INTO memories VALUES (%(own)s, '1', now())",
     "INSERT INTO memory_links VALUES (%(own)s, 'questions', 'q1', '1', now())",
+    "INSERT INTO item_places VALUES (%(own)s, '1', 'talk', 1, '')",
+    (
+        "INSERT INTO own_vectors "
+        "SELECT collection_id, '1', space_id, '[1]', '' FROM collections WHERE collection_id = %(own)s"
+    ),
     (
         "INSERT INTO cluster_centroids (collection_id, space_id, cluster, centroid, items) "
         "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"
@@ -239,6 +244,9 @@ WRITES = (
     "UPDATE collections SET tenant_id = %(tenant)s",
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
+    "SELECT set_neighbours(%(theirs)s, NULL)",
+    "INSERT INTO item_places VALUES (%(theirs)s, '1', 'talk', 1, '')",
+    "INSERT INTO own_vectors SELECT %(theirs)s, '1', space_id, '[1]', '' FROM embedding_spaces LIMIT 1",
     "INSERT INTO item_tags VALUES (%(theirs)s, 'x', '1')",
     "INSERT INTO attribute_texts VALUES (%(theirs)s, 'word', 'x', '1', false)",
     "INSERT INTO attribute_numbers VALUES (%(theirs)s, 'n', 2, '1', false)",
@@ -271,6 +279,8 @@ CHANGES = (
     "SELECT FROM query_terms(%(theirs)s, 'shared words', '{wor}')",
     "SELECT WHERE lexical_query(%(theirs)s, 'shared words', '{}') IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
+    "SELECT WHERE reindex_windows(%(theirs)s, 10) IS NOT NULL",
+    "SELECT FROM window_terms(%(theirs)s, '{1}')",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
     "UPDATE attribute_numbers SET value = 2 WHERE collection_id = %(theirs)s",
@@ -296,6 +306,7 @@ async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
     [
         "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
         "SELECT item_id FROM items_containing(%s, 'shared')",
+        "SELECT item_id FROM window_parts(%s, '{1}', 1, 1)",
     ],
 )
 async def test_a_search_function_refuses_another_tenants_collection(
@@ -439,6 +450,18 @@ async def test_the_public_may_do_nothing(platform: Platform, connection: psycopg
     assert await cursor.fetchall() == []
 
 
+async def test_who_stands_near_a_place_is_not_told_to_another_tenant(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The look-up passes the policies, and so refuses a collection that is not the tenant's."""
+    for platform in two:
+        await _fill(platform, "docs", ["1"], "any")
+    theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
+    await act_as(connection, two[0].tenant_id)
+    with pytest.raises(pg.InsufficientPrivilege, match="not the current tenant's"):
+        await connection.execute("SELECT FROM reached_from(%s, '{talk}', '{1}', '{1}', 1, 1)", (theirs,))
+
+
 async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their_search_path(
     connection: psycopg.AsyncConnection[Any],
 ) -> None:
@@ -457,9 +480,11 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "every_collection",
         "items_containing",
         "lexical_search",
+        "reached_from",
         "record_feedback",
         "register_embedding_space",
         "textsearch_search",
+        "window_parts",
     }
     for owner, config in found.values():
         assert owner == f"{SCHEMA}_definer"

@@ -16,6 +16,7 @@ from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 
 
@@ -42,6 +43,8 @@ class StoredCollection:
     """The published model of the learned reward; 0: none is."""
     clustered_at: datetime | None = None
     """When the clusters of its active space were found last; None: it has none."""
+    neighbours: Neighbours | None = None
+    """What its items are indexed together with; None: each stands alone."""
 
 
 _COLUMNS = """
@@ -60,7 +63,8 @@ _COLUMNS = """
               WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}'),
     coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
     (SELECT max(k.computed_at) FROM cluster_centroids k
-     WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id)
+     WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
+    c.neighbours
 """
 
 _FROM = """
@@ -122,15 +126,22 @@ async def check_text_search_config(connection: Connection, config: str) -> None:
 
 
 async def create_collection(
-    connection: Connection, tenant_id: int, name: str, *, language: str, profile: Profile, space_id: int | None
+    connection: Connection,
+    tenant_id: int,
+    name: str,
+    *,
+    language: str,
+    profile: Profile,
+    space_id: int | None,
+    neighbours: Neighbours | None = None,
 ) -> None:
     """Make the collection with version 1 of its profile, unless another transaction made it first."""
     await check_text_search_config(connection, language)
     # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
     cursor = await connection.execute(
-        "INSERT INTO collections (tenant_id, name, text_search_config, space_id) VALUES (%s, %s, %s, %s) "
-        "ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
-        (tenant_id, name, language, space_id),
+        "INSERT INTO collections (tenant_id, name, text_search_config, space_id, neighbours) "
+        "VALUES (%s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
+        (tenant_id, name, language, space_id, Jsonb(neighbours.as_dict()) if neighbours else None),
     )
     made = await cursor.fetchone()
     if made is not None:
@@ -180,7 +191,7 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
     collection_id, name, config, definition, version, documents, space_id, *rest = row
-    *space, index, attributes, filterable, model_version, clustered_at = rest
+    *space, index, attributes, filterable, model_version, clustered_at, neighbours = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -196,4 +207,5 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         filterable=tuple(sorted((key, AttributeType(kind)) for key, kind in filterable.items())),
         model_version=model_version,
         clustered_at=clustered_at,
+        neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
     )

@@ -17,19 +17,6 @@ from retrieval.domain.item import Item
 
 _STAGE = "CREATE TEMPORARY TABLE staged_embeddings (item_id text, vector halfvec, content_hash bytea) ON COMMIT DROP"
 _STAGE_COPY = "COPY staged_embeddings FROM STDIN (FORMAT binary)"
-_MERGE = """
-    INSERT INTO {table} AS known (collection_id, item_id, vector, content_hash)
-    SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
-    FROM staged_embeddings AS staged
-    JOIN items AS item
-        ON item.collection_id = %s AND item.item_id = staged.item_id
-            AND item.text_hash = staged.content_hash AND item.status <> 'archived'
-    ORDER BY item.item_id
-    FOR SHARE OF item
-    ON CONFLICT (collection_id, item_id)
-    DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
-    WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)
-"""
 _PENDING = """
     SELECT item.item_id, item.title, item.body
     FROM items AS item
@@ -84,19 +71,20 @@ _CACHE = """
 async def write_embeddings(
     connection: Connection, collection_id: int, space: StoredSpace, vectors: Mapping[str, tuple[bytes, Vector]]
 ) -> int:
-    """Store vectors by item id, each with the hash of the text it stands for.
+    """Store vectors by item id, each with the hash of the text it stands for (``sql/mix_vectors.sql``).
 
     Gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
-    it would be wrong. So the items are held, in the order in which everybody takes them.
+    it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
     """
     await connection.execute(_STAGE)
     async with connection.cursor().copy(_STAGE_COPY) as copy:
         copy.set_types(("text", "halfvec", "bytea"))
         for item_id, (content_hash, vector) in vectors.items():
             await copy.write_row((item_id, HalfVector(vector), content_hash))
-    cursor = await connection.execute(_for_table(_MERGE, space.table_name), (collection_id,))
+    cursor = await connection.execute("SELECT write_vectors(%s, %s)", (collection_id, space.space_id))
+    row = await cursor.fetchone()
     await connection.execute("DROP TABLE staged_embeddings")
-    return cursor.rowcount
+    return int(row[0]) if row else 0
 
 
 async def pending_items(

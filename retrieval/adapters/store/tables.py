@@ -99,6 +99,7 @@ collections = Table(
     Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id")),
     Column("profile_version", Integer, nullable=False, server_default=text("1")),
     _now("created_at"),
+    Column("neighbours", JSONB),
     UniqueConstraint("tenant_id", "name"),
 )
 
@@ -169,7 +170,32 @@ collection_statistics = Table(
     Column("total_length", BigInteger, nullable=False),
     Column("weighed_length", REAL),
     Column("weighing_after", Text(collation="C")),
+    Column("windowing_after", Text(collation="C")),
     postgresql_with={"fillfactor": "50"},
+)
+
+# Of collections whose items are indexed with their neighbours alone.
+item_places = Table(
+    "item_places",
+    metadata,
+    _collection_id(references=False),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("sequence", Text(collation="C"), nullable=False),
+    Column("place", Double, nullable=False),
+    Column("text_hash", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
+    Index("item_places_in_order_idx", "collection_id", "sequence", "place", "item_id"),
+)
+
+own_vectors = Table(
+    "own_vectors",
+    metadata,
+    _collection_id(references=False),
+    Column("item_id", Text(collation="C"), primary_key=True),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("vector", HALFVEC, nullable=False),
+    Column("content_hash", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
 )
 
 collection_attributes = Table(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.neighbours import OCCURRED_AT, Neighbours
 from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of
 from retrieval.surfaces.cli.state import state_of
 
@@ -23,6 +24,11 @@ EXAMPLES = (
 HALF_LIFE_EXAMPLE = "retrieval collections half-life tickets 90"
 
 DAILY_CAP_EXAMPLE = "retrieval collections daily-cap tickets 20000"
+
+NEIGHBOURS_EXAMPLES = (
+    "retrieval collections neighbours talks --sequence session --order turn",
+    "retrieval collections neighbours talks --none",
+)
 
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
@@ -137,6 +143,54 @@ def daily_cap(
 
     run(state_of(context), work)
     console().print(f"of each actor, {events:,} events a day count in {collection}", soft_wrap=True)
+
+
+@app.command(epilog=examples(*NEIGHBOURS_EXAMPLES))
+def neighbours(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    sequence: Annotated[
+        str | None, typer.Option(metavar="ATTRIBUTE", help="What is the same for all items of a sequence.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(metavar="ATTRIBUTE", help="What orders a sequence: a number or a time.")
+    ] = OCCURRED_AT,
+    before: Annotated[int, typer.Option(metavar="N", help="Neighbours before an item, 0 to 20.")] = 2,
+    after: Annotated[int, typer.Option(metavar="N", help="Neighbours after it, 0 to 20.")] = 2,
+    own_weight: Annotated[int, typer.Option(metavar="N", help="What the item itself weighs, 1 to 100.")] = 2,
+    none: Annotated[bool, typer.Option("--none", help="Index every item by itself again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show by which neighbours the items of a collection are indexed, or change it.
+
+    What is stored is indexed anew; searches and writes go on meanwhile.
+    """
+    from retrieval.domain.errors import InvalidRequestError
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> Neighbours | None:
+        if none and sequence is not None:
+            raise InvalidRequestError("give --sequence or --none, not both")
+        found = await platform.collection(collection, create=False)
+        if none:
+            await found.set_neighbours(None)
+        elif sequence is not None:
+            wanted = Neighbours(sequence=sequence, order=order, before=before, after=after, own_weight=own_weight)
+            await found.set_neighbours(wanted)
+        return (await found.info()).neighbours
+
+    setting = run(state_of(context), work)
+    if as_json:
+        print_json(setting.as_dict() if setting else None)
+    elif setting:
+        console().print(table(["setting", "value"], setting.as_dict().items()))
+    else:
+        console().print(
+            f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME",
+            soft_wrap=True,
+        )
 
 
 def collections_table(found: list[CollectionInfo]) -> Table:

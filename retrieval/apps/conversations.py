@@ -1,0 +1,43 @@
+"""Conversations: turns that are found by what was said around them too.
+
+A turn is an item of its own. Its title says who spoke and when, in words, because questions name both; its neighbours
+are the turns before and after it in the same session, because a question is often answered by a turn that says "yes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from retrieval.domain.item import Item
+from retrieval.domain.neighbours import Neighbours
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+
+CONVERSATION_PROFILE = Profile(
+    legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}), fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
+)
+"""Words before meaning: turns are short, and of names. Tuned with the local model; tune another one's yourself."""
+
+CONVERSATION_NEIGHBOURS = Neighbours(sequence="session", order="turn", before=2, after=2, own_weight=2)
+"""Two turns on each side, and the turn itself counted twice."""
+
+CONVERSATION_FILTERABLE: Mapping[str, str] = MappingProxyType({"conversation": "text", "session": "text"})
+"""What searches narrow to, and group by."""
+
+
+def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str, text: str, at: datetime) -> Item:
+    """One turn as an item, whose key is ``conversation/session/turn``.
+
+    ``turn`` is its number within the session, ``at`` when it was said, with a time zone; the title has the day in that
+    zone. Raises ``InvalidItemError`` for what no item can hold.
+    """
+    place = f"{conversation}/{session}"
+    return Item(
+        item_id=f"{place}/{turn}",
+        kind="turn",
+        title=f"{speaker}, {at.day} {at:%B %Y}",
+        body=text,
+        attributes={"conversation": conversation, "session": place, "turn": turn, "speaker": speaker},
+        occurred_at=at,
+    )

@@ -1,0 +1,143 @@
+-- Makes the vectors of these items anew in a space's table: the mean of an item's own vector, so many times as it weighs,
+-- and of its neighbours', each of length 1. A neighbour whose vector is not there yet is left out: its own coming mixes
+-- this one again. Who calls it holds the collection's totals, so that nobody mixes with what another one replaces.
+-- The planner cannot know how many rows a window has, and would compare all with all.
+CREATE OR REPLACE FUNCTION mix_vectors(collection bigint, space bigint, setting jsonb, ids text[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
+DECLARE
+    -- The windows: an item, one of its parts, and how much that weighs.
+    wholes text[];
+    parts text[];
+    weights integer[];
+    unmixed text[];
+BEGIN
+    SELECT
+        array_agg(part.item_id), array_agg(part.part_id),
+        array_agg(CASE WHEN part.is_own THEN (setting ->> 'own_weight')::integer ELSE 1 END)
+    INTO wholes, parts, weights
+    FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part;
+    unmixed := ARRAY(
+        SELECT unnest(parts)
+        EXCEPT
+        SELECT own.item_id FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.item_id = ANY (parts) AND own.space_id = space
+    );
+    -- What was stored before there were neighbours is not mixed yet: it is the own one.
+    IF unmixed <> '{}' THEN
+        EXECUTE format(
+            'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
+             SELECT known.collection_id, known.item_id, $2, known.vector, known.content_hash
+             FROM %I AS known
+             JOIN items AS item ON item.collection_id = $1 AND item.item_id = known.item_id AND item.item_id = ANY ($3)
+             WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
+             ORDER BY known.item_id
+             -- Who removes an item holds it, and waits for the totals that are held here.
+             FOR KEY SHARE OF item SKIP LOCKED
+             ON CONFLICT DO NOTHING', 'embeddings_' || space)
+        USING collection, space, unmixed;
+    END IF;
+
+    EXECUTE format(
+        'WITH own AS MATERIALIZED (
+             SELECT one.item_id, one.vector, one.content_hash FROM own_vectors AS one
+             WHERE one.collection_id = $1 AND one.space_id = $2 AND one.item_id = ANY ($4)
+         ),
+         sums AS MATERIALIZED (
+             SELECT part.item_id, sum(own.vector::vector) AS vector
+             FROM unnest($3, $4, $5) AS part (item_id, part_id, weight)
+             JOIN own ON own.item_id = part.part_id
+             CROSS JOIN generate_series(1, part.weight)
+             GROUP BY part.item_id
+         )
+         INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
+         SELECT
+             $1, own.item_id,
+             -- Vectors that cancel each other out leave no direction.
+             CASE WHEN vector_norm(sums.vector) > 0.001 THEN l2_normalize(sums.vector)::halfvec ELSE own.vector END,
+             own.content_hash
+         FROM sums
+         JOIN own ON own.item_id = sums.item_id
+         ORDER BY own.item_id
+         ON CONFLICT (collection_id, item_id)
+         DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+         WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)',
+        'embeddings_' || space)
+    USING collection, space, wholes, parts, weights;
+END
+$$;
+REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) TO @app@;
+
+-- Stores the vectors of the temporary table staged_embeddings, each for the text whose hash comes with it; gives how many
+-- were new or changed. One whose item is gone, archived or has another text by now is left out: it would be wrong. So the
+-- items are held, in the order in which everybody takes them.
+CREATE OR REPLACE FUNCTION write_vectors(collection bigint, space bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    setting jsonb;
+    held text[];
+    written text[];
+    concerned text[];
+    stored bigint;
+BEGIN
+    SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
+    IF setting IS NULL THEN
+        EXECUTE format(
+            'INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
+             SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
+             FROM staged_embeddings AS staged
+             JOIN items AS item
+                 ON item.collection_id = $1 AND item.item_id = staged.item_id
+                     AND item.text_hash = staged.content_hash AND item.status <> ''archived''
+             ORDER BY item.item_id
+             FOR SHARE OF item
+             ON CONFLICT (collection_id, item_id)
+             DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+             WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)',
+            'embeddings_' || space)
+        USING collection;
+        GET DIAGNOSTICS stored = ROW_COUNT;
+        RETURN stored;
+    END IF;
+
+    EXECUTE 'SELECT array_agg(one.item_id) FROM (
+                 SELECT item.item_id
+                 FROM staged_embeddings AS staged
+                 JOIN items AS item
+                     ON item.collection_id = $1 AND item.item_id = staged.item_id
+                         AND item.text_hash = staged.content_hash AND item.status <> ''archived''
+                 ORDER BY item.item_id
+                 FOR SHARE OF item
+             ) AS one' INTO held USING collection;
+    PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    EXECUTE 'WITH kept AS (
+                 INSERT INTO own_vectors AS known (collection_id, item_id, space_id, vector, content_hash)
+                 SELECT $1, staged.item_id, $2, staged.vector, staged.content_hash
+                 FROM staged_embeddings AS staged WHERE staged.item_id = ANY ($3)
+                 ORDER BY staged.item_id
+                 ON CONFLICT (collection_id, item_id, space_id)
+                 DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+                 WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)
+                 RETURNING known.item_id
+             )
+             SELECT array_agg(kept.item_id) FROM kept' INTO written USING collection, space, held;
+    SELECT array_agg(one.item_id) INTO concerned FROM (
+        SELECT unnest(written) AS item_id
+        UNION
+        SELECT reached.item_id
+        FROM (
+            SELECT array_agg(at.sequence) AS sequences, array_agg(at.place) AS places, array_agg(at.item_id) AS ids
+            FROM item_places AS at WHERE at.collection_id = collection AND at.item_id = ANY (written)
+        ) AS known
+        CROSS JOIN LATERAL reached_from(
+            collection, known.sequences, known.places, known.ids,
+            (setting ->> 'before')::integer, (setting ->> 'after')::integer
+        ) AS reached
+    ) AS one;
+    PERFORM mix_vectors(collection, space, setting, concerned);
+    RETURN coalesce(cardinality(written), 0);
+END
+$$;
+REVOKE ALL ON FUNCTION write_vectors(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint) TO @app@;
