@@ -448,8 +448,10 @@ class Collection:
         stored = await self._fresh()
         return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
 
-    async def refresh(self) -> StoredCollection:
-        """Read the collection's profile, space and size again."""
+    async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
+        """Read the collection's profile, space and size again, if they were read longer ago than that."""
+        if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:
+            return self._stored
         stored = await find_collection(self._database, self._tenant_id, self.name)
         if stored is None:
             raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
@@ -458,9 +460,7 @@ class Collection:
         return stored
 
     async def _fresh(self) -> StoredCollection:
-        if self._clock() - self._read_at > FRESH_SECONDS:
-            return await self.refresh()
-        return self._stored
+        return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
     async def _writer(self) -> Writer:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)

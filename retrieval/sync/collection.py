@@ -219,6 +219,6 @@ class SyncCollection:
         """See ``Collection.count_vectors``."""
         return self._run(self.twin.count_vectors)
 
-    def refresh(self) -> StoredCollection:
+    def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
         """See ``Collection.refresh``."""
-        return self._run(self.twin.refresh)
+        return self._run(self.twin.refresh, older_than_seconds=older_than_seconds)

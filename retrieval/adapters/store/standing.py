@@ -2,9 +2,8 @@
 
 The best by a sum of signals may be nobody's best by one of them: the first hundred of the latest, the most used and the
 most relevant miss more than half of the true ten best of 100,000 memories. So these legs are walked further, and of all
-that they meet the best stay by the sum of their signals. Of what all legs bring, those stay that can score most: what
-is not stored, the share of the question's words, counts in full for whatever the words found. All of it happens in the
-statement; only what stays is sent, and has its texts read.
+that they meet the best stay by the sum of their signals. Of what all legs bring, those stay that are likely to score
+most. All of it happens in the statement; only what stays is sent, and has its texts read.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 
 from retrieval.adapters.store.candidate_request import CandidateRequest, Standing
 from retrieval.adapters.store.statement_parts import (
@@ -26,19 +26,28 @@ from retrieval.adapters.store.statement_parts import (
     named,
     parameter,
 )
-from retrieval.adapters.store.tables import memories
+from retrieval.adapters.store.tables import collections, item_terms, memories
 from retrieval.domain.profile import LegName
 
 STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 """The legs that rank by one stored signal each."""
 
 LEFT_OUT = "left_out"
-"""The account of the most that an item which did not stay can score."""
+"""The account of what the best that did not stay is likely to score."""
+
+_VALUE, _HELD = "value", "held"
+"""Rows that tell what the stored signals of an item add up to, and which share of the question's words it holds."""
 
 Part = sa.Select[Any]
 Number = sa.ColumnElement[Any]
 
 _SECONDS_A_DAY = 86_400.0
+
+_KEPT = 2
+"""How many times what is enough stays of the walks: some of them hold words."""
+
+_SHORTER = 5
+"""The latest are walked so many times as far as the others: recency tells many apart, and most are as relevant."""
 
 _ZERO: Number = sa.literal_column("0")
 _ONE: Number = sa.literal_column("1")
@@ -60,54 +69,79 @@ def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Pa
     walks = [_Walk(leg, _walk(request, matches, leg)) for leg in legs]
     kept = _best_met(request, walks)
     parts = [_rows_of(walk.leg, walk.rows, kept) for walk in walks]
+    parts.append(sa.select(named(_VALUE), kept.c.item_id, kept.c.value))
     if matches is None:
         return parts
     few = _best_of_few(request, matches)
     parts += [_rows_of_few(leg, few) for leg in legs]
-    all_met = [count_of(walk.rows) >= parameter("stride", sa.BigInteger) for walk in walks]
+    all_met = [count_of(walk.rows) >= _stride(walk.leg) for walk in walks]
     is_short = sa.case((sa.or_(matches.are_few, count_of(kept) >= parameter("enough", sa.BigInteger)), sa.false()),
                        else_=sa.or_(*all_met))  # fmt: skip
     return [*parts, account("too_few_found", sa.literal_column("1"), is_short)]
 
 
 def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
-    """Of all legs, the rows of the items that can score most; accounts stay, and one tells what was left out."""
+    """Of all legs, the rows of the items that are likely to score most; accounts stay, and one tells what was left out.
+
+    Words count by the share of the question's that an item holds, as the lexical index knows words.
+    """
     rows = legs.cte("candidate").prefix_with("MATERIALIZED", dialect="postgresql")
     leg, item_id, score = rows.c
-    by_item = (
-        sa.select(
-            item_id,
-            sa.func.bool_or(leg == sa.literal_column("'lexical'")).label("by_words"),
-            sa.func.max(score).filter(leg == sa.literal_column("'linked'")).label("linked"),
-            sa.func.max(score).filter(leg == sa.literal_column("'dense'")).label("cosine"),
-        )
-        .where(item_id != sa.literal_column("''"))
-        .group_by(item_id)
-        .subquery("met")
-    )
-    stored = (
-        sa.select(_value(memories).label("value"))
-        .where(memories.c.collection_id == literal(request.collection_id), memories.c.item_id == by_item.c.item_id)
-        .limit(1)
-        .lateral("stored")
-    )
-    most, stands = _most(by_item, stored).label("most"), stored.c.value.label("value")
-    ranked = sa.select(by_item.c.item_id, most, stands).join_from(by_item, stored, sa.true(), isouter=True)
-    by_most = materialized(ranked.order_by(most.desc(), by_item.c.item_id), "by_most")
+    likely = materialized(_likely(_told(request, rows)), "likely")
+    best = likely.c.likely.desc(), likely.c.item_id
     enough = parameter("enough", sa.BigInteger)
-    # What stands best may hold words that so many items hold that they did not bring it.
-    by_value = sa.select(by_most.c.item_id).order_by(by_most.c.value.desc().nulls_last(), by_most.c.item_id)
-    kept = [sa.select(by_most.c.item_id).limit(enough).subquery(), by_value.limit(2 * enough).subquery()]
-    first_out = sa.select(by_most.c.most).limit(1).offset(enough).subquery("first_out")
-    is_kept = sa.or_(item_id == sa.literal_column("''"), *(item_id.in_(sa.select(one.c.item_id)) for one in kept))
-    left_out = sa.select(sa.literal_column(f"'{LEFT_OUT}'"), sa.literal_column("''"), first_out.c.most)
-    return sa.union_all(sa.select(leg, item_id, score).where(is_kept), left_out)
+    kept = sa.select(likely.c.item_id).order_by(*best).limit(enough).subquery()
+    first_out = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("first_out")
+    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
+    left_out = sa.select(sa.literal_column(f"'{LEFT_OUT}'"), sa.literal_column("''"), first_out.c.likely)
+    return sa.union_all(
+        sa.select(leg, item_id, score).where(is_kept, leg != sa.literal_column(f"'{_VALUE}'")), left_out
+    )
+
+
+def _told(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
+    """The candidates' rows, and beside them what is stored of those that no walk met, and the words that each holds.
+
+    Looked up by arrays of keys, each in one scan: row by row, it would cost twice as much.
+    """
+    leg, item_id, score = rows.c
+    is_value = leg == sa.literal_column(f"'{_VALUE}'")
+    met = sa.select(item_id).where(is_value)
+    others = sa.select(item_id).where(item_id != sa.literal_column("''")).except_(met).scalar_subquery()
+    every = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
+    owner = literal(request.collection_id)
+    stored = sa.select(named(_VALUE), memories.c.item_id, _value(memories)).where(
+        memories.c.collection_id == owner, memories.c.item_id == sa.func.any(sa.func.array(others))
+    )
+    asked = materialized(sa.select(_asked_lexemes(request).label("lexemes")), "asked_words")
+    # Cast, it is an array to look into; bare, ANY would take it for rows.
+    lexemes = sa.cast(sa.select(asked.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
+    # The question's are few: each is looked for among the item's, and not the other way round.
+    one = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
+    number = sa.select(sa.func.count()).where(one.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
+    share = sa.cast(number.scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
+    held = sa.select(named(_HELD), item_terms.c.item_id, share).where(
+        sa.func.cardinality(lexemes) > _ZERO,
+        item_terms.c.collection_id == owner,
+        item_terms.c.item_id == sa.func.any(sa.func.array(every)),
+    )
+    return sa.union_all(sa.select(leg, item_id, score), stored, held).subquery("told")
+
+
+def _asked_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
+    owner = literal(request.collection_id)
+    config = sa.select(collections.c.text_search_config).where(collections.c.collection_id == owner).scalar_subquery()
+    words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), parameter("query", sa.Text), sa.false())
+    found = words.table_valued("lexeme", "frequency", "term", name="asked")
+    return sa.select(sa.func.array_agg(found.c.lexeme)).scalar_subquery()
 
 
 def standing_values(standing: Standing, entities: int) -> dict[str, Any]:
     """The parameters that weigh candidates; ``entities``: how many the question is about."""
     return {
         "stride": standing.stride,
+        "short_stride": max(standing.stride // _SHORTER, 1),
         "decay_seconds": standing.decay_days * _SECONDS_A_DAY,
         "entities": max(entities, 1),
         "weight_relevance": standing.relevance,
@@ -119,19 +153,22 @@ def standing_values(standing: Standing, entities: int) -> dict[str, Any]:
     }
 
 
-def _most(by_item: sa.FromClause, stored: sa.FromClause) -> Number:
-    """The most that an item can score; an item that is no memory has the base relevance of 1."""
-    words = sa.case((by_item.c.by_words, parameter("weight_words", sa.Double)), else_=_ZERO)
-    entities = sa.func.least(
-        sa.func.floor(sa.func.coalesce(by_item.c.linked, _ZERO)) / parameter("entities", sa.Double), _ONE
-    )
-    cosine = sa.func.greatest(sa.func.coalesce(by_item.c.cosine, _ZERO), _ZERO)
-    return (
-        sa.func.coalesce(stored.c.value, parameter("weight_relevance", sa.Double))
-        + words
+def _likely(told: sa.Subquery) -> Part:
+    """Rows of (item_id, what it is likely to score); an item that is no memory has the base relevance of 1."""
+    leg, item_id, score = told.c
+
+    def by(name: str, without: Number = _ZERO) -> Number:
+        return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), without)
+
+    entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / parameter("entities", sa.Double), _ONE)
+    likely = (
+        by(_VALUE, parameter("weight_relevance", sa.Double))
+        + parameter("weight_words", sa.Double) * by(_HELD)
         + parameter("weight_entities", sa.Double) * entities
-        + parameter("weight_vectors", sa.Double) * cosine
+        + parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
     )
+    wanted = sa.select(item_id, likely.label("likely"))
+    return wanted.where(item_id != sa.literal_column("''")).group_by(item_id)
 
 
 def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> sa.CTE:
@@ -148,15 +185,19 @@ def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> s
         rows = rows.where(table.c.accesses > sa.literal_column("0"))
     if matches is not None:
         rows = rows.where(sa.not_(matches.are_few))
-    return materialized(rows.order_by(*order, table.c.item_id).limit(parameter("stride", sa.BigInteger)), f"{leg}_walk")
+    return materialized(rows.order_by(*order, table.c.item_id).limit(_stride(leg)), f"{leg}_walk")
+
+
+def _stride(leg: LegName) -> Number:
+    return parameter("stride" if leg is LegName.RECENT else "short_stride", sa.BigInteger)
 
 
 def _best_met(request: CandidateRequest, walks: Sequence[_Walk]) -> sa.CTE:
     """Of all that was met, what is wanted and stands best."""
     met = sa.union(*(sa.select(walk.rows.c.item_id, walk.rows.c.value) for walk in walks)).subquery("walked")
     best = materialized(sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id), "standing")
-    wanted = sa.select(best.c.item_id).where(is_wanted(request, best.c.item_id, is_active=True))
-    return materialized(wanted.limit(parameter("depth", sa.BigInteger)), "standing_wanted")
+    wanted = sa.select(best.c.item_id, best.c.value).where(is_wanted(request, best.c.item_id, is_active=True))
+    return materialized(wanted.limit(_KEPT * parameter("enough", sa.BigInteger)), "standing_wanted")
 
 
 def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:

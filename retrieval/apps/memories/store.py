@@ -11,7 +11,7 @@ from typing import Any
 from retrieval.apps.memories.collection import COLLECTION, memories_collection
 from retrieval.apps.memories.listing import MemoryPage, list_page
 from retrieval.apps.memories.near import near_memories
-from retrieval.collection import Collection
+from retrieval.collection import FRESH_SECONDS, Collection
 from retrieval.domain.duplicates import THRESHOLD
 from retrieval.domain.entity_links import Links, links_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
@@ -258,7 +258,7 @@ class MemoryStore:
         return self._opened
 
     async def _records(self) -> MemoryRecords:
-        stored = await (await self._collection()).refresh()
+        stored = await (await self._collection()).refresh(older_than_seconds=FRESH_SECONDS)
         return MemoryRecords(self._platform.database, self._platform.tenant_id, stored.collection_id)
 
     async def _writer(self) -> MemoryWriter:
