@@ -71,9 +71,13 @@ def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpres
     place = 0
     while place < len(found):
         one = found[place]
-        pair = paired(said, one, found[place + 1]) if place + 1 < len(found) else None
+        following = found[place + 1] if place + 1 < len(found) else None
+        try:
+            pair = None if following is None else paired(said, one, following)
+            whole = pair or related(said, one)
+        except (ValueError, OverflowError):  # what no calendar has, such as 9999 years before 2020, is no time
+            pair = whole = None
         place += 1 if pair is None else 2
-        whole = pair or related(said, one)
         if whole is not None and _is_usable(whole.start_time, whole.end_time):
             yield TimeExpression(
                 text=query[whole.begin : whole.end].strip(),

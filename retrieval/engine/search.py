@@ -153,7 +153,7 @@ class Searcher:
         if self.sampler is not None:
             for one, found in zip(asked, each, strict=True):
                 self.sampler.offer(one.plan.request, one.query, found)
-        each = [await self._signalled(one, found) for one, found in zip(asked, each, strict=True)]
+        each = await self._signalled(asked, each)
         rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
         finals = await self._finals(asked, rankings, context)
         watch.lap("learn")
@@ -209,13 +209,13 @@ class Searcher:
                 answers[place].append([next(found) for _ in asked[place].queries])
         return [merged(*each) for each in answers]
 
-    async def _signalled(self, one: _Asked, found: Found) -> Found:
-        """The candidates with their signals, where the profile has some."""
-        if not one.plan.profile.signals:
-            return found
-        now = one.query.as_of or self._now(one.request)
+    async def _signalled(self, asked: Sequence[_Asked], each: list[Found]) -> list[Found]:
+        """The candidates with their signals, where the profile has some; the searches of one call have one profile."""
+        profile = asked[0].plan.profile
+        if not profile.signals:
+            return each
         signaller = Signaller(self.database, self.tenant_id, self.collection)
-        return await signaller.signalled(found, one.plan.profile, one.query, now)
+        return await signaller.signalled(each, profile, [one.query for one in asked], self._now(asked[0].request))
 
     def _now(self, request: SearchRequest) -> datetime:
         return request.as_of or moment(self.wall_clock())
@@ -223,7 +223,8 @@ class Searcher:
     async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         requests, diversity = one.requests, one.plan.profile.diversity
-        deepest = _DEEPEST if diversity.is_off else MAX_DEPTH
+        # Signals are told of every candidate, one by one.
+        deepest = _DEEPEST if diversity.is_off and not one.plan.profile.signals else MAX_DEPTH
         # What will not be passed over need not be ranked further than it is shown.
         wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
         while True:
@@ -238,7 +239,7 @@ class Searcher:
                 return _Ranked(shown, ranked[: self._pool_size(one)], found, request.depth)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            found = await self._signalled(one, await self._find(one, requests))
+            [found] = await self._signalled([one], [await self._find(one, requests)])
 
     def _pool_size(self, one: _Asked) -> int:
         """How many candidates are looked at closely."""
@@ -301,9 +302,6 @@ class Searcher:
         for one, found in zip(asked, each, strict=True):
             if one.plan.request.with_items:
                 columns |= found.rows
-            elif one.plan.profile.signals:
-                asked_beside = len(one.plan.request.fields)
-                columns |= {item_id: row[asked_beside:] for item_id, row in found.rows.items()}
         missing = dict.fromkeys(one.item_id for ranked in rankings for one in ranked if one.item_id not in columns)
         if missing:
             collection_id = self.collection.collection_id

@@ -10,7 +10,7 @@ from retrieval.adapters.store.candidate_request import Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.facts import FactsRequest, Known, read_facts
+from retrieval.adapters.store.facts import Candidates, FactsRequest, Known, read_facts
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Profile
 from retrieval.domain.signals.entity import EntityOverlap
@@ -26,24 +26,28 @@ class Signaller:
     tenant_id: int
     collection: StoredCollection
 
-    async def signalled(self, found: Found, profile: Profile, query: Query, now: datetime) -> Found:
-        """The candidates with their signals' rankings, and the columns of their hits.
+    async def signalled(
+        self, each: Sequence[Found], profile: Profile, queries: Sequence[Query], now: datetime
+    ) -> list[Found]:
+        """Of several searches by one profile the candidates, with their signals' rankings.
 
-        An item that is gone by now, or whose time has run out, is a candidate no more.
+        ``now``: of queries that say no other. An item that is gone, or has expired by then, is a candidate no more.
         """
         weighing = [signal for signal in profile.signals if signal.weight]
-        item_ids = list(dict.fromkeys(one.item_id for candidates in found.rankings.values() for one in candidates))
+        needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
         needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
         request = FactsRequest(
             collection_id=self.collection.collection_id,
-            item_ids=item_ids,
-            with_entities=bool(query.entities) and any(isinstance(signal, EntityOverlap) for signal in weighing),
+            searches=[Candidates(_ids(found), query.vector) for found, query in zip(each, queries, strict=True)],
+            texts=frozenset().union(*(signal.reads for signal in weighing)),
+            with_entities=needs_entities and any(query.entities for query in queries),
             space=self.collection.space if needs_vectors else None,
-            vector=query.vector,
         )
-        known = await read_facts(self.database, self.tenant_id, request)
-        asked = Asked(now=now, words=query.words, entities=frozenset(query.entities))
-        return signalled(found, weighing, {key: one for key, one in known.items() if not _has_expired(one, now)}, asked)
+        facts = await read_facts(self.database, self.tenant_id, request)
+        return [
+            _signalled(found, known, query, query.as_of or now, weighing)
+            for found, known, query in zip(each, facts, queries, strict=True)
+        ]
 
 
 def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Asked) -> Found:
@@ -57,8 +61,19 @@ def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known
         rankings[signal.name] = [
             Candidate(signal.name, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
         ]
-    rows = {item_id: (*found.rows.get(item_id, ()), *one.columns) for item_id, one in known.items()}
-    return replace(found, rankings=rankings, rows=rows)
+    return replace(found, rankings=rankings)
+
+
+def _signalled(
+    found: Found, known: Mapping[str, Known], query: Query, now: datetime, signals: Sequence[Signal]
+) -> Found:
+    asked = Asked(now=now, words=query.words, entities=frozenset(query.entities))
+    present = {item_id: one for item_id, one in known.items() if not _has_expired(one, now)}
+    return signalled(found, signals, present, asked)
+
+
+def _ids(found: Found) -> list[str]:
+    return list(dict.fromkeys(one.item_id for candidates in found.rankings.values() for one in candidates))
 
 
 def _has_expired(one: Known, now: datetime) -> bool:

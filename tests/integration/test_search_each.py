@@ -16,7 +16,9 @@ from retrieval.adapters.store.database import Database
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.hit import SearchResult
-from retrieval.domain.profile import Profile
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.signals.recency import Recency
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from tests.support.database import SCHEMA
 
 WORDS = ["connection", "timeout", "disk", "full", "login", "certificate", "report", "slow", "node", "restart", "backup"]
@@ -163,6 +165,19 @@ async def test_texts_are_read_for_the_hits_only(docs: Docs, round_trips: list[li
         assert "body" not in text
         assert "title" not in text
     assert "body" in hits
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_signals_read_what_they_weigh_once_for_all_queries(docs: Docs, round_trips: list[list[str]]) -> None:
+    """Recency and similarity read no title, no body and no attributes; those are read for the hits alone."""
+    signals = (Recency(weight=0.5), VectorSimilarity(weight=0.5))
+    profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
+    found = await docs.collection.search_each(QUERIES, profile=profile, limit=3)
+    assert all(len(one) == 3 and one[0].body for one in found)
+    _, facts, hits = round_trips
+    assert len(facts) == 1 + len(QUERIES)
+    assert not any(f"items.{name}" in facts[0] for name in ("title", "body", "attributes"))
+    assert [len(hits), "items.body" in hits[0]] == [1, True]
 
 
 @pytest.mark.asyncio(loop_scope="module")

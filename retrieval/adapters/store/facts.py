@@ -1,12 +1,11 @@
-"""What signals know of the candidates of a search, read in one round trip with the columns of a hit."""
+"""What signals know of the candidates of searches, read in one round trip."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
 
 import sqlalchemy as sa
 from pgvector import HalfVector
@@ -14,28 +13,33 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.hit_columns import HIT_COLUMNS
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.adapters.store.tables import items, memories, memory_links
 from retrieval.domain.embedding import Vector
-from retrieval.domain.signals.signal import Facts
+from retrieval.domain.signals.signal import TEXTS, Facts
 
-_OWN = ("created_at",)
-_OF_MEMORY = ("base_relevance", "accesses", "expires_at")
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates of one search."""
+
+    item_ids: Sequence[str]
+    vector: Vector | None = None
+    """Of the query, shape (dimensions,), unit length; with a space, the cosines are wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsRequest:
-    """Of which items what is wanted."""
+    """What is wanted of the candidates of several searches."""
 
     collection_id: int
-    item_ids: Sequence[str]
+    searches: Sequence[Candidates]
+    texts: frozenset[str] = TEXTS
+    """Which of the long facts are wanted."""
     with_entities: bool = False
     """Whether what they are linked to is wanted."""
     space: StoredSpace | None = None
-    vector: Vector | None = None
-    """Of the query, shape (dimensions,), unit length; with a space, the cosines are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,54 +47,75 @@ class Known:
     """An item that there is."""
 
     facts: Facts
-    columns: Row
-    """Those of a hit."""
     expires_at: datetime | None
 
 
-async def read_facts(database: Database, tenant_id: int, request: FactsRequest) -> dict[str, Known]:
-    """What is known of those items that exist, by item id."""
-    if not request.item_ids:
-        return {}
-    wanted = {"collection_id": request.collection_id, "item_ids": list(request.item_ids)}
-    statements = [_ITEMS.bind(**wanted)]
+async def read_facts(database: Database, tenant_id: int, request: FactsRequest) -> list[dict[str, Known]]:
+    """What is known of the candidates that exist, by item id, for each search; an item of several is read once."""
+    all_ids = list(dict.fromkeys(item_id for search in request.searches for item_id in search.item_ids))
+    if not all_ids:
+        return [{} for _ in request.searches]
+    wanted = {"collection_id": request.collection_id, "item_ids": all_ids}
+    statements = [_items(request.texts).bind(**wanted)]
     if request.with_entities:
         statements.append(_LINKS.bind(**wanted))
-    has_cosines = request.space is not None and request.vector is not None
-    if request.space is not None and request.vector is not None:
-        statements.append(Compiled(_cosines(request.space.table_name), wanted | {"vector": HalfVector(request.vector)}))
-    rows, *more = await database.read_each(tenant_id, statements)
-    cosines: dict[str, float] = {row[0]: row[1] for row in more.pop()} if has_cosines else {}
+    statements += [asked for search in request.searches for asked in _cosines_of(request, search)]
+    answers = iter(await database.read_each(tenant_id, statements))
+    rows = {row[0]: row for row in next(answers)}
     entities: dict[str, set[tuple[str, str]]] = {}
-    for item_id, kind, entity_id in more[0] if more else ():
+    for item_id, kind, entity_id in next(answers) if request.with_entities else ():
         entities.setdefault(item_id, set()).add((kind, entity_id))
-    return {row[0]: _known(row, cosines, entities) for row in rows}
+    linked = {item_id: frozenset(some) for item_id, some in entities.items()}
+    each = []
+    for search in request.searches:
+        cosines: dict[str, float] = dict(next(answers)) if _cosines_of(request, search) else {}
+        each.append(
+            {
+                item_id: _known(rows[item_id], cosines.get(item_id), linked.get(item_id, _NONE))
+                for item_id in search.item_ids
+                if item_id in rows
+            }
+        )
+    return each
 
 
-_KEY = sa.and_(
-    items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
-    items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
-)
-_ITEMS = compiled(
-    sa.select(
-        items.c.item_id,
-        *(items.c[name] for name in HIT_COLUMNS),
-        *(items.c[name] for name in _OWN),
-        *(memories.c[name] for name in _OF_MEMORY),
-    )
-    .outerjoin_from(
-        items,
-        memories,
-        sa.and_(memories.c.collection_id == items.c.collection_id, memories.c.item_id == items.c.item_id),
-    )
-    .where(_KEY)
-)
+_NONE: frozenset[tuple[str, str]] = frozenset()
 _LINKS = compiled(
     sa.select(memory_links.c.item_id, memory_links.c.entity_type, memory_links.c.entity_id).where(
         memory_links.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
         memory_links.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
     )
 )
+
+
+@lru_cache(maxsize=8)
+def _items(texts: frozenset[str]) -> Compiled:
+    nothing = {"title": sa.text("''"), "body": sa.text("''"), "attributes": sa.text("NULL")}
+    return compiled(
+        sa.select(
+            items.c.item_id,
+            *(items.c[name] if name in texts else nothing[name] for name in ("title", "body", "attributes")),
+            sa.func.coalesce(items.c.occurred_at, items.c.created_at),
+            *(memories.c[name] for name in ("base_relevance", "accesses", "expires_at")),
+        )
+        .outerjoin_from(
+            items,
+            memories,
+            sa.and_(memories.c.collection_id == items.c.collection_id, memories.c.item_id == items.c.item_id),
+        )
+        .where(
+            items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
+            items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
+        )
+    )
+
+
+def _cosines_of(request: FactsRequest, search: Candidates) -> list[Compiled]:
+    """The statement that reads a search's cosines; none where they are not wanted."""
+    if request.space is None or search.vector is None:
+        return []
+    wanted = {"collection_id": request.collection_id, "item_ids": list(search.item_ids)}
+    return [Compiled(_cosines(request.space.table_name), wanted | {"vector": HalfVector(search.vector)})]
 
 
 @lru_cache(maxsize=256)
@@ -103,19 +128,16 @@ def _cosines(table_name: str) -> str:
     return statement.format(sql.Identifier(table_name)).as_string()
 
 
-def _known(row: Row, cosines: Mapping[str, float], entities: Mapping[str, set[tuple[str, str]]]) -> Known:
-    item_id, *values = row
-    columns = tuple(values[: len(HIT_COLUMNS)])
-    named: dict[str, Any] = dict(zip((*HIT_COLUMNS, *_OWN, *_OF_MEMORY), values, strict=True))
-    relevance = named["base_relevance"]
+def _known(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> Known:
+    _, title, body, attributes, happened_at, relevance, accesses, expires_at = row
     facts = Facts(
-        title=named["title"],
-        body=named["body"],
-        attributes=named["attributes"],
-        happened_at=named["occurred_at"] or named["created_at"],
-        cosine=cosines.get(item_id),
+        title=title,
+        body=body,
+        attributes=attributes or {},
+        happened_at=happened_at,
+        cosine=cosine,
         base_relevance=1.0 if relevance is None else relevance,
-        accesses=named["accesses"] or 0,
-        entities=frozenset(entities.get(item_id, ())),
+        accesses=accesses or 0,
+        entities=entities,
     )
-    return Known(facts, columns, named["expires_at"])
+    return Known(facts, expires_at)

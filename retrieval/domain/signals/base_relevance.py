@@ -13,6 +13,7 @@ class BaseRelevance(Signal):
     """What its application says, brought into 0 to 1; 1 where it says nothing."""
 
     name: ClassVar[str] = "base_relevance"
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, asked: Asked) -> float:
         """The relevance, 0 to 1."""

@@ -13,6 +13,7 @@ class EntityOverlap(Signal):
     """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
 
     name: ClassVar[str] = "entity"
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, asked: Asked) -> float:
         """The share, 0 to 1."""

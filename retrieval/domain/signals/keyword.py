@@ -27,6 +27,7 @@ class KeywordOverlap(Signal):
     """
 
     name: ClassVar[str] = "keyword"
+    reads: ClassVar[frozenset[str]] = frozenset({"title", "body"})
 
     def value(self, facts: Facts, asked: Asked) -> float:
         """The share, 0 to 1."""

@@ -20,6 +20,7 @@ class Popularity(Signal):
     """
 
     name: ClassVar[str] = "popularity"
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, asked: Asked) -> float:
         """The popularity, 0 to 1."""

@@ -23,6 +23,7 @@ class Priority(Signal):
     """
 
     name: ClassVar[str] = "priority"
+    reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "priority"
     values: Mapping[str, float] = field(default_factory=lambda: PRIORITIES)
     unknown: float = 0.5

@@ -20,6 +20,7 @@ class Recency(Signal):
     """
 
     name: ClassVar[str] = "recency"
+    reads: ClassVar[frozenset[str]] = frozenset()
     decay_days: float = 14.0
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at once, 0 from there on and where it is not known."""
 
     name: ClassVar[str] = "resolution_time"
+    reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "resolution_time_hours"
     resolved_attribute: str = "resolved_at"
     """When it was resolved, ISO 8601; a resolution that was still to come at the time of the question is not known."""

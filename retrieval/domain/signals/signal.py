@@ -14,6 +14,10 @@ Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
 
 
+TEXTS = frozenset({"title", "body", "attributes"})
+"""The facts that can be long; the others are few bytes each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is known of a candidate."""
@@ -48,6 +52,8 @@ class Signal:
     """A signal with its weight. Raises ``InvalidProfileError`` for a weight that is negative, NaN or infinite."""
 
     name: ClassVar[str]
+    reads: ClassVar[frozenset[str]] = TEXTS
+    """Which of ``TEXTS`` its value is told from: the others are not read for it."""
     weight: float
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ class VectorSimilarity(Signal):
     """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
 
     name: ClassVar[str] = "vector_similarity"
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, asked: Asked) -> float:
         """The cosine, 0 to 1."""

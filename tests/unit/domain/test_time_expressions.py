@@ -216,9 +216,15 @@ def test_now_needs_a_zone() -> None:
         time_expressions("yesterday", NOW.replace(tzinfo=None))
 
 
+@pytest.mark.parametrize("query", ["what did we do 9999 years before 2020", "9999 years following May 2024"])
+def test_what_lies_beyond_all_calendars_is_no_time(query: str) -> None:
+    """It is not an error either."""
+    assert time_expression(query, NOW) is None
+
+
 WORDS = (
     "last week may in 5 2023 ago two before since the of friday 31 first february between and 9999 years next half "
-    "İ ’s - ,"
+    "following 2020 İ ’s - ,"
 )
 
 
