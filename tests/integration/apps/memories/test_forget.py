@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval import Platform
 from retrieval.adapters.store.arm_upkeep import recount_arms
+from retrieval.adapters.store.forgetting import expired_memories
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.profile import Profile
@@ -191,6 +192,24 @@ async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, pla
     assert told == [1]
     assert not await is_anything_expired(platform.workplace, target)
     assert set(await store.get_memories(["other", "old", gone])) == {"other", "old"}
+
+
+async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
+    store: MemoryStore, platform: Platform, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job looks at the expiry again when it holds the memory: what it had looked up may no longer hold."""
+    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+    target = Target(platform.tenant_id, await (await platform.collection("memories")).refresh())
+
+    async def overtaken(*where: Any, **asked: Any) -> list[str]:
+        found = await expired_memories(*where, **asked)
+        if found:
+            await store.update_memory(gone, expires_at=None)
+        return found
+
+    monkeypatch.setattr("retrieval.jobs.forget.expired_memories", overtaken)
+    assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
+    assert list(await store.get_memories([gone])) == [gone]
 
 
 async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform, gone: str) -> None:
