@@ -77,6 +77,7 @@ async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
     named = await collection.search(
         "bridge", profile=hybrid, where={"or": [{"item_id": [gone, "other"]}, {"tags": "t"}]}
     )
+    await collection.search("bridge", profile=hybrid, prefer={"item_id": [gone, "other"]})
     assert gone in [hit.item_id for hit in found]
     assert gone in [hit.item_id for hit in named]
     await platform.recorded()
@@ -153,12 +154,14 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
         pools = await names("unnest(pool_items)", "retrievals")
         judged, arms = await names("item_id", "feedback"), await names("item_id", "arms")
         conditions = await names("condition::text", "retrievals")
+        preferred = await names("(request -> 'preferred')::text", "retrievals")
         kept = await names("superseded_by", "memories") - {None}
         effects = await names("(definition #> '{reward,logistic,effects}')::text", "learned_models")
     (pseudonym,) = shown - {"other"}
     assert pseudonym.startswith("forgotten-")
     assert shown == pools == judged == arms == {"other", pseudonym}
     assert any(pseudonym in one and '"other"' in one for one in conditions)
+    assert any(pseudonym in one and '"other"' in one for one in preferred)
     assert kept == {pseudonym}
     (found,) = map(json.loads, effects)
     assert found["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
