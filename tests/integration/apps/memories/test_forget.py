@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from retrieval import Platform
+from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.arm_upkeep import recount_arms
 from retrieval.adapters.store.forgetting import expired_memories
 from retrieval.apps.memories import MemoryStore
@@ -172,6 +172,31 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
     for said in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
         with pytest.raises(UnknownItemError):
             await platform.feedback(item_id=gone, reward=1.0, **said)
+
+
+async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not_name_it(
+    store: MemoryStore, platform: Platform, settings: Settings, database_url: str, gone: str
+) -> None:
+    """Its record waits in another process: there the memory has a pseudonym, the others have their names."""
+    named: Any = {"item_id": [gone, "other"]}
+    async with connect(database_url, settings=settings) as other:
+        collection = await other.collection("memories", create=False)
+        words = Profile(legs={"lexical": 1.0})
+        await collection.search("beetles and the bridge", profile=words, where=named, prefer=named)
+        await store.forget(gone)
+        await other.recorded()
+        assert other.recording.recorded == 1
+    query = "SELECT pool_items, condition::text, request::text FROM retrievals WHERE collection_id = %s"
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        assert await _holders(connection, gone) == set()
+    async with platform.database.transaction(platform.tenant_id) as transaction:
+        ((pool, condition, request),) = await (await transaction.execute(query, (number,))).fetchall()
+        shown = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
+    assert sorted(pool) == sorted(row[0] for row in shown)
+    (pseudonym,) = set(pool) - {"other"}
+    assert pseudonym.startswith("forgotten-")
+    assert all(f'"{name}"' in said for name in (pseudonym, "other") for said in (condition, request))
 
 
 async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
