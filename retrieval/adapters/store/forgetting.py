@@ -88,6 +88,8 @@ async def forget_items(
 
 async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[str]) -> None:
     """Take the texts' vectors out of the tenant's cache, of every space and as whatever they were embedded."""
+    if not texts:
+        return
     spaces, hashes = [], []
     for space_id, space in await _spaces(connection):
         for role in TextRole:

@@ -240,11 +240,29 @@ async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
     assert list(await store.get_memories([gone])) == [gone]
 
 
+async def _cached(platform: Platform) -> int:
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        query = "SELECT count(*) FROM embedding_cache WHERE tenant_id = %s"
+        ((number,),) = await (await connection.execute(query, (platform.tenant_id,))).fetchall()
+    return int(number)
+
+
 async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform, gone: str) -> None:
-    """The text before an update is not kept by its vector either."""
-    query = "SELECT count(*) FROM embedding_cache WHERE tenant_id = %s"
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        before = await (await connection.execute(query, (platform.tenant_id,))).fetchone()
+    """The text before an update, or before another was stored under its id, is not kept by its vector either."""
+    before = await _cached(platform)
     await store.update_memory(gone, content="other words by now")
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        assert await (await connection.execute(query, (platform.tenant_id,))).fetchone() == before
+    assert await _cached(platform) == before
+    await store.store_memory("p1", "note", "and others again", memory_id=gone, duplicates="keep")
+    assert await _cached(platform) == before
+    await store.store_memories(
+        [{"project_id": "p1", "interaction_type": "note", "content": "at last these", "memory_id": gone}]
+    )
+    assert await _cached(platform) == before
+
+
+async def test_a_text_that_joined_another_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform) -> None:
+    """It was embedded to look for the other; what is kept is what that says."""
+    before = await _cached(platform)
+    joined = await store.store_memory("p1", "note", "The bridge is of STEEL!", duplicates="merge")
+    assert joined.merged_into == "other"
+    assert await _cached(platform) == before
