@@ -138,8 +138,8 @@ async def store_recordings(
     """Store encoded searches and what was lost, in one round trip and one transaction; gives those that are stored.
 
     Those of a collection that was removed are not. Items that are gone by now bear a random pseudonym in them, which is
-    one for a batch; the statement waits for who forgets items or changes what feedback weighs. The losses are stored where the first search is, or none is given,
-    and once: sent again with it they must be the same.
+    one for a batch; the statement waits for who forgets items or changes what feedback weighs. The losses are stored
+    where the first search is, or none is given, and once: sent again with it they must be the same.
     """
     lost = [
         {"collection_id": collection_id, "day": str(day), "reason": reason, "retrievals": number}
