@@ -326,8 +326,13 @@ class Collection:
             self._accesses.count(self._stored.collection_id, keys, datetime.fromtimestamp(self._wall_clock(), UTC))
 
     async def delete(self, item_ids: Sequence[str]) -> int:
-        """Remove items with their terms and vectors; gives how many there were."""
+        """Remove items with their terms and vectors; gives how many there were.
+
+        Searches of this platform that wait to be recorded are recorded first: afterwards they could not name the items.
+        """
         keys = checked_item_ids(item_ids)
+        if self._recorder is not None:
+            await self._recorder.recorded()
         async with self._database.transaction(self._tenant_id) as connection:
             deleted = await delete_items(connection, self._stored.collection_id, keys)
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)

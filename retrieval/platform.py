@@ -148,7 +148,7 @@ class Platform(FeedbackCalls):
     @property
     def workplace(self) -> Workplace:
         """What jobs need: see ``retrieval.jobs``."""
-        return Workplace(self.database, self.settings, self._embedder_of_tenant)
+        return Workplace(self.database, self.settings, self._embedder_of_tenant, now=lambda: self.now)
 
     @property
     def recording(self) -> RecordingState:

@@ -19,12 +19,25 @@ BEGIN
         LEFT JOIN unnest(ids, pseudonyms) AS alias (item_id, pseudonym) ON alias.item_id = place.item_id
         ORDER BY place.rank
     )
-    WHERE past.collection_id = collection AND past.pool_items && ids;
+    -- Joined, so that not every candidate is compared with each of the ids.
+    FROM (
+        SELECT DISTINCT one.retrieval_id, one.retrieved_at
+        FROM retrievals AS one
+        CROSS JOIN LATERAL unnest(one.pool_items) AS place (item_id)
+        JOIN unnest(ids) AS gone (item_id) ON gone.item_id = place.item_id
+        WHERE one.collection_id = collection
+    ) AS affected
+    WHERE past.collection_id = collection AND past.retrieval_id = affected.retrieval_id
+        AND past.retrieved_at = affected.retrieved_at;
 
     -- Filters by item name items too.
     UPDATE retrievals AS past SET condition = renamed_texts(past.condition, ids, pseudonyms)
     WHERE past.collection_id = collection AND past.condition::text LIKE '%"item_id"%'
         AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(past.condition::text, one) > 0);
+    UPDATE retrievals AS past
+    SET request = past.request || jsonb_build_object('preferred', renamed_texts(past.request -> 'preferred', ids, pseudonyms))
+    WHERE past.collection_id = collection AND (past.request -> 'preferred')::text LIKE '%"item_id"%'
+        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos((past.request -> 'preferred')::text, one) > 0);
     UPDATE query_samples AS sample SET condition = renamed_texts(sample.condition, ids, pseudonyms)
     WHERE sample.collection_id = collection AND sample.condition::text LIKE '%"item_id"%'
         AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(sample.condition::text, one) > 0);

@@ -19,7 +19,8 @@ CREATE INDEX memories_by_relevance_idx ON memories (collection_id, base_relevanc
 CREATE INDEX memories_by_accesses_idx ON memories (collection_id, accesses DESC, happened_at DESC, item_id)
     WHERE accesses > 0;
 CREATE INDEX memories_by_time_idx ON memories (collection_id, happened_at DESC, item_id);
-CREATE INDEX memories_by_expiry_idx ON memories (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX memories_by_expiry_idx ON memories (collection_id, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX memories_by_successor_idx ON memories (collection_id, superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- The entities that a memory is about, of any type that its application has.
 CREATE TABLE memory_links (

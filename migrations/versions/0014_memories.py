@@ -24,11 +24,13 @@ def upgrade() -> None:
     for table in ("memories", "memory_links"):
         for statement in protection(table, names):
             op.execute(verbatim(statement))
-    op.execute(verbatim(installed_sql("forget_items", names, revision)))
+    for function in ("forget_items", "missing_items"):
+        op.execute(verbatim(installed_sql(function, names, revision)))
 
 
 def downgrade() -> None:
     """Remove them; the items stay."""
+    op.execute("DROP FUNCTION missing_items(bigint[], text[])")
     op.execute("DROP FUNCTION forget_items(bigint, text[], text[])")
     op.execute("DROP FUNCTION renamed_texts(jsonb, text[], text[])")
     op.execute("DROP FUNCTION renamed_effects(jsonb, text[], text[])")

@@ -75,14 +75,21 @@ class AccessCounter:
     async def counted(self) -> None:
         """Return once every access so far is in the database. Raises ``DatabaseError``; they then wait on."""
         async with self._sending:
-            while batch := self._next():
-                await self._settle(batch)
+            if self._sent is not None:
+                await self._settle(self._sent)
+            keys = sorted(self._waiting)  # those of later calls are not waited for: they may never end
+            for start in range(0, len(keys), BATCH):
+                part = {key: self._waiting.pop(key) for key in keys[start : start + BATCH] if key in self._waiting}
+                self._sent = _Sent(part)
+                await self._settle(self._sent)
 
     async def aclose(self) -> None:
         """Count what waits; what cannot be counted is lost."""
         self._closing.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._waiting or self._sent is not None:
+            self._give_up("the counter was stopped")
 
     async def _work(self) -> None:
         """Count until nothing waits."""
@@ -92,12 +99,15 @@ class AccessCounter:
             try:
                 await self.counted()
                 pause = LINGER_SECONDS
-            except RetrievalError as error:
+            except Exception as error:  # noqa: BLE001 - of any they wait, and at the end are lost and told of
                 if self._closing.is_set():
                     self._give_up(error)
                     return
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-                _log.info("the accesses of %d memories wait to be counted: %s", len(self._waiting), error)
+                is_known = isinstance(error, RetrievalError)
+                level = logging.INFO if is_known else logging.ERROR
+                told = "the accesses of %d memories wait to be counted: %s"
+                _log.log(level, told, len(self._waiting), error, exc_info=not is_known)
 
     async def _wait(self, seconds: float) -> None:
         try:
@@ -105,13 +115,6 @@ class AccessCounter:
                 await self._closing.wait()
         except TimeoutError:
             pass
-
-    def _next(self) -> _Sent | None:
-        """What is to be counted next: what was sent before, else some of what waits."""
-        if self._sent is None and self._waiting:
-            keys = sorted(self._waiting)[:BATCH]
-            self._sent = _Sent({key: self._waiting.pop(key) for key in keys})
-        return self._sent
 
     async def _settle(self, batch: _Sent) -> None:
         if batch.transaction is None or not await self._is_committed(batch.transaction):
@@ -130,9 +133,9 @@ class AccessCounter:
             raise DatabaseError("the database is still at the accesses that were sent before; try again in a moment")
         return outcome == "committed"
 
-    def _give_up(self, error: RetrievalError) -> None:
+    def _give_up(self, why: object) -> None:
         left = [*self._waiting.values(), *(self._sent.counts.values() if self._sent else ())]
         self.lost += sum(one.number for one in left)
-        _log.warning("%d accesses of memories were not counted: %s", self.lost, error)
+        _log.warning("%d accesses of memories were not counted: %s", self.lost, why)
         self._waiting.clear()
         self._sent = None

@@ -210,12 +210,12 @@ class Searcher:
         return [merged(*each) for each in answers]
 
     async def _signalled(self, asked: Sequence[_Asked], each: list[Found]) -> list[Found]:
-        """The candidates with their signals, where the profile has some; the searches of one call have one profile."""
-        profile = asked[0].plan.profile
-        if not profile.signals:
-            return each
+        """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
+        profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now(asked[0].request)
         signaller = Signaller(self.database, self.tenant_id, self.collection)
-        return await signaller.signalled(each, profile, [one.query for one in asked], self._now(asked[0].request))
+        if profile.signals:
+            return await signaller.signalled(each, profile, queries, now)
+        return await signaller.unexpired(each, queries, now) if self.collection.has_expiring else each
 
     def _now(self, request: SearchRequest) -> datetime:
         return request.as_of or moment(self.wall_clock())
@@ -367,14 +367,15 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Quer
 
 def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:
     """Whether going deeper could fill the page: what signals put below the least score does not ask for others."""
-    legs = [candidates for name, candidates in found.rankings.items() if leg_of(name) in one.plan.request.legs]
+    legs = {name: some for name, some in found.rankings.items() if leg_of(name) in one.plan.request.legs}
+    is_through = all(found.brought.get(name, len(some)) < depth for name, some in legs.items())
     if (
         one.plan.profile.signals
-        and max(map(len, legs), default=0) >= one.request.limit
+        and max(map(len, legs.values()), default=0) >= one.request.limit
         and one.request.group_by is None
     ):
-        return one.plan.profile.diversity.is_off or all(len(candidates) < depth for candidates in legs)
-    return all(len(candidates) < depth for candidates in legs)
+        return one.plan.profile.diversity.is_off or is_through
+    return is_through
 
 
 def _could_rise(one: _Asked, found: Found, shown: Sequence[Fused]) -> bool:

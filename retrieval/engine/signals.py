@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,6 +11,7 @@ from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.facts import Candidates, FactsRequest, Known, read_facts
+from retrieval.adapters.store.memories import read_expiries
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Profile
 from retrieval.domain.signals.entity import EntityOverlap
@@ -49,19 +50,38 @@ class Signaller:
             for found, known, query in zip(each, facts, queries, strict=True)
         ]
 
+    async def unexpired(self, each: Sequence[Found], queries: Sequence[Query], now: datetime) -> list[Found]:
+        """Of several searches the candidates that have not expired by ``now``, or by the moment of their query."""
+        all_ids = list(dict.fromkeys(item_id for found in each for item_id in _ids(found)))
+        expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
+        if not expiries:
+            return list(each)
+        kept = []
+        for found, query in zip(each, queries, strict=True):
+            over = {item_id for item_id, at in expiries.items() if at <= (query.as_of or now)}
+            kept.append(only(found, set(_ids(found)) - over))
+        return kept
+
 
 def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Asked) -> Found:
     """The candidates that are known, with a ranking for each signal, best first; equal values by item id. Pure."""
-    rankings = {
-        name: [one._replace(rank=rank) for rank, one in enumerate((c for c in candidates if c.item_id in known), 1)]
-        for name, candidates in found.rankings.items()
-    }
+    kept = only(found, known)
+    rankings = dict(kept.rankings)
     for signal in signals:
         values = sorted((-signal.value(one.facts, asked), item_id) for item_id, one in known.items())
         rankings[signal.name] = [
             Candidate(signal.name, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
         ]
-    return replace(found, rankings=rankings)
+    return replace(kept, rankings=rankings)
+
+
+def only(found: Found, item_ids: Container[str]) -> Found:
+    """The candidates that are among these items, ranked from 1 on again. Pure."""
+    rankings = {
+        name: [one._replace(rank=rank) for rank, one in enumerate((c for c in candidates if c.item_id in item_ids), 1)]
+        for name, candidates in found.rankings.items()
+    }
+    return replace(found, rankings=rankings, brought={name: len(some) for name, some in found.rankings.items()})
 
 
 def _signalled(

@@ -82,7 +82,10 @@ class MemoryWriter:
                 duplicates = await self._duplicates(connection, memory, look)
                 if look.joins:
                     target = await self._target(connection, memory, duplicates, look)
-            report, items = await self._write(connection, [memory if target is None else merged(target, memory)])
+            written = memory if target is None else merged(target, memory)
+            report, items = await self._write(connection, [written])
+            if look is not None and (said := memory.item().text) != written.item().text:
+                await uncache_texts(connection, self.writer.tenant_id, [said])  # what was looked for is said nowhere
         report = await self._settled(report + await self.writer.embed(items))
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
@@ -100,8 +103,6 @@ class MemoryWriter:
             known = held[memory_id]
             new = changed(known, changes)
             report, items = await self._write(connection, [new])
-            if items and new.item().text != (old := _item_text(known)):
-                await uncache_texts(connection, self.writer.tenant_id, [old])
         return await self._settled(report + await self.writer.embed(items))
 
     async def supersede(self, old_id: str, new: NewMemory | str) -> AddReport:
@@ -152,14 +153,22 @@ class MemoryWriter:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
     async def _write(self, connection: Connection, memories: Sequence[NewMemory]) -> tuple[AddReport, list[Item]]:
-        """Write what is new or changed; gives also the items that may need a vector."""
+        """Write what is new or changed; gives also the items that may need a vector.
+
+        The cached vectors of what changed ones said before are removed.
+        """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
         known = await known_hashes(connection, collection_id, [item.item_id for item in items])
         fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
+        old = list[str]()
         if fresh:
+            changed = {item.item_id: item.text for item in fresh if item.item_id in known}
+            before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
+            old = [text for one in before.values() if (text := _item_text(one)) != changed[one.memory_id]]
             await write_items(connection, collection_id, fresh)
         await write_memories(connection, collection_id, memories)
+        await uncache_texts(connection, self.writer.tenant_id, old)
         added = sum(item.item_id not in known for item in items)
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED]

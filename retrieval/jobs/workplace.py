@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection
@@ -16,6 +17,10 @@ EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]
 
 Advance = Callable[[int], None]
 """Called with how much a job has done so far."""
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
 
 
 class StoppedError(Exception):
@@ -31,6 +36,8 @@ class Workplace:
     embedder_of: EmbedderOf
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the process was asked to end."""
+    now: Callable[[], datetime] = _utc
+    """The time of day."""
 
     def end_of_step(self) -> None:
         """Raise ``StoppedError`` if the process was asked to end; what is done so far is kept."""

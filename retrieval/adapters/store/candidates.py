@@ -58,6 +58,8 @@ class Found:
     """Whether an index brought less than was asked for, so that every matching item was looked at after all."""
     left_out: float | None = None
     """The most that a candidate which did not stay can score; None: all stayed."""
+    brought: Mapping[str, int] = field(default_factory=dict)
+    """By leg, how many candidates it brought, where some of them are gone by now, or have expired."""
     rows: Mapping[str, Row] = field(default_factory=dict)
     """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
 

@@ -45,6 +45,8 @@ class StoredCollection:
     """When the clusters of its active space were found last; None: it has none."""
     neighbours: Neighbours | None = None
     """What its items are indexed together with; None: each stands alone."""
+    has_expiring: bool = False
+    """Whether some of its items are memories that expire, or have expired."""
 
 
 _COLUMNS = """
@@ -64,7 +66,8 @@ _COLUMNS = """
     coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
     (SELECT max(k.computed_at) FROM cluster_centroids k
      WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
-    c.neighbours
+    c.neighbours,
+    EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL)
 """
 
 _FROM = """
@@ -191,7 +194,7 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
     collection_id, name, config, definition, version, documents, space_id, *rest = row
-    *space, index, attributes, filterable, model_version, clustered_at, neighbours = rest
+    *space, index, attributes, filterable, model_version, clustered_at, neighbours, has_expiring = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -208,4 +211,5 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         model_version=model_version,
         clustered_at=clustered_at,
         neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
+        has_expiring=has_expiring,
     )

@@ -26,6 +26,10 @@ _HOLD_MEMORIES = """
     WHERE memory.collection_id = %s AND (memory.item_id = ANY(%s) OR memory.superseded_by = ANY(%s))
     ORDER BY memory.item_id FOR UPDATE
 """
+_EXPIRED_OF = """
+    SELECT memory.item_id FROM memories AS memory
+    WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) AND memory.expires_at <= %s
+"""
 _FORGET = "SELECT forget_items(%s, %s, %s)"
 _SPACES = """
     SELECT space_id, provider, model, revision, dimensions, document_prefix, query_prefix FROM embedding_spaces
@@ -51,16 +55,26 @@ _OF_PROJECT = Compiled(f"""
 """)  # noqa: S608 - a name of the code's
 
 
-async def forget_items(database: Database, tenant_id: int, collection_id: int, pseudonyms: dict[str, str]) -> int:
+async def forget_items(
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    pseudonyms: dict[str, str],
+    expired_by: datetime | None = None,
+) -> int:
     """Remove items, given with the pseudonyms that recorded searches and feedback will know them by; gives how many.
 
-    In one transaction, which all feedback waits for. One that is not there is left as it is.
+    In one transaction, which all feedback waits for. One that is not there is left as it is; with ``expired_by`` also
+    one that has not expired by then, as its expiry may have been put off since it was looked up.
     """
     ids = sorted(pseudonyms)
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_ALONE)
         rows = await (await connection.execute(_TEXTS, (collection_id, ids))).fetchall()
         items = [Item(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+        if expired_by is not None:  # who changes a memory holds its item, so that this stays true
+            over = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
+            items = [item for item in items if (item.item_id,) in over]
         held = [item.item_id for item in items]
         if not held:
             return 0
@@ -74,6 +88,8 @@ async def forget_items(database: Database, tenant_id: int, collection_id: int, p
 
 async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[str]) -> None:
     """Take the texts' vectors out of the tenant's cache, of every space and as whatever they were embedded."""
+    if not texts:
+        return
     spaces, hashes = [], []
     for space_id, space in await _spaces(connection):
         for role in TextRole:

@@ -102,6 +102,11 @@ _RATE = Compiled("""
     WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
     RETURNING memory.item_id
 """)
+_EXPIRIES = Compiled("""
+    SELECT memory.item_id, memory.expires_at FROM memories AS memory
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)
+        AND memory.expires_at IS NOT NULL
+""")
 # The key of a lock says little: where two texts share one, they wait for each other without need.
 _ALONE = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval memory ' || %s || ' ' || %s, 0))"
 _SAME = """
@@ -207,6 +212,14 @@ async def rate_memory(database: Database, tenant_id: int, collection_id: int, me
     """Set a memory's relevance; whether there is such a memory."""
     statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance)
     return bool(await database.write(tenant_id, statement))
+
+
+async def read_expiries(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
+) -> dict[str, datetime]:
+    """When those of the memories expire that ever do, by id."""
+    rows = await database.read(tenant_id, _EXPIRIES.bind(collection_id=collection_id, item_ids=list(ids)))
+    return dict(rows)
 
 
 async def hold_fingerprint(connection: Connection, collection_id: int, fingerprint: str) -> None:

@@ -37,9 +37,29 @@ def _names(types: str) -> list[str]:
 
 
 _COLUMNS = ", ".join(_names(_TYPES))
-_VALUES = ", ".join(f"g.{name}" for name in _names(_TYPES))
+# An item that was forgotten since the search found it is recorded by a pseudonym, wherever the record names it.
+_RENAMED = {
+    "pool_items": """
+        ARRAY(
+            SELECT coalesce(gone.pseudonym, place.item_id)
+            FROM unnest(g.pool_items) WITH ORDINALITY AS place (item_id, rank)
+            LEFT JOIN gone ON gone.collection = g.collection_id AND gone.item = place.item_id
+            ORDER BY place.rank
+        )
+    """,
+    "condition": "renamed_texts(g.condition, names.old, names.new)",
+    "request": """
+        g.request || jsonb_build_object('preferred', renamed_texts(g.request -> 'preferred', names.old, names.new))
+    """,
+}
+_KEPT_VALUES = ", ".join(
+    f"CASE WHEN names.old IS NULL THEN g.{name} ELSE {_RENAMED[name]} END" if name in _RENAMED else f"g.{name}"
+    for name in _names(_TYPES)
+)
 _SHOWN_COLUMNS = ", ".join(_names(_SHOWN_TYPES))
-_SHOWN_VALUES = ", ".join(f"i.{name}" for name in _names(_SHOWN_TYPES))
+_SHOWN_VALUES = ", ".join(
+    "coalesce(gone.pseudonym, i.item_id)" if name == "item_id" else f"i.{name}" for name in _names(_SHOWN_TYPES)
+)
 
 # Stored twice it is stored once: the answer to a statement can get lost, which is then sent again. The losses count
 # where the first search is new, for the same reason: a repetition may bring others, but it begins with the same.
@@ -48,13 +68,26 @@ _STORE = Compiled(f"""
         SELECT * FROM ROWS FROM (json_to_recordset(%(searches)s::json) AS ({_TYPES}, impressions json))
             WITH ORDINALITY AS r ({_COLUMNS}, impressions, place)
         WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
+    ), named AS MATERIALIZED (
+        SELECT g.collection_id, place.item_id FROM given g CROSS JOIN unnest(g.pool_items) AS place (item_id)
+        UNION
+        SELECT g.collection_id, place.item ->> 'item_id'
+        FROM given g CROSS JOIN json_array_elements(g.impressions) AS place (item)
+    ), gone AS MATERIALIZED (
+        SELECT missing.* FROM (
+            SELECT array_agg(named.collection_id) AS collections, array_agg(named.item_id) AS ids FROM named
+        ) AS every CROSS JOIN missing_items(every.collections, every.ids) AS missing
+    ), names AS MATERIALIZED (
+        SELECT array_agg(gone.item) AS old, array_agg(gone.pseudonym) AS new FROM gone
     ), kept AS (
-        INSERT INTO retrievals ({_COLUMNS}) SELECT {_VALUES} FROM given g ON CONFLICT DO NOTHING RETURNING retrieval_id
+        INSERT INTO retrievals ({_COLUMNS})
+        SELECT {_KEPT_VALUES} FROM given g CROSS JOIN names ON CONFLICT DO NOTHING RETURNING retrieval_id
     ), shown AS (
         INSERT INTO impressions (collection_id, retrieval_id, retrieved_at, {_SHOWN_COLUMNS})
         SELECT g.collection_id, g.retrieval_id, g.retrieved_at, {_SHOWN_VALUES}
         FROM kept JOIN given g USING (retrieval_id)
         CROSS JOIN json_to_recordset(g.impressions) AS i ({_SHOWN_TYPES})
+        LEFT JOIN gone ON gone.collection = g.collection_id AND gone.item = i.item_id
     ), lost AS (
         INSERT INTO recording_losses (collection_id, day, reason, retrievals)
         SELECT l.collection_id, l.day, l.reason, l.retrievals
@@ -104,8 +137,9 @@ async def store_recordings(
 ) -> frozenset[UUID]:
     """Store encoded searches and what was lost, in one round trip and one transaction; gives those that are stored.
 
-    Those of a collection that was removed are not. The losses are stored where the first search is, or none is given,
-    and once: sent again with it they must be the same.
+    Those of a collection that was removed are not. Items that are gone by now bear a random pseudonym in them, which is
+    one for a batch; the statement waits for who forgets items or changes what feedback weighs. The losses are stored
+    where the first search is, or none is given, and once: sent again with it they must be the same.
     """
     lost = [
         {"collection_id": collection_id, "day": str(day), "reason": reason, "retrievals": number}

@@ -567,7 +567,13 @@ memories = Table(
         postgresql_where=text("accesses > 0"),
     ),
     Index("memories_by_time_idx", "collection_id", text("happened_at DESC"), "item_id"),
-    Index("memories_by_expiry_idx", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+    Index("memories_by_expiry_idx", "collection_id", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+    Index(
+        "memories_by_successor_idx",
+        "collection_id",
+        "superseded_by",
+        postgresql_where=text("superseded_by IS NOT NULL"),
+    ),
     postgresql_with={"fillfactor": "80"},
 )  # fmt: skip
 

@@ -138,3 +138,46 @@ async def test_a_caller_that_stops_waiting_loses_nothing() -> None:
     go_on.set()
     await counter.aclose()
     assert store.counted == {"a": 1}
+
+
+async def test_who_waits_does_not_wait_for_what_comes_later() -> None:
+    """While others go on reading it returns once what was read before its call is counted."""
+    store = Store()
+
+    async def busy(database: Database, tenant: int, counts: Counts, begun: Callable[[str], None]) -> None:
+        await store.add(database, tenant, counts, begun)
+        if len(store.batches) < 50:
+            counter.count(1, ["a"], MAY)
+
+    counter = AccessCounter(NO_DATABASE, 1, add=busy, outcome=store.outcome)
+    counter.count(1, ["a", "b"], MAY)
+    await counter.counted()
+    assert store.counted == {"a": 1, "b": 1}
+    await counter.aclose()
+
+
+async def test_an_error_that_nobody_expects_loses_nothing_but_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged with where it came from, and tried again; what is left at the end counts as lost."""
+    monkeypatch.setattr(module, "LINGER_SECONDS", 0.001)
+    store = Store(errors=[ValueError("of nobody's"), None, ValueError("again")])
+    counter = _counter(store)
+    counter.count(1, ["a"], MAY)
+    assert counter._task is not None  # noqa: SLF001 - nobody else could tell when it is through
+    await counter._task  # noqa: SLF001
+    assert store.counted == {"a": 1}
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    counter.count(1, ["a"], MAY)
+    await counter.aclose()
+    assert (store.counted, counter.lost) == ({"a": 1}, 1)
+
+
+async def test_what_a_cancelled_task_leaves_is_lost() -> None:
+    """It is told at the end."""
+    counter = _counter(Store())
+    counter.count(1, ["a", "b"], MAY)
+    assert counter._task is not None  # noqa: SLF001 - nobody else could cancel it
+    counter._task.cancel()  # noqa: SLF001
+    await counter.aclose()
+    assert counter.lost == 2

@@ -13,8 +13,9 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from retrieval import Platform
+from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.arm_upkeep import recount_arms
+from retrieval.adapters.store.forgetting import expired_memories
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.profile import Profile
@@ -76,6 +77,7 @@ async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
     named = await collection.search(
         "bridge", profile=hybrid, where={"or": [{"item_id": [gone, "other"]}, {"tags": "t"}]}
     )
+    await collection.search("bridge", profile=hybrid, prefer={"item_id": [gone, "other"]})
     assert gone in [hit.item_id for hit in found]
     assert gone in [hit.item_id for hit in named]
     await platform.recorded()
@@ -152,12 +154,14 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
         pools = await names("unnest(pool_items)", "retrievals")
         judged, arms = await names("item_id", "feedback"), await names("item_id", "arms")
         conditions = await names("condition::text", "retrievals")
+        preferred = await names("(request -> 'preferred')::text", "retrievals")
         kept = await names("superseded_by", "memories") - {None}
         effects = await names("(definition #> '{reward,logistic,effects}')::text", "learned_models")
     (pseudonym,) = shown - {"other"}
     assert pseudonym.startswith("forgotten-")
     assert shown == pools == judged == arms == {"other", pseudonym}
     assert any(pseudonym in one and '"other"' in one for one in conditions)
+    assert any(pseudonym in one and '"other"' in one for one in preferred)
     assert kept == {pseudonym}
     (found,) = map(json.loads, effects)
     assert found["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
@@ -168,6 +172,31 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
     for said in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
         with pytest.raises(UnknownItemError):
             await platform.feedback(item_id=gone, reward=1.0, **said)
+
+
+async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not_name_it(
+    store: MemoryStore, platform: Platform, settings: Settings, database_url: str, gone: str
+) -> None:
+    """Its record waits in another process: there the memory has a pseudonym, the others have their names."""
+    named: Any = {"item_id": [gone, "other"]}
+    async with connect(database_url, settings=settings) as other:
+        collection = await other.collection("memories", create=False)
+        words = Profile(legs={"lexical": 1.0})
+        await collection.search("beetles and the bridge", profile=words, where=named, prefer=named)
+        await store.forget(gone)
+        await other.recorded()
+        assert other.recording.recorded == 1
+    query = "SELECT pool_items, condition::text, request::text FROM retrievals WHERE collection_id = %s"
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        assert await _holders(connection, gone) == set()
+    async with platform.database.transaction(platform.tenant_id) as transaction:
+        ((pool, condition, request),) = await (await transaction.execute(query, (number,))).fetchall()
+        shown = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
+    assert sorted(pool) == sorted(row[0] for row in shown)
+    (pseudonym,) = set(pool) - {"other"}
+    assert pseudonym.startswith("forgotten-")
+    assert all(f'"{name}"' in said for name in (pseudonym, "other") for said in (condition, request))
 
 
 async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
@@ -193,11 +222,47 @@ async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, pla
     assert set(await store.get_memories(["other", "old", gone])) == {"other", "old"}
 
 
+async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
+    store: MemoryStore, platform: Platform, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job looks at the expiry again when it holds the memory: what it had looked up may no longer hold."""
+    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+    target = Target(platform.tenant_id, await (await platform.collection("memories")).refresh())
+
+    async def overtaken(*where: Any, **asked: Any) -> list[str]:
+        found = await expired_memories(*where, **asked)
+        if found:
+            await store.update_memory(gone, expires_at=None)
+        return found
+
+    monkeypatch.setattr("retrieval.jobs.forget.expired_memories", overtaken)
+    assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
+    assert list(await store.get_memories([gone])) == [gone]
+
+
+async def _cached(platform: Platform) -> int:
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        query = "SELECT count(*) FROM embedding_cache WHERE tenant_id = %s"
+        ((number,),) = await (await connection.execute(query, (platform.tenant_id,))).fetchall()
+    return int(number)
+
+
 async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform, gone: str) -> None:
-    """The text before an update is not kept by its vector either."""
-    query = "SELECT count(*) FROM embedding_cache WHERE tenant_id = %s"
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        before = await (await connection.execute(query, (platform.tenant_id,))).fetchone()
+    """The text before an update, or before another was stored under its id, is not kept by its vector either."""
+    before = await _cached(platform)
     await store.update_memory(gone, content="other words by now")
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        assert await (await connection.execute(query, (platform.tenant_id,))).fetchone() == before
+    assert await _cached(platform) == before
+    await store.store_memory("p1", "note", "and others again", memory_id=gone, duplicates="keep")
+    assert await _cached(platform) == before
+    await store.store_memories(
+        [{"project_id": "p1", "interaction_type": "note", "content": "at last these", "memory_id": gone}]
+    )
+    assert await _cached(platform) == before
+
+
+async def test_a_text_that_joined_another_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform) -> None:
+    """It was embedded to look for the other; what is kept is what that says."""
+    before = await _cached(platform)
+    joined = await store.store_memory("p1", "note", "The bridge is of STEEL!", duplicates="merge")
+    assert joined.merged_into == "other"
+    assert await _cached(platform) == before
