@@ -15,6 +15,7 @@ from retrieval.domain.signals.keyword import KeywordOverlap
 from retrieval.domain.signals.popularity import Popularity
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.engine.query_vectors import weighs_vectors
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.way import choose_way
 
@@ -115,6 +116,8 @@ def _legs(
             continue
         else:
             legs.append(leg)
+    if why_no_vector is not None and weighs_vectors(profile) and not profile.legs.get(LegName.DENSE):
+        notes.append(why_no_vector)
     if not legs:
         raise InvalidRequestError("; ".join(notes) or "the linked leg needs entities; give entities={...}, or words")
     return tuple(legs), tuple(notes) if has_question else ()

@@ -18,7 +18,9 @@ from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.signals.base_relevance import BaseRelevance
 from retrieval.domain.signals.priority import Priority
 from retrieval.domain.signals.recency import Recency
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.engine.plan import Plan, make_plan
+from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.request import checked_request
 
 SMALL = StoredCollection(
@@ -32,6 +34,7 @@ SMALL = StoredCollection(
     ann_index=None,
     attributes={},
 )
+UNION = Fusion(kind=FusionKind.UNION)
 LARGE = replace(SMALL, documents=50_000, ann_index=AnnIndex(rows=50_000))
 
 
@@ -53,6 +56,17 @@ def plan(
         limit=limit,
     )
     return make_plan(collection, request, vector_note)
+
+
+async def test_similarity_without_a_vector_is_noted() -> None:
+    """Where no dense leg is asked for either, the note says what the score does without."""
+    profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
+    request = checked_request("words", profile=profile)
+    made = await query_vectors(SMALL, None, [request])
+    assert made.why_none is not None
+    assert made.why_none.startswith("vector_similarity is 0: no embedder for the space")
+    assert make_plan(SMALL, request, made.why_none).notes == (made.why_none,)
+    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=made.why_none).notes == ()
 
 
 def test_a_small_collection_is_searched_exactly() -> None:
