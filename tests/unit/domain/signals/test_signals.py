@@ -51,6 +51,7 @@ def test_popularity_is_logarithmic_and_full_at_a_hundred(accesses: int, value: f
         ("fold", "folding", 0.0),
         ("the of and", "the of and", 0.0),
         ("", "anything", 0.0),
+        (" ".join(f"word{number}" for number in range(40)), "Word7 word39, word40; word7 and word", 2 / 40),
         ("Größe c++ 3.5", "die GRÖSSE von c und 3", 3 / 4),
     ],
 )
