@@ -51,6 +51,9 @@ MAX_QUERIES = 1000
 MAX_REWRITES = 10
 """Other wordings of one query."""
 
+MAX_ENTITIES = 100
+"""What one question is about."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
@@ -145,7 +148,10 @@ def checked_entities(entities: object) -> frozenset[Entity]:
     for kind, ids in entities.items():
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise InvalidRequestError(f'the entities of type {kind!r:.80} come in a list, such as ["q1"]')
-        found |= {check_entity((kind, entity_id)) for entity_id in ids}
+        for entity_id in ids:
+            found.add(check_entity((kind, entity_id)))
+            if len(found) > MAX_ENTITIES:
+                raise InvalidRequestError(f"a search is about at most {MAX_ENTITIES} entities; give fewer")
     return frozenset(found)
 
 
