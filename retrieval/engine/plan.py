@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrieval.adapters.store.candidate_request import CandidateRequest, Standing
 from retrieval.adapters.store.collections import StoredCollection
@@ -69,6 +69,14 @@ def make_plan(
         profile=profile,
         notes=notes,
     )
+
+
+def plan_preferred(
+    collection: StoredCollection, narrowed: SearchRequest, why_no_vector: str | None, plan: Plan
+) -> CandidateRequest:
+    """What is asked once more, within what is preferred: as deep as the rest, with which it is merged."""
+    request = make_plan(collection, narrowed, why_no_vector, is_final=False).request
+    return replace(request, depth=plan.request.depth)
 
 
 def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:

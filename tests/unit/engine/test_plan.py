@@ -19,7 +19,7 @@ from retrieval.domain.signals.base_relevance import BaseRelevance
 from retrieval.domain.signals.priority import Priority
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
-from retrieval.engine.plan import Plan, make_plan
+from retrieval.engine.plan import Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.request import checked_request
 
@@ -67,6 +67,18 @@ async def test_similarity_without_a_vector_is_noted() -> None:
     assert made.why_none.startswith("vector_similarity is 0: no embedder for the space")
     assert make_plan(SMALL, request, made.why_none).notes == (made.why_none,)
     assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=made.why_none).notes == ()
+
+
+def test_what_is_preferred_is_looked_up_as_deep_as_the_rest() -> None:
+    """With a single leg too: the first of it alone would not do where both are merged."""
+    profile = Profile(legs={"lexical": 1})
+    request = checked_request("words", profile=profile, preferred=parse_where({"n": {"lt": 5}}))
+    assert request.narrowed is not None
+    first = make_plan(LARGE, request, "no")
+    preferred = plan_preferred(LARGE, request.narrowed, "no", first)
+    deep = plan(LARGE, profile=profile, vector_note="no", limit=profile.depth, condition=request.preferred).request
+    assert (preferred.depth, preferred.with_items) == (first.request.depth, False)
+    assert (preferred.few, preferred.reach) == (deep.few, deep.reach)
 
 
 def test_a_small_collection_is_searched_exactly() -> None:
