@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import isleap
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,10 +30,14 @@ from retrieval.domain.time_words import (
     DAY,
     DAYTIME,
     DAYTIMES,
+    FIRST_DAY,
     FULL_MONTH,
     MONTH,
+    NO_COUNT,
+    NO_MONTH,
     SEASON,
     SEASONS,
+    TO,
     UNIT,
     WEEKDAY,
     WEEKDAYS,
@@ -46,6 +51,7 @@ RECENT_DAYS = 30
 """What "recently" reaches back."""
 
 _DAY = timedelta(days=1)
+_LEAP_DAY = (2, 29)
 _DAYS_AROUND = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
 _COMING = frozenset({"next", "coming", "following"})
 _CURRENT = frozenset({"this", "current"})
@@ -120,9 +126,21 @@ def _iso(match: re.Match[str], now: datetime) -> Span:
 
 def _date(match: re.Match[str], now: datetime) -> Span:
     """A day of a month; of the latest year in which it has begun, unless it says which."""
-    number, day = month_number(match["month"]), int(match["day"])
+    return days(_day_of(match, int(match["day"]), now))
+
+
+def _dates(match: re.Match[str], now: datetime) -> Span:
+    """Days of a month, from one to the other; the second alone where the first is no earlier day."""
+    first, second = int(match["first"]), int(match["day"])
+    return days(_day_of(match, first, now), second - first + 1) if first < second else _date(match, now)
+
+
+def _day_of(match: re.Match[str], day: int, now: datetime) -> datetime:
+    number = month_number(match["month"])
     latest = now.year - ((number, day) > (now.month, now.day))
-    return days(midnight(now).replace(year=int(match["year"] or latest), month=number, day=day))
+    while (number, day) == _LEAP_DAY and not isleap(latest):
+        latest -= 1
+    return midnight(now).replace(year=int(match["year"] or latest), month=number, day=day)
 
 
 def _month_of_year(match: re.Match[str], now: datetime) -> Span:
@@ -176,7 +194,11 @@ def _before_last(match: re.Match[str], now: datetime) -> Span:
 
 def _rolling(match: re.Match[str], now: datetime) -> Span:
     count = counted(match["count"] or "one")[1]
-    return (coming if match["which"] in _COMING else last)(now, Unit(match["unit"]), count)
+    return _rolled(match["which"], now, Unit(match["unit"]), count)
+
+
+def _rolled(which: str, now: datetime, unit: Unit, count: int) -> Span:
+    return (coming if which in _COMING else last)(now, unit, count)
 
 
 def _which_unit(match: re.Match[str], now: datetime) -> Span:
@@ -184,6 +206,8 @@ def _which_unit(match: re.Match[str], now: datetime) -> Span:
     unit = Unit(match["unit"])
     if match["which"] in _CURRENT:
         return unit_of(now, unit)
+    if unit in {Unit.MINUTE, Unit.HOUR}:  # no calendar names them
+        return _rolled(match["which"], now, unit, 1)
     return ago(now, unit, -1 if match["which"] in _COMING else 1)
 
 
@@ -225,12 +249,15 @@ def _today(_: re.Match[str], now: datetime) -> Span:
 
 
 _WHICH = r"(?P<which>this|current|last|previous|next|coming|following)"
+_FROM = r"(?:from (?:the )?|(?P<between>between (?:the )?))?"
 _OF = r"(?:,? (?:of )?|,\s*)"
 _DATED, _VAGUE = Certainty.DATED, Certainty.VAGUE
 
 # The first that fits a place has it, so longer ones come before the shorter ones that they hold.
 _RULES = (
     _Rule(pattern(r"(?P<year>(?:19|20)\d\d)-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?!-)"), _iso, _DATED),
+    _Rule(pattern(rf"{_FROM}{NO_MONTH}{FIRST_DAY}{TO}{DAY} (?:of )?{MONTH}(?:{_OF}{YEAR})?"), _dates, _DATED),
+    _Rule(pattern(rf"{_FROM}{MONTH} (?:the )?{FIRST_DAY}{TO}{DAY}{NO_COUNT}(?:(?:,? |,\s*){YEAR})?"), _dates, _DATED),
     _Rule(pattern(rf"{DAY} (?:of )?{MONTH}(?:{_OF}{YEAR})?"), _date, _DATED),
     _Rule(pattern(rf"{MONTH} (?:the )?{DAY}(?:(?:,? |,\s*){YEAR})?"), _date, _DATED),
     _Rule(pattern(rf"{MONTH}{_OF}{YEAR}"), _month_of_year, _DATED),

@@ -21,11 +21,20 @@ _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
 MONTH = rf"(?P<month>(?:{_NAMES}|{_SHORT}))\b\.?"
 FULL_MONTH = rf"(?P<full>{_NAMES}|sept)\b"
 YEAR = r"(?P<year>(?:19|20)\d\d)(?![\d-]|[.,]\d)"
+FIRST_DAY = r"(?P<first>\d{1,2})(?:st|nd|rd|th)?\b"
+TO = r"(?(between) and |(?: (?:to|until|till|through|thru) |\s*[-–—]\s*))(?:the )?"
+"""Joins two days; after the group ``between``, "and" does."""
 DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
+NO_MONTH = "".join(
+    rf"(?<!\b{name}\s)" for name in f"{_NAMES}|jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec".split("|")
+)
+"""Before a day: in "May 5 to 7 June" the 5 is none of June."""
+NO_COUNT = rf"(?!\s+(?:of )?(?:{_NAMES}|{_SHORT})\b|:\d|\s*[ap]\.?m\b|\s+(?:minute|hour|day|week|month|year|time)s?\b)"
+"""After a day that may be none: another month, a time of day or what is counted."""
 WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})\b"
 SEASON = rf"(?P<season>{'|'.join(SEASONS)})\b"
 UNIT = r"(?P<unit>minute|hour|day|week(?:end)?|month|quarter|year)s?\b"
-COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(NUMBERS)}|a couple(?: of)?|a few|several|an?)"
+COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(NUMBERS)}|(?:a )?couple(?: of)?|(?:a )?few|several|an?)"
 DAYTIME = rf"(?P<daytime>{'|'.join(DAYTIMES)})\b"
 
 _APOSTROPHES = dict.fromkeys((0x2018, 0x2019, 0x02BC, 0xFF07), "'")
@@ -41,9 +50,9 @@ def counted(words: str) -> tuple[int, int]:
     """What a number says, from and to: the same for all but "a few"."""
     if words.isdecimal():
         return int(words), int(words)
-    if words in {"a few", "several"}:
+    if "few" in words or words == "several":
         return FEW
-    if words.startswith("a couple"):
+    if "couple" in words:
         return 2, 2
     number = NUMBERS.index(words) + 1 if words in NUMBERS else 1
     return number, number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrieval.adapters.store.candidate_request import CandidateRequest, Standing
 from retrieval.adapters.store.collections import StoredCollection
@@ -15,6 +15,7 @@ from retrieval.domain.signals.keyword import KeywordOverlap
 from retrieval.domain.signals.popularity import Popularity
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.engine.query_vectors import weighs_vectors
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.way import choose_way
 
@@ -70,6 +71,14 @@ def make_plan(
     )
 
 
+def plan_preferred(
+    collection: StoredCollection, narrowed: SearchRequest, why_no_vector: str | None, plan: Plan
+) -> CandidateRequest:
+    """What is asked once more, within what is preferred: as deep as the rest, with which it is merged."""
+    request = make_plan(collection, narrowed, why_no_vector, is_final=False).request
+    return replace(request, depth=plan.request.depth)
+
+
 def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:
     """How candidates are weighed before they are sent: where several signals that are stored make the score.
 
@@ -115,6 +124,8 @@ def _legs(
             continue
         else:
             legs.append(leg)
+    if why_no_vector is not None and weighs_vectors(profile) and not profile.legs.get(LegName.DENSE):
+        notes.append(why_no_vector)
     if not legs:
         raise InvalidRequestError("; ".join(notes) or "the linked leg needs entities; give entities={...}, or words")
     return tuple(legs), tuple(notes) if has_question else ()

@@ -10,11 +10,11 @@ from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.profile import LegName, Profile
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.engine.request import SearchRequest, check_vector
 
 NO_SPACE = (
-    "the dense leg did not run: no embedder is configured for this collection; "
-    "set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
+    "no embedder is configured for this collection; set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
 )
 
 
@@ -65,7 +65,7 @@ async def _made(
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
     if not all(one.query for one in requests):
-        why_none = why_none or "the dense leg did not run: there are no words to embed"
+        why_none = why_none or f"{_lost(profile)}: there are no words to embed"
     if why_none is not None or embedder is None:
         return none, why_none
     try:
@@ -73,14 +73,24 @@ async def _made(
     except EmbedderError as error:
         if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
             raise
-        return none, f"the dense leg did not run: {error}"
+        return none, f"{_lost(profile)}: {error}"
 
 
 def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | None, profile: Profile) -> str | None:
-    if not profile.legs.get(LegName.DENSE):
+    if not profile.legs.get(LegName.DENSE) and not weighs_vectors(profile):
         return "the dense leg is not part of this search"
     if collection.space is None:
-        return NO_SPACE
+        return f"{_lost(profile)}: {NO_SPACE}"
     if embedder is None:
-        return f"the dense leg did not run: no embedder for the space {collection.space.space.name} is configured"
+        return f"{_lost(profile)}: no embedder for the space {collection.space.space.name} is configured"
     return None
+
+
+def weighs_vectors(profile: Profile) -> bool:
+    """Whether the score tells of the query's vector, whatever the legs are."""
+    return any(isinstance(signal, VectorSimilarity) and signal.weight for signal in profile.signals)
+
+
+def _lost(profile: Profile) -> str:
+    """What a search without a vector does without."""
+    return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

@@ -51,6 +51,9 @@ MAX_QUERIES = 1000
 MAX_REWRITES = 10
 """Other wordings of one query."""
 
+MAX_ENTITIES = 100
+"""What one question is about."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
@@ -116,7 +119,7 @@ def checked_request(
     """
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
-    words = _checked_words(query)
+    words = checked_words(query)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
     asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else Query(words)
@@ -145,7 +148,10 @@ def checked_entities(entities: object) -> frozenset[Entity]:
     for kind, ids in entities.items():
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise InvalidRequestError(f'the entities of type {kind!r:.80} come in a list, such as ["q1"]')
-        found |= {check_entity((kind, entity_id)) for entity_id in ids}
+        for entity_id in ids:
+            found.add(check_entity((kind, entity_id)))
+            if len(found) > MAX_ENTITIES:
+                raise InvalidRequestError(f"a search is about at most {MAX_ENTITIES} entities; give fewer")
     return frozenset(found)
 
 
@@ -156,7 +162,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(_checked_words(one) for one in rewrites)
+    checked = tuple(checked_words(one) for one in rewrites)
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -266,7 +272,8 @@ def _listed(names: Sequence[str], most: int = 30) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _checked_words(query: object) -> str:
+def checked_words(query: object) -> str:
+    """The words of a query, without the spaces around them. Raises ``InvalidRequestError`` for what is no text."""
     if query is None:
         return ""
     if not isinstance(query, str):

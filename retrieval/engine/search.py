@@ -29,7 +29,7 @@ from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
 from retrieval.engine.decide import POOL, Decider, Decision, Undecided, may_decide, moment, slate
 from retrieval.engine.hits import Columns, hits
-from retrieval.engine.plan import Plan, make_plan
+from retrieval.engine.plan import Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking
 from retrieval.engine.record import Answered, Decided
@@ -179,18 +179,21 @@ class Searcher:
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        narrowed = request.narrowed
         preferred = None
-        if narrowed is not None:
-            preferred = replace(self._plan(narrowed, why_none).request, depth=plan.request.depth, with_items=False)
+        if (narrowed := request.narrowed) is not None:
+            self._check(narrowed)
+            preferred = plan_preferred(self.collection, narrowed, _why_no_vector(narrowed, why_none), plan)
         return _Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
+        self._check(request)
+        is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
+        return make_plan(self.collection, request, _why_no_vector(request, why_none), is_final=is_final)
+
+    def _check(self, request: SearchRequest) -> None:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
         check_filter(request.condition, self.collection.filterable)
-        is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
-        return make_plan(self.collection, request, why_none if request.vector is None else None, is_final=is_final)
 
     async def _find(self, one: _Asked, requests: Sequence[CandidateRequest]) -> Found:
         each = [
@@ -359,6 +362,10 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
+
+
+def _why_no_vector(request: SearchRequest, why_none: str | None) -> str | None:
+    return why_none if request.vector is None else None
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:

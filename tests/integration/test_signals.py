@@ -99,6 +99,16 @@ async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
     assert "n01" in {hit.item_id for hit in before}
 
 
+async def test_similarity_counts_whatever_leg_brought_the_candidate(notes: Collection) -> None:
+    """Without a dense leg the query is embedded all the same."""
+    profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
+    found = await notes.search("pool timeout lobby", profile=profile, limit=30)
+    by_dense = {hit.item_id: hit.score for hit in await notes.search("pool timeout lobby", legs=["dense"], limit=30)}
+    assert found[0].score > 0.5
+    assert all(hit.score == pytest.approx(max(0.0, by_dense[hit.item_id])) for hit in found)
+    assert not found.notes
+
+
 async def test_other_wordings_bring_what_the_query_does_not(notes: Collection, platform: Platform) -> None:
     """Every leg runs once more for each; the fusion is over all rankings, which are named by the wording's number."""
     await notes.add([{"_id": "x", "text": "workmates met"}, {"_id": "y", "text": "colleagues of old"}])

@@ -8,7 +8,7 @@ from typing import Any
 
 from retrieval.apps.tickets.asked import Asked
 from retrieval.apps.tickets.models import RetrievalResponse, SearchMetadata, SimilarTicket
-from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, RESOLVED_AT, hours_of, time_of
+from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
 from retrieval.apps.tickets.weights import PRIORITY_SHARE, TIME_SHARE
 from retrieval.domain.hit import Hit
 from retrieval.domain.profile import LegName, Profile
@@ -54,10 +54,13 @@ def cosine_of(hit: Hit) -> float | None:
 
 
 def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: datetime | None) -> SimilarTicket:
-    """The ticket of a hit, with its score and the signals' values; what was still to come at ``as_of`` is left out."""
+    """The ticket of a hit, with its score and the signals' values.
+
+    ``as_of``: hours and resolution are told only of one that is known to have been resolved by then.
+    """
     attributes = hit.attributes
-    resolved_at = time_of(attributes.get(RESOLVED_AT))
-    is_known = as_of is None or resolved_at is None or resolved_at <= as_of
+    resolved_at = resolved_at_of(hit.occurred_at, attributes)
+    is_known = as_of is None or (resolved_at is not None and resolved_at <= as_of)
     return SimilarTicket(
         ticket_id=hit.item_id,
         title=hit.title,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
 from retrieval.domain.item import Item
+from retrieval.domain.stored_time import stored_time
 
 DOMAIN = "domain"
 PRIORITY = "priority"
@@ -80,19 +81,21 @@ def hours_of(attributes: Mapping[str, Any]) -> float | None:
     return float(hours) if is_number and hours is not None else None
 
 
-def time_of(value: object) -> datetime | None:
-    """The time that an ISO 8601 text says, in UTC where it names no zone; None where it says none."""
+def resolved_at_of(occurred_at: datetime | None, attributes: Mapping[str, Any]) -> datetime | None:
+    """When it was resolved, as it is stored or as the hours say; None where that is not known."""
+    stored, hours = stored_time(attributes.get(RESOLVED_AT)), hours_of(attributes)
+    if stored is not None or hours is None or occurred_at is None:
+        return stored
     try:
-        time = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
-    except ValueError:
+        return occurred_at + timedelta(hours=max(0.0, hours))
+    except OverflowError:
         return None
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def _resolved(created: datetime | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
     if created is None:
         return {}
-    hours, resolved = hours_of(attributes), time_of(attributes.get(RESOLVED_AT))
+    hours, resolved = hours_of(attributes), stored_time(attributes.get(RESOLVED_AT))
     if hours is None and HOURS not in attributes and resolved is not None:
         return {HOURS: max(0.0, (resolved - created).total_seconds() / _SECONDS_AN_HOUR)}
     if hours is not None and hours >= 0 and RESOLVED_AT not in attributes:

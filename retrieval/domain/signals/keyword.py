@@ -16,6 +16,8 @@ STOP_WORDS = frozenset(
 )
 """Words that tell nothing about what is asked."""
 
+_FEW = 30
+"""Up to so many words it is faster to look for them than to take all of the text apart."""
 _WORD = re.compile(r"\w+")
 
 
@@ -34,7 +36,10 @@ class KeywordOverlap(Signal):
         wanted = tokens(asked.words)
         if not wanted:
             return 0.0
-        return len(set(_any_of(wanted).findall(f"{facts.title}\n{facts.body}".casefold()))) / len(wanted)
+        text = f"{facts.title}\n{facts.body}".casefold()
+        if len(wanted) > _FEW:
+            return len(wanted.intersection(_WORD.findall(text))) / len(wanted)
+        return len(set(_any_of(wanted).findall(text))) / len(wanted)
 
 
 @lru_cache(maxsize=256)
@@ -45,5 +50,5 @@ def tokens(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _any_of(words: frozenset[str]) -> re.Pattern[str]:
-    """What finds whole words in a text in lower case: several times as fast as taking all of the text apart."""
+    """What finds whole words in a text in lower case: of a few words, several times as fast as taking it all apart."""
     return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")

@@ -28,6 +28,7 @@ class Priority(Signal):
     values: Mapping[str, float] = field(default_factory=lambda: PRIORITIES)
     unknown: float = 0.5
     """What a priority that is missing or not named is worth: the middle."""
+    _by_name: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
@@ -37,11 +38,12 @@ class Priority(Signal):
             check_share(f"the worth of priority {name!r:.80}", worth)
         check_share("the worth of an unknown priority", self.unknown)
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+        by_name = {name.strip().casefold(): worth for name, worth in self.values.items()}
+        object.__setattr__(self, "_by_name", by_name)
 
     def value(self, facts: Facts, asked: Asked) -> float:
         """The worth, 0 to 1."""
         given = facts.attributes.get(self.attribute)
         if not isinstance(given, str):
             return self.unknown
-        by_name = {name.strip().casefold(): worth for name, worth in self.values.items()}
-        return by_name.get(given.strip().casefold(), self.unknown)
+        return self._by_name.get(given.strip().casefold(), self.unknown)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from retrieval.domain.signals.signal import Asked, Facts, Signal, checked_positive
+from retrieval.domain.stored_time import stored_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +30,7 @@ class ResolutionTime(Signal):
         hours = facts.attributes.get(self.attribute)
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
             return 0.0
-        resolved_at = _time(facts.attributes.get(self.resolved_attribute))
+        resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
         if resolved_at is not None and resolved_at > asked.now:
             return 0.0
         return min(1.0, max(0.0, 1 - hours / self.normalization_hours))
-
-
-def _time(said: object) -> datetime | None:
-    """The time that a text says, in UTC where it names no zone; None: it says none."""
-    try:
-        time = datetime.fromisoformat(said) if isinstance(said, str) else None
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time

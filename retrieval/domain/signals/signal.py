@@ -65,7 +65,7 @@ class Signal:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""
-        return {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
+        return {part.name: _plain(getattr(self, part.name)) for part in fields(self) if part.init}
 
 
 def check_entity(entity: tuple[object, object]) -> Entity:

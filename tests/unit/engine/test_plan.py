@@ -18,7 +18,9 @@ from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.signals.base_relevance import BaseRelevance
 from retrieval.domain.signals.priority import Priority
 from retrieval.domain.signals.recency import Recency
-from retrieval.engine.plan import Plan, make_plan
+from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.engine.plan import Plan, make_plan, plan_preferred
+from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.request import checked_request
 
 SMALL = StoredCollection(
@@ -32,6 +34,7 @@ SMALL = StoredCollection(
     ann_index=None,
     attributes={},
 )
+UNION = Fusion(kind=FusionKind.UNION)
 LARGE = replace(SMALL, documents=50_000, ann_index=AnnIndex(rows=50_000))
 
 
@@ -53,6 +56,29 @@ def plan(
         limit=limit,
     )
     return make_plan(collection, request, vector_note)
+
+
+async def test_similarity_without_a_vector_is_noted() -> None:
+    """Where no dense leg is asked for either, the note says what the score does without."""
+    profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
+    request = checked_request("words", profile=profile)
+    made = await query_vectors(SMALL, None, [request])
+    assert made.why_none is not None
+    assert made.why_none.startswith("vector_similarity is 0: no embedder for the space")
+    assert make_plan(SMALL, request, made.why_none).notes == (made.why_none,)
+    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=made.why_none).notes == ()
+
+
+def test_what_is_preferred_is_looked_up_as_deep_as_the_rest() -> None:
+    """With a single leg too: the first of it alone would not do where both are merged."""
+    profile = Profile(legs={"lexical": 1})
+    request = checked_request("words", profile=profile, preferred=parse_where({"n": {"lt": 5}}))
+    assert request.narrowed is not None
+    first = make_plan(LARGE, request, "no")
+    preferred = plan_preferred(LARGE, request.narrowed, "no", first)
+    deep = plan(LARGE, profile=profile, vector_note="no", limit=profile.depth, condition=request.preferred).request
+    assert (preferred.depth, preferred.with_items) == (first.request.depth, False)
+    assert (preferred.few, preferred.reach) == (deep.few, deep.reach)
 
 
 def test_a_small_collection_is_searched_exactly() -> None:

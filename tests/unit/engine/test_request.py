@@ -57,6 +57,14 @@ def test_what_is_no_vector_is_refused(vector: Any) -> None:
         checked_request(None, vector=vector)
 
 
+def test_a_question_is_about_a_hundred_entities_at_most() -> None:
+    """Each counted once; more would be looked up one by one."""
+    ids = [f"q{number}" for number in range(100)]
+    assert len(checked_request("words", entities={"questions": [*ids, *ids]}).entities) == 100
+    with pytest.raises(InvalidRequestError, match="at most 100 entities"):
+        checked_request("words", entities={"questions": ids, "papers": ["p"]})
+
+
 def test_a_vector_alone_is_a_search() -> None:
     """Words are not needed then."""
     request = checked_request(None, vector=[1, 2, 3])

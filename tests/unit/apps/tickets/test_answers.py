@@ -1,0 +1,39 @@
+"""What is told of a ticket that was found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retrieval.apps.tickets.answers import similar_ticket
+from retrieval.domain.hit import Explanation, Hit
+
+JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
+FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"resolved_at": " 2026-01-02T00:00:00Z "}, "restart"),
+        ({"resolved_at": "2026-03-01"}, None),
+        ({"resolution_time_hours": 5}, "restart"),
+        ({"resolution_time_hours": -5}, "restart"),
+        ({"resolution_time_hours": 1000}, None),
+        ({"resolution_time_hours": 1e300}, None),
+        ({"resolved_at": "some day"}, None),
+        ({}, None),
+    ],
+)
+def test_as_of_a_moment_a_resolution_is_told_if_it_is_known_to_have_come(
+    attributes: dict[str, Any], told: str | None
+) -> None:
+    """By its time, or by the hours after the ticket's creation; without a moment it is always told."""
+    hit = Hit(
+        item_id="T-1", score=1.0, rank=1, explanation=Explanation("union", ()), title="", body="", kind="", tags=(),
+        attributes={"resolution": "restart", **attributes}, status="active", source="", occurred_at=JANUARY,
+    )  # fmt: skip
+    assert similar_ticket(hit, 1.0, {}, FEBRUARY).resolution == told
+    assert similar_ticket(hit, 1.0, {}, None).resolution == "restart"
