@@ -31,7 +31,8 @@ class Signaller:
     ) -> list[Found]:
         """Of several searches by one profile the candidates, with their signals' rankings.
 
-        ``now``: of queries that say no other. An item that is gone, or has expired by then, is a candidate no more.
+        ``now`` is the clock's: an item that is gone, or has expired by then, is a candidate no more, whatever moment
+        a query is asked as of.
         """
         weighing = [signal for signal in profile.signals if signal.weight]
         needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
@@ -45,7 +46,7 @@ class Signaller:
         )
         facts = await read_facts(self.database, self.tenant_id, request)
         return [
-            _signalled(found, known, query, query.as_of or now, weighing)
+            _signalled(found, known, query, now, weighing)
             for found, known, query in zip(each, facts, queries, strict=True)
         ]
 
@@ -67,7 +68,7 @@ def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known
 def _signalled(
     found: Found, known: Mapping[str, Known], query: Query, now: datetime, signals: Sequence[Signal]
 ) -> Found:
-    asked = Asked(now=now, words=query.words, entities=frozenset(query.entities))
+    asked = Asked(now=query.as_of or now, words=query.words, entities=frozenset(query.entities))
     present = {item_id: one for item_id, one in known.items() if not _has_expired(one, now)}
     return signalled(found, signals, present, asked)
 
