@@ -69,9 +69,29 @@ $$;
 REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) TO @app@;
 
+-- Gives these items their own vectors back. One of another text is no item's own any more.
+CREATE OR REPLACE FUNCTION unmix_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    EXECUTE format(
+        'WITH gone AS (
+             DELETE FROM own_vectors AS own
+             WHERE own.collection_id = $1 AND own.space_id = $2 AND own.item_id = ANY ($3)
+             RETURNING own.item_id, own.vector, own.content_hash
+         )
+         UPDATE %I AS known SET vector = gone.vector FROM gone
+         WHERE known.collection_id = $1 AND known.item_id = gone.item_id AND known.content_hash = gone.content_hash',
+        'embeddings_' || space)
+    USING collection, space, ids;
+END
+$$;
+REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
+
 -- Stores the vectors of the temporary table staged_embeddings, each for the text whose hash comes with it; gives how many
 -- were new or changed. One whose item is gone, archived or has another text by now is left out: it would be wrong. So the
--- items are held, in the order in which everybody takes them.
+-- items are held, in the order in which everybody takes them. Call it in a transaction of its own: the setting is kept
+-- from change before anything else is held.
 CREATE OR REPLACE FUNCTION write_vectors(collection bigint, space bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -81,8 +101,24 @@ DECLARE
     concerned text[];
     stored bigint;
 BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('retrieval neighbours ' || current_schema(), collection));
     SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
+    -- After neighbours were unset, own vectors stay until the walk gives them back.
+    IF setting IS NOT NULL OR EXISTS (SELECT FROM own_vectors AS own WHERE own.collection_id = collection) THEN
+        EXECUTE 'SELECT array_agg(one.item_id) FROM (
+                     SELECT item.item_id
+                     FROM staged_embeddings AS staged
+                     JOIN items AS item
+                         ON item.collection_id = $1 AND item.item_id = staged.item_id
+                             AND item.text_hash = staged.content_hash AND item.status <> ''archived''
+                     ORDER BY item.item_id
+                     FOR SHARE OF item
+                 ) AS one' INTO held USING collection;
+        PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    END IF;
     IF setting IS NULL THEN
+        DELETE FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.space_id = space AND own.item_id = ANY (held);
         EXECUTE format(
             'INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
              SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
@@ -101,16 +137,6 @@ BEGIN
         RETURN stored;
     END IF;
 
-    EXECUTE 'SELECT array_agg(one.item_id) FROM (
-                 SELECT item.item_id
-                 FROM staged_embeddings AS staged
-                 JOIN items AS item
-                     ON item.collection_id = $1 AND item.item_id = staged.item_id
-                         AND item.text_hash = staged.content_hash AND item.status <> ''archived''
-                 ORDER BY item.item_id
-                 FOR SHARE OF item
-             ) AS one' INTO held USING collection;
-    PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
     EXECUTE 'WITH kept AS (
                  INSERT INTO own_vectors AS known (collection_id, item_id, space_id, vector, content_hash)
                  SELECT $1, staged.item_id, $2, staged.vector, staged.content_hash

@@ -3,6 +3,8 @@
 CREATE OR REPLACE FUNCTION set_neighbours(collection bigint, setting jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
+    -- Who stores vectors reads the setting first, and is waited for: the walk is to find what was stored by another one.
+    PERFORM pg_advisory_xact_lock(hashtextextended('retrieval neighbours ' || current_schema(), collection));
     INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (collection, 0, 0)
     ON CONFLICT (collection_id) DO NOTHING;
     PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
@@ -64,22 +66,3 @@ END
 $$;
 REVOKE ALL ON FUNCTION reindex_windows(bigint, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reindex_windows(bigint, integer) TO @app@;
-
--- Gives these items their own vectors back. One of another text is no item's own any more.
-CREATE OR REPLACE FUNCTION unmix_vectors(collection bigint, space bigint, ids text[]) RETURNS void
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    EXECUTE format(
-        'WITH gone AS (
-             DELETE FROM own_vectors AS own
-             WHERE own.collection_id = $1 AND own.space_id = $2 AND own.item_id = ANY ($3)
-             RETURNING own.item_id, own.vector, own.content_hash
-         )
-         UPDATE %I AS known SET vector = gone.vector FROM gone
-         WHERE known.collection_id = $1 AND known.item_id = gone.item_id AND known.content_hash = gone.content_hash',
-        'embeddings_' || space)
-    USING collection, space, ids;
-END
-$$;
-REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;

@@ -170,12 +170,12 @@ class Searcher:
         """Each leg's candidates before fusion: what tuning starts from."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
         plan = self._plan(request, vectors.why_none)
-        query = _query(request, vectors.vectors[0], self._now(request))
+        query = _query(request, vectors.vectors[0], self._now())
         bare = replace(plan.request, with_items=False)
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> _Asked:
-        now = self._now(request)
+        now = self._now()
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
@@ -214,14 +214,14 @@ class Searcher:
 
     async def _signalled(self, asked: Sequence[_Asked], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
-        profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now(asked[0].request)
+        profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now()
         signaller = Signaller(self.database, self.tenant_id, self.collection)
         if profile.signals:
             return await signaller.signalled(each, profile, queries, now)
-        return await signaller.unexpired(each, queries, now) if self.collection.has_expiring else each
+        return await signaller.unexpired(each, now) if self.collection.has_expiring else each
 
-    def _now(self, request: SearchRequest) -> datetime:
-        return request.as_of or moment(self.wall_clock())
+    def _now(self) -> datetime:
+        return moment(self.wall_clock())
 
     async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
@@ -369,7 +369,8 @@ def _why_no_vector(request: SearchRequest, why_none: str | None) -> str | None:
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:
-    return Query(request.query, vector, request.prefixes, tuple(sorted(request.entities)), now)
+    entities = tuple(sorted(request.entities))
+    return Query(request.query, vector, request.prefixes, entities, request.as_of or now, now)
 
 
 def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:

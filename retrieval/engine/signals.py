@@ -32,7 +32,8 @@ class Signaller:
     ) -> list[Found]:
         """Of several searches by one profile the candidates, with their signals' rankings.
 
-        ``now``: of queries that say no other. An item that is gone, or has expired by then, is a candidate no more.
+        ``now`` is the clock's: an item that is gone, or has expired by then, is a candidate no more, whatever moment
+        a query is asked as of.
         """
         weighing = [signal for signal in profile.signals if signal.weight]
         needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
@@ -46,21 +47,18 @@ class Signaller:
         )
         facts = await read_facts(self.database, self.tenant_id, request)
         return [
-            _signalled(found, known, query, query.as_of or now, weighing)
+            _signalled(found, known, query, now, weighing)
             for found, known, query in zip(each, facts, queries, strict=True)
         ]
 
-    async def unexpired(self, each: Sequence[Found], queries: Sequence[Query], now: datetime) -> list[Found]:
-        """Of several searches the candidates that have not expired by ``now``, or by the moment of their query."""
+    async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
+        """Of several searches the candidates that have not expired by ``now``."""
         all_ids = list(dict.fromkeys(item_id for found in each for item_id in _ids(found)))
         expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
         if not expiries:
             return list(each)
-        kept = []
-        for found, query in zip(each, queries, strict=True):
-            over = {item_id for item_id, at in expiries.items() if at <= (query.as_of or now)}
-            kept.append(only(found, set(_ids(found)) - over))
-        return kept
+        over = {item_id for item_id, at in expiries.items() if at <= now}
+        return [only(found, set(_ids(found)) - over) for found in each]
 
 
 def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Asked) -> Found:
@@ -87,7 +85,7 @@ def only(found: Found, item_ids: Container[str]) -> Found:
 def _signalled(
     found: Found, known: Mapping[str, Known], query: Query, now: datetime, signals: Sequence[Signal]
 ) -> Found:
-    asked = Asked(now=now, words=query.words, entities=frozenset(query.entities))
+    asked = Asked(now=query.as_of or now, words=query.words, entities=frozenset(query.entities))
     present = {item_id: one for item_id, one in known.items() if not _has_expired(one, now)}
     return signalled(found, signals, present, asked)
 

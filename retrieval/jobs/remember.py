@@ -16,6 +16,7 @@ from retrieval.adapters.store.memories import (
     hold_fingerprint,
     hold_memories,
     mark_superseded,
+    memories_seen,
     memories_with,
     write_memories,
 )
@@ -184,18 +185,19 @@ class MemoryWriter:
     async def _target(
         self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
     ) -> Memory | None:
-        """The most alike memory that it may join, if it still says what it said when it was found."""
+        """The most alike memory that it may join, if it still says what it said when it was found.
+
+        That one alone is held: two that hold what they may not join could wait for each other.
+        """
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
-        seen = {one.memory_id: one.text for one in look.near}
-        for one in duplicates:  # each is held by itself: what it may not join is not to be waited for
-            held = await hold_memories(connection, self._collection.collection_id, [one.memory_id])
-            known = held.get(one.memory_id)
-            if known is None or not may_join(known, memory, look.now):
-                continue
-            if to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text:
-                return known
-        return None
+        collection_id, ids = self._collection.collection_id, [one.memory_id for one in duplicates]
+        known = await memories_seen(connection, collection_id, ids)
+        best = next((one for one in ids if one in known and _is_target(known[one], memory, look)), None)
+        if best is None:
+            return None
+        held = (await hold_memories(connection, collection_id, [best])).get(best)
+        return held if held is not None and _is_target(held, memory, look) else None
 
     async def _settled(self, report: AddReport) -> AddReport:
         """Afterwards, as for any items: weights and indexes follow the size."""
@@ -207,6 +209,14 @@ class MemoryWriter:
         grown = self._collection.documents + report.added
         await keep_index(database, tenant_id, replace(self._collection, documents=grown))
         return report
+
+
+def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
+    """Whether the memory may join it, and it says the same, or still what it said when it was found."""
+    if not may_join(known, memory, look.now):
+        return False
+    seen = {one.memory_id: one.text for one in look.near}
+    return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
 
 
 def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:

@@ -115,7 +115,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
 
 async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
     """The plan's lines, and the scans in it by index, run as the application role."""
-    statement = bound(request, Query(entities=ENTITIES, as_of=NOW))
+    statement = bound(request, Query(entities=ENTITIES, as_of=NOW, now=NOW))
     async with platform.database.transaction(platform.tenant_id) as connection:
         for name, value in settings(request).items():
             await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
@@ -162,7 +162,7 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
     platform, collection = opened
     standing = Standing(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
     request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
-    query = Query(as_of=NOW)
+    query = Query(as_of=NOW, now=NOW)
 
     found = await find_candidates(platform.database, platform.tenant_id, request, query)
 
@@ -229,7 +229,7 @@ async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platfor
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
-    """When it is asked; asked before, it still is."""
+    """By the clock, whatever the moment that is asked as of; without a clock it still is."""
     platform, collection = opened
     request = await _request(collection, LegName.POPULAR, LegName.RELEVANT)
     first = {leg: _best(leg, ACTIVE)[0] for leg in (LegName.POPULAR, LegName.RELEVANT)}
@@ -238,6 +238,7 @@ async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platfo
             "UPDATE memories SET expires_at = %s WHERE collection_id = %s AND item_id = ANY(%s)",
             (NOW, request.collection_id, list(first.values())),
         )
-    for as_of, is_there in ((NOW - timedelta(seconds=1), True), (NOW, False), (None, True)):
-        found = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=as_of))
+    past = NOW - timedelta(seconds=1)
+    for now, is_there in ((past, True), (NOW, False), (None, True)):
+        found = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=past, now=now))
         assert {leg: item_id in _ids(found, leg) for leg, item_id in first.items()} == dict.fromkeys(first, is_there)

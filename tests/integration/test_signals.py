@@ -84,19 +84,19 @@ async def test_the_best_of_each_group_by_signals(notes: Collection) -> None:
 async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
     notes: Collection, platform: Platform
 ) -> None:
-    """Base relevance comes from their table; an item without a row there has 1."""
+    """Base relevance comes from their table; an item without a row there has 1. Expired is by the clock."""
     statement = sql.SQL(
         "INSERT INTO memories (collection_id, item_id, happened_at, base_relevance, expires_at) "
         "SELECT collection_id, item_id, now(), 0.5, CASE item_id WHEN 'n01' THEN {}::timestamptz END "
         "FROM items WHERE item_id IN ('n01', 'n02')"
-    ).format(sql.Literal(NOW.isoformat()))
+    ).format(sql.Literal(platform.now.isoformat()))
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(statement)
     profile = Profile(fusion=UNION, signals=(BaseRelevance(weight=1),))
     scores = {hit.item_id: hit.score for hit in await _asked(notes, profile)}
     assert (scores["n00"], scores["n02"], "n01" in scores) == (1.0, 0.5, False)
-    before = await notes.search("pool", profile=profile, limit=30, as_of=NOW - timedelta(seconds=1))
-    assert "n01" in {hit.item_id for hit in before}
+    before = await notes.search("pool", profile=profile, limit=30, as_of=platform.now - timedelta(days=1))
+    assert "n01" not in {hit.item_id for hit in before}
 
 
 async def test_similarity_counts_whatever_leg_brought_the_candidate(notes: Collection) -> None:

@@ -92,5 +92,6 @@ class Query:
     entities: tuple[Entity, ...] = ()
     """What the question is about, for the linked leg."""
     as_of: datetime | None = None
-    """When it is asked: what expired before is not among the popular and the relevant. None: expiry does not count, and
-    nothing is weighed before it is sent."""
+    """The moment that recency goes by. None: nothing is weighed before it is sent."""
+    now: datetime | None = None
+    """The clock's: what has expired by then is not among the popular and the relevant. None: expiry does not count."""

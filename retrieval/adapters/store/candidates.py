@@ -104,6 +104,7 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         "entity_types": [kind for kind, _ in entities],
         "entity_ids": [entity_id for _, entity_id in entities],
         "as_of": query.as_of,
+        "now": query.now,
         "enough": request.depth if request.enough is None else request.enough,
     }
     if request.standing is not None:

@@ -14,9 +14,9 @@ from retrieval.domain.memory import PROJECT, USER
 
 # Alone, like all that changes what is known of events; and first, because feedback holds it before anything else.
 _ALONE = "SELECT pg_advisory_xact_lock(feedback_lock())"
-_TEXTS = """
+HOLD_ITEMS = """
     SELECT item.item_id, item.title, item.body FROM items AS item
-    WHERE item.collection_id = %s AND item.item_id = ANY(%s) ORDER BY item.item_id FOR UPDATE
+    WHERE item.collection_id = %s AND item.item_id = ANY(%s) ORDER BY item.item_id FOR NO KEY UPDATE
 """
 # After the items the collection's totals, then the memories, as everybody locks them: removing the items takes their
 # memories with it in any order. Those that were superseded by one of them will say otherwise.
@@ -70,7 +70,7 @@ async def forget_items(
     ids = sorted(pseudonyms)
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_ALONE)
-        rows = await (await connection.execute(_TEXTS, (collection_id, ids))).fetchall()
+        rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
         items = [Item(item_id=row[0], title=row[1], body=row[2]) for row in rows]
         if expired_by is not None:  # who changes a memory holds its item, so that this stays true
             over = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()

@@ -140,7 +140,12 @@ async def hold_memories(connection: Connection, collection_id: int, ids: Sequenc
     cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
     # One that was removed and stored anew meanwhile is there, and not held.
     held = [row[0] for row in await cursor.fetchall()]
-    cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": held})
+    return await memories_seen(connection, collection_id, held)
+
+
+async def memories_seen(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
+    """The memories of those ids that exist, by id, as the transaction sees them; nothing keeps them so."""
+    cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
     return {row[0]: _memory(row) for row in await cursor.fetchall()}
 
 

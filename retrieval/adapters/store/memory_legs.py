@@ -37,9 +37,9 @@ def relevant_leg(request: CandidateRequest, matches: Matches | None) -> list[Par
 
 
 def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether the memory is still good when the question is asked; without a moment all are."""
-    as_of = parameter("as_of", sa.DateTime(timezone=True))
-    return sa.or_(as_of.is_(None), table.c.expires_at.is_(None), table.c.expires_at > as_of)
+    """Whether the memory is still good by the clock; without a moment all are."""
+    now = parameter("now", sa.DateTime(timezone=True))
+    return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)
 
 
 def _walk(request: CandidateRequest, table: sa.FromClause, score: Score) -> Part:

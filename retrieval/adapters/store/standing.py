@@ -249,5 +249,5 @@ def _value(table: sa.FromClause) -> Number:
 
 
 def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    moment = parameter("as_of", sa.DateTime(timezone=True))
-    return sa.or_(table.c.expires_at.is_(None), table.c.expires_at > moment)
+    now = parameter("now", sa.DateTime(timezone=True))
+    return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)

@@ -243,10 +243,11 @@ class MemoryStore:
         writer = await self._writer()
         look = None
         if how is not Duplicates.KEEP:
-            found = await near_memories(await self._collection(), writer, memory, self._threshold)
+            joins = how is Duplicates.MERGE
+            found = await near_memories(await self._collection(), writer, memory, self._threshold, joins=joins)
             known = await self.get_memories([one.memory_id for one in found]) if found else {}
             near = [one for one in found if one.memory_id in known]
-            look = Look(near, self._platform.now, joins=how is Duplicates.MERGE)
+            look = Look(near, self._platform.now, joins=joins)
         return await writer.store(memory, look)
 
     async def _read(self, memory_ids: Sequence[str]) -> dict[str, Memory]:

@@ -16,11 +16,13 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.embeddings import write_embeddings
+from retrieval.adapters.store.forgetting import HOLD_ITEMS
 from retrieval.adapters.store.items import delete_items
 from retrieval.adapters.store.neighbours import reindex_windows, set_neighbours
 from retrieval.domain.embedding import TextRole
 from retrieval.domain.filters import Contains
-from retrieval.domain.item import Item
+from retrieval.domain.item import Item, text_hash
 from retrieval.domain.neighbours import Neighbours
 from retrieval.jobs.add import Writer
 from retrieval.jobs.registry import JOBS
@@ -352,3 +354,55 @@ async def test_the_index_of_places_finds_neighbours_under_the_policies(platform:
     assert before is not None
     assert after is not None
     assert 3 <= after[0] - before[0] < 20
+
+
+async def test_a_setting_does_not_wait_for_who_holds_an_item_to_remove_it(platform: Platform) -> None:
+    """Who forgets waits for the totals, which a setting holds: neither may wait for the other."""
+    collection = await platform.collection("talks")
+    await collection.add([turn(number, f"{WORDS[number]} omega") for number in range(3)])
+    number = await _number(collection)
+    async with platform.database.transaction(platform.tenant_id) as forgetting:
+        await forgetting.execute(HOLD_ITEMS, (number, ["a1"]))
+        async with asyncio.timeout(20):
+            assert await collection.set_neighbours(SETTING) == 3
+
+
+async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
+    platform: Platform, connection: Connection
+) -> None:
+    """The setting waits for who read the former one."""
+    collection = await platform.collection("talks")
+    items = {f"a{number}": turn(number, f"{WORDS[number]} omega") for number in range(4)}
+    stored = await collection.refresh()
+    assert stored.space is not None
+    writer = Writer(platform.database, platform.tenant_id, stored, None)
+    await writer.add(list(items.values()))
+    texts = [item.text for item in items.values()]
+    vectors = await HashingEmbedder().embed(texts, TextRole.DOCUMENT)
+    given = {key: (text_hash(text), vector) for key, text, vector in zip(items, texts, vectors, strict=True)}
+    async with platform.database.transaction(platform.tenant_id) as writing:
+        await write_embeddings(writing, stored.collection_id, stored.space, given)
+        setting = asyncio.create_task(collection.set_neighbours(SETTING))
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        async with asyncio.timeout(20):
+            while not setting.done() and (await (await connection.execute(waiting)).fetchone()) == (0,):
+                pass
+    await setting
+    await assert_indexed(connection, collection, items)
+
+
+async def test_a_vector_stored_before_the_own_ones_are_back_is_not_replaced_by_the_former(
+    platform: Platform, connection: Connection
+) -> None:
+    """The walk that gives own vectors back knows of what is stored while it goes on."""
+    collection, items = await talk_of(platform, 4)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    async with platform.database.transaction(platform.tenant_id) as setting:
+        await set_neighbours(setting, stored.collection_id, None)
+    vector = np.eye(1, stored.space.space.dimensions, 7, dtype=np.float32)
+    await collection.add([items["a1"]], embeddings=vector)
+    await collection.set_neighbours(None)
+    assert (await indexed(connection, collection)).vectors["a1"] == pytest.approx(vector[0])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
-from retrieval import Platform, Settings, connect
+from retrieval import EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.memories import hold_memories
 from retrieval.apps.memories import MemoryStore
+from retrieval.domain.embedding import TextRole, Vectors
 
 FACT = "The deploy of the billing service uses Docker Compose."
 REWORDED = "Deploy of billing service uses docker compose"
@@ -109,3 +113,54 @@ async def test_many_can_be_joined_one_after_the_other(store: MemoryStore) -> Non
     assert (report.added, report.changed) == (1, 1)
     (memory,) = await store.list_memories("p1")
     assert memory.links == {"papers": ("x",)}
+
+
+class OneMeaning:
+    """An embedder to which all texts mean the same."""
+
+    space = EmbeddingSpace(provider="test", model="one", dimensions=4)
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:  # noqa: ARG002
+        """The same vector for each, shape (len(texts), 4)."""
+        return np.tile(np.array([1.0, 0, 0, 0], dtype=np.float32), (len(texts), 1))
+
+
+async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: Settings) -> None:
+    """Vectors stand for summaries too; where there is one, the words of the contents alone decide."""
+    async with connect(database_url, settings=settings, embedder=OneMeaning()) as platform:
+        store = MemoryStore(platform)
+        await store.store_memory("p1", "note", "The deploy went well", summary="weekly report", memory_id="well")
+        other = await store.store_memory(
+            "p1", "note", "The rollout broke everything", summary="weekly report", duplicates="merge"
+        )
+        assert (other.merged_into, other.duplicates) == (None, ())
+        await store.store_memory("p2", "note", "The deploy went well", memory_id="bare")
+        assert (
+            await store.store_memory("p2", "note", "Deployed successfully", duplicates="merge")
+        ).merged_into == "bare"
+
+
+@pytest.mark.parametrize("user_id", ["ann", None])
+async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: MemoryStore, user_id: str | None) -> None:
+    """However many of theirs, of another type or expired are more alike."""
+    long = f"{FACT} many small parts on the large host of the second team in the north"
+    new = {"project_id": "p1", "interaction_type": "note", "content": f"{long} now", "user_id": user_id}
+    for number in range(6):
+        others = [{"user_id": f"u{number}"}, {"interaction_type": "plan"}, {"expires_at": MAY}]
+        await store.store_memories([new | other for other in others])
+    await store.store_memories([new | {"content": f"{long} today", "memory_id": "mine"}])
+    stored = await store.store_memory(**new, duplicates="merge")
+    assert stored.merged_into == "mine"
+
+
+async def test_two_that_may_not_join_each_others_find_do_not_wait_for_each_other(
+    store: MemoryStore, platform: Platform
+) -> None:
+    """Who merges holds what it joins alone: a memory that another one holds, and it may not join, is no obstacle."""
+    await store.store_memory("p1", "plan", FACT, memory_id="plan", duplicates="keep")
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection, asyncio.timeout(20):
+        await hold_memories(connection, number, ["plan"])
+        stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
+    assert [one.memory_id for one in stored.duplicates] == ["plan"]
+    assert stored.merged_into is None

@@ -15,7 +15,7 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from retrieval import Platform, Settings
-from retrieval.apps.memories import MemoryStore, RetrievalEngine
+from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.signals.keyword import STOP_WORDS
 
@@ -261,3 +261,22 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
     for strategy in ("keyword", "entity"):
         with pytest.raises(InvalidRequestError, match=r"words|entities"):
             await engine.retrieve_relevant_memories("p", strategy=strategy)
+
+
+@pytest.mark.parametrize("query", [None, "tea"])
+async def test_what_has_expired_since_takes_no_place_of_an_earlier_moment(
+    open_platform: Platform, query: str | None
+) -> None:
+    """Expiry is judged by the clock: the page asked as of the past is full of what is still there."""
+    store, now = MemoryStore(open_platform), open_platform.now
+    gone = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
+    for number in range(3):
+        await store.store_memory("p", "note", f"tea {number}", memory_id=f"gone{number}", duplicates="keep", **gone)
+    await store.store_memory("p", "note", "tea", memory_id="stays", occurred_at=now - timedelta(days=10))
+    past = now - timedelta(days=5)
+
+    found = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", query, as_of=past, limit=2)
+    assert [one.memory_id for one in found] == ["stays"]
+    memories = await open_platform.collection("memories")
+    hits = await memories.search(query, profile=SEED_PROFILE, as_of=past)
+    assert [hit.item_id for hit in hits] == ["stays"]
