@@ -68,6 +68,21 @@ def as_ticket(item: Item) -> Item:
     return replace(item, attributes=typed | _resolved(item.occurred_at, typed))
 
 
+def with_ticket_parts(item: Item) -> Item:
+    """The item, and where it is a ticket's, its hours and its time of resolution under the names that are read.
+
+    A ticket has hours until it was resolved, or a priority and a time of resolution, by any of ``TICKET_FIELDS``. No
+    attribute is taken away.
+    """
+    attributes = item.attributes
+    hours, resolved = (first(TICKET_FIELDS[name], attributes) for name in (HOURS, RESOLVED_AT))
+    if hours is None and (resolved is None or PRIORITY not in attributes):
+        return item
+    found = {HOURS: hours, RESOLVED_AT: resolved}
+    named = {name: attributes[known] for name, known in found.items() if known is not None}
+    return as_ticket(replace(item, attributes={**attributes, **named}))
+
+
 def first(known: tuple[str, ...], present: Mapping[str, object]) -> str | None:
     """The first of the known names that is present."""
     return next((name for name in known if name in present), None)

@@ -8,7 +8,7 @@ from functools import partial
 
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.apps.tickets.columns import ticket_columns
-from retrieval.apps.tickets.ticket_item import as_ticket
+from retrieval.apps.tickets.ticket_item import as_ticket, with_ticket_parts
 from retrieval.domain.errors import InvalidRequestError
 
 STANDARD_INPUT = "-"
@@ -17,7 +17,8 @@ STANDARD_INPUT = "-"
 class InputFiles:
     """Files of items, read one after the other; all are opened and their headers checked at once.
 
-    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it. Raises
+    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it; what is
+    a ticket among JSON Lines has its hours and its time of resolution by the names that tickets are read by. Raises
     what ``read_items`` raises, and ``InvalidRequestError`` when standard input is named twice.
     """
 
@@ -53,7 +54,7 @@ class InputFiles:
             header=partial(self.headers.__setitem__, file),
         )
         if tickets is None:
-            return lines
+            return lines if columns or names else map(_with_ticket_parts, lines)
         self.holds_tickets = True
         return map(_as_ticket, lines)
 
@@ -68,3 +69,7 @@ class InputFiles:
 
 def _as_ticket(line: InputLine) -> InputLine:
     return line if line.item is None else replace(line, item=as_ticket(line.item))
+
+
+def _with_ticket_parts(line: InputLine) -> InputLine:
+    return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
