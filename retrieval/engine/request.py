@@ -116,7 +116,7 @@ def checked_request(
     """
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
-    words = _checked_words(query)
+    words = checked_words(query)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
     asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else Query(words)
@@ -156,7 +156,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(_checked_words(one) for one in rewrites)
+    checked = tuple(checked_words(one) for one in rewrites)
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -266,7 +266,8 @@ def _listed(names: Sequence[str], most: int = 30) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _checked_words(query: object) -> str:
+def checked_words(query: object) -> str:
+    """The words of a query, without the spaces around them. Raises ``InvalidRequestError`` for what is no text."""
     if query is None:
         return ""
     if not isinstance(query, str):

@@ -22,6 +22,7 @@ from retrieval.domain.filters import And, Filter, Where, parse_where
 from retrieval.domain.llm import LLM
 from retrieval.domain.profile import RRF_K, Profile
 from retrieval.domain.time_expressions import TimeExpression, time_expression
+from retrieval.engine.request import checked_words
 
 SEARCH_LIMIT_MAX = 100
 """The most entities that one search gives."""
@@ -175,9 +176,7 @@ def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
 
 
 def _check_query(query: object) -> None:
-    if not isinstance(query, str):
-        raise InvalidRequestError(f"the query must be text, not {type(query).__name__}")
-    if not query.strip():
+    if not checked_words(query):
         raise EmptyQueryError("the query is empty; give some words")
 
 

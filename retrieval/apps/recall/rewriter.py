@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from retrieval.apps.recall.rewriting import (
     INSTRUCTIONS,
@@ -14,8 +16,10 @@ from retrieval.apps.recall.rewriting import (
     usable_rewrites,
 )
 from retrieval.collection import Collection
-from retrieval.domain.errors import LLMError, LLMRejectedError
+from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,21 @@ class Rewriter:
 
     async def _asked(self, query: str) -> list[str]:
         system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
-        found = usable_rewrites(await self.llm.complete_json(rewriting_prompt(query), SCHEMA, system=system), query)
+        found = usable_rewrites(await self._answer(rewriting_prompt(query), system), query)
         if not found:
             raise LLMRejectedError(f"{self.llm.name} gave no rewrite that can be searched for")
         return found
+
+    async def _answer(self, prompt: str, system: str) -> Any:
+        """The model's answer; models come from anywhere, and what else they raise becomes one of their own errors."""
+        try:
+            return await self.llm.complete_json(prompt, SCHEMA, system=system)
+        except LLMError:
+            raise
+        except Exception as error:
+            _log.warning("%s failed", self.llm.name, exc_info=error)
+            said = " ".join(f"{type(error).__name__} {error}".split())
+            raise LLMUnavailableError(f"{self.llm.name} failed: {said:.200}") from error
 
     async def _kept(self, query: str) -> list[str]:
         kept = await self.storage.rewrite_cache.read(self.llm.name, query, instructions=self._instructions)

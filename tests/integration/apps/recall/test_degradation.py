@@ -11,7 +11,7 @@ import pytest
 from retrieval import Collection
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.apps.recall import DualRetriever, Recalled
-from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.errors import InvalidRequestError, LLMError, LLMRejectedError, LLMUnavailableError
 from tests.support.openai_server import Fault, OpenAIServer, broken_off, hanging, raw, said, status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -75,6 +75,44 @@ async def test_a_model_that_cannot_be_reached_costs_its_rewrites_alone(memories:
     await llm.aclose()
     assert found[0].id == "ann"
     assert found.degraded is not None
+
+
+class _Failing:
+    """A model of someone's own that raises what it should not."""
+
+    name = "theirs"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.asked = 0
+
+    async def complete_json(self, *_: object, **__: object) -> object:
+        """No answer."""
+        self.asked += 1
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a\nbug"), TimeoutError("its own"), KeyError("choices")])
+async def test_whatever_a_model_raises_costs_its_rewrites_alone(
+    memories: Collection, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    """The answer names the error, whose traceback is logged; a time limit of the model's own is not the search's."""
+    retriever = DualRetriever(memories, _Failing(error))  # type: ignore[arg-type]
+    found = await retriever.search(QUESTION, where=MINE)
+    assert found[0].id == "ann"
+    assert found.degraded == "no rewrites: theirs failed: " + " ".join(f"{type(error).__name__} {error}".split())
+    assert caplog.records[-1].exc_info is not None
+    with pytest.raises(LLMUnavailableError):
+        await retriever.rewrite_query(QUESTION)
+
+
+@pytest.mark.parametrize("query", ["who \x00", "who \ud800"])
+async def test_what_cannot_be_searched_is_not_sent_to_the_model(memories: Collection, query: str) -> None:
+    """It is refused before."""
+    model = _Failing(RuntimeError())
+    with pytest.raises(InvalidRequestError, match="the query holds"):
+        await DualRetriever(memories, model).search(query)  # type: ignore[arg-type]
+    assert model.asked == 0
 
 
 async def test_a_slow_model_is_not_waited_for_beyond_the_deadline(make: Make, server: OpenAIServer) -> None:
