@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -70,7 +70,11 @@ class PreviewConfig(BaseModel):
     @classmethod
     def _by_name(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            given = [{"name": name, **_weights_in(one)} for name, one in given.items()]
+            given = [{"name": name, **_weights_in(name, one)} for name, one in given.items()]
+        elif isinstance(given, str):
+            given = [given]
+        elif not isinstance(given, Sequence):
+            raise ValueError("weightings is a list of weightings or names of presets, or pairs of weights by name")
         return [Weighting.of_preset(one) if isinstance(one, str) else one for one in given]
 
     @model_validator(mode="after")
@@ -153,9 +157,11 @@ class SearchPreview(BaseModel):
     previews: list[WeightingPreview]
 
 
-def _weights_in(one: Any) -> dict[str, Any]:
+def _weights_in(name: object, one: Any) -> dict[str, Any]:
     """A weighting without a name: a mapping, or a pair."""
     if isinstance(one, Mapping):
         return dict(one)
+    if not isinstance(one, Sequence) or isinstance(one, str) or len(one) != 2:
+        raise ValueError(f"weighting {name!r:.80} is {one!r:.80}; give a pair such as (0.7, 0.3)")
     vector, metadata = one
     return {"vector_weight": vector, "metadata_weight": metadata}

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
+from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 
 DOMAIN = "domain"
@@ -49,6 +50,8 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
     Names are those of ``TICKET_FIELDS``; they may stand in ``metadata`` too, as in the ingest format. Whatever else
     there is becomes an attribute. Raises ``InvalidItemError``.
     """
+    if not isinstance(record, Mapping):
+        raise InvalidItemError(f"a ticket is written as a dictionary with a 'ticket_id', not as {record!r:.80}")
     metadata = record.get("metadata")
     if isinstance(metadata, Mapping):
         record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}

@@ -139,3 +139,13 @@ async def test_a_search_is_recorded(service: RetrievalService, history: Platform
     await history.recorded()
     assert history.recording.recorded == 1
     assert tickets_profile().learned.is_off
+
+
+async def test_what_is_no_request_is_refused() -> None:
+    """In one line, before any platform is opened."""
+    service = RetrievalService()
+    for request in (None, "x", {"query_text": "x"}):
+        with pytest.raises(ProcessingError, match="takes a RetrievalRequest"):
+            await service.process(request)  # type: ignore[arg-type]
+    with pytest.raises(ProcessingError, match="config is 5"):
+        await service.preview_search("x", config=5)  # type: ignore[arg-type]

@@ -73,3 +73,6 @@ def test_a_ticket_needs_its_id() -> None:
     """As any item."""
     with pytest.raises(InvalidItemError, match="_id"):
         ticket_item({"title": "Login"})
+    for record in (None, "x"):
+        with pytest.raises(InvalidItemError, match="a ticket is written as a dictionary"):
+            ticket_item(record)  # type: ignore[arg-type]
