@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,3 +45,10 @@ def test_only_texts_are_judged_and_no_endless_number_merges() -> None:
     for number in (10**400, 10**5000):
         with pytest.raises(InvalidRequestError, match="k is"):
             retriever.merge_rrf([], k=number)
+
+
+async def test_a_stretch_without_a_moment_is_refused() -> None:
+    """It is not the wrong way round: it is empty."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(InvalidRequestError, match="holds no moment"):
+        await DualRetriever(STORAGE, None).search("Ann", time_range=(moment, moment))
