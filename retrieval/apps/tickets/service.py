@@ -89,8 +89,8 @@ class RetrievalService:
     ) -> SearchPreview:
         """One search, ranked under several weightings, with what moved against the first of them and why.
 
-        ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``, and
-        so is each ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and
+        ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
+        and so is each ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and
         pydantic's ``ValidationError`` for a configuration that cannot be.
         """
         wanted = _preview_config(config)

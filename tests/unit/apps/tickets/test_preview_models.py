@@ -16,6 +16,7 @@ from retrieval.apps.tickets import PreviewConfig, Weighting
         {"weightings": ["unheard of"]},
         {"weightings": {"a": (0.5, 0.4)}},
         {"vector": 0.5},
+        {"weightings": {"custom": (1, 0)}, "vector_weight": 0.5, "metadata_weight": 0.5},
         {"weightings": 5},
         {"weightings": {"a": 5}},
         {"weightings": {"a": "bc"}},
