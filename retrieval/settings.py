@@ -109,6 +109,12 @@ class Settings(BaseSettings):
         """The same settings with other values, checked like the rest."""
         return self.model_validate({**self.model_dump(), **values})
 
+    @field_validator("llm", mode="before")
+    @classmethod
+    def _llm_or_none(cls, value: Any) -> Any:
+        # Files of containers set what they do not fill in to nothing.
+        return "none" if value == "" else value
+
     @field_validator("database_url")
     @classmethod
     def _usable_url(cls, value: SecretStr | None) -> SecretStr | None:

@@ -21,3 +21,8 @@ class LLM(Protocol):
 
     async def aclose(self) -> None:
         """Let go of its connections."""
+
+
+def is_llm(value: object) -> bool:
+    """Whether it has what is asked of a language model: a name, and answers in JSON."""
+    return hasattr(value, "name") and callable(getattr(value, "complete_json", None))

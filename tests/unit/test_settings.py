@@ -83,3 +83,9 @@ def test_changed_settings_are_checked_like_the_rest() -> None:
     assert settings.tenant == "acme"
     with pytest.raises(ValidationError):
         settings.changed(tenant="")
+
+
+def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As compose files leave what nobody filled in."""
+    monkeypatch.setenv("RETRIEVAL_LLM", "")
+    assert Settings().llm == "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from retrieval.domain.errors import ConfigurationError
 
@@ -19,9 +19,16 @@ def check_address(url: str, *, what: str, settings: str) -> None:
 
     ``settings`` is how the names of its settings begin.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    parts = _parts(url)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigurationError(f"the {what} server needs an address like https://host/v1; set {settings}_BASE_URL")
+
+
+def _parts(url: object) -> SplitResult | None:
+    try:
+        return urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        return None
 
 
 def check_key(key: str, url: str, *, what: str, settings: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrieval.domain.errors import ConfigurationError
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import LLM, is_llm
 from retrieval.settings import LLMName, Settings
 
 
@@ -27,6 +27,9 @@ class ChosenLLM:
     """A language model that was given, or else the one configured: made when it is first asked for."""
 
     def __init__(self, settings: Settings, given: LLM | None = None) -> None:
+        """Raises ``ConfigurationError`` for what is no language model."""
+        if given is not None and not is_llm(given):
+            raise ConfigurationError(f"llm is {given!r:.80}; give a language model, or set RETRIEVAL_LLM")
         self._settings = settings
         self._given = given
         self._made: LLM | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Never
 
 from jsonschema import Draft202012Validator
@@ -19,6 +21,8 @@ from retrieval.domain.errors import LLMRejectedError
 
 _LONGEST_REASON = 200
 _FENCED = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
+_BEGINNING = re.compile(r"[{\[]")
+_TRIES = 20
 _NESTED = ("properties", "$defs", "definitions")
 
 
@@ -59,10 +63,12 @@ class JSONShape:
         return _is_strict(self.schema)
 
     def read(self, text: str) -> Any:
-        """The answer, parsed and checked. Raises ``LLMRejectedError`` for what is not JSON or does not fit."""
-        fenced = _FENCED.match(text.strip())
+        """The answer, parsed and checked; of words around it, the first object or list is taken.
+
+        Raises ``LLMRejectedError`` for what is not JSON or does not fit.
+        """
         try:
-            value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+            value = _parsed(text)
             # What UTF-8 cannot hold could neither be stored nor sent on.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
@@ -93,8 +99,26 @@ def _validator(schema: str) -> Validator:
     return kind(parsed, registry=Registry())
 
 
+def _parsed(text: str) -> Any:
+    """What the text says, or the first object or list in it. Raises ``ValueError`` where there is none."""
+    text = text.strip().removeprefix("\ufeff").strip()
+    fenced = _FENCED.match(text)
+    try:
+        return json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+    except ValueError:
+        # Within an answer that begins as JSON and is broken off, no part is the answer.
+        tries = 1 if text[:1] in {"{", "["} else _TRIES
+        for found in islice(_BEGINNING.finditer(text), tries):
+            with contextlib.suppress(ValueError):
+                return _DECODER.raw_decode(text, found.start())[0]
+        raise
+
+
 def _no_constant(name: str) -> Never:
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _line(words: str) -> str:

@@ -39,6 +39,8 @@ class SimFaults:
 
     def __post_init__(self) -> None:
         rates = (self.fail_rate, self.malformed_rate, self.empty_rate)
+        if not all(_is_number(number) for number in (*rates, self.delay_seconds)):
+            raise ConfigurationError("the rates of faults and delay_seconds are numbers")
         if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
             raise ConfigurationError("the rates of faults are shares from 0 to 1, together at most 1")
         if not 0 <= self.delay_seconds < float("inf"):
@@ -51,6 +53,10 @@ class SimFaults:
                 return fault
             chance -= rate
         return ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 NO_FAULTS = SimFaults()
@@ -69,6 +75,8 @@ class SimLLM:
 
     def __init__(self, seed: int = 0, *, faults: SimFaults = NO_FAULTS, sleep: Sleep = asyncio.sleep) -> None:
         """``faults`` are drawn by the seed too, in the order of the calls; ``sleep`` is what their delay waits by."""
+        if not isinstance(faults, SimFaults):
+            raise ConfigurationError(f"faults is {faults!r:.80}; give SimFaults(...), or leave it out")
         self._seed = seed
         self._faults = faults
         self._sleep = sleep

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ class ColumnPlan:
     """How many columns the header has."""
     fields: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, tuple[int, ...]]
+    texts: frozenset[str] = frozenset()
+    """Attributes that are texts, whatever they look like; without space around them."""
 
     def item(self, row: Sequence[str]) -> Item:
         """The item of a row; a row that is too short lacks its last columns.
@@ -48,19 +50,25 @@ class ColumnPlan:
     def _attributes(self, row: Sequence[str]) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
         for name, positions in self.attributes.items():
-            filled = [_typed(value) for value in _filled(row, positions)]
+            is_text = name in self.texts
+            filled = [value.strip() if is_text else _typed(value) for value in _filled(row, positions)]
             if filled:
                 attributes[name] = filled if len(positions) > 1 else filled[0]
         return attributes
 
 
-def plan_columns(file: str, header: Sequence[str], columns: Mapping[str, str] | None = None) -> ColumnPlan:
+def plan_columns(
+    file: str,
+    header: Sequence[str],
+    columns: Mapping[str, str] | None = None,
+    texts: Collection[str] = (),
+) -> ColumnPlan:
     """The plan for a header; ``columns`` maps an item's field, or an attribute's new name, to a column.
 
     A column that is not mapped is the field of its own name (as ``FIELD_NAMES`` has them) unless that field
     is mapped elsewhere; every other column is an attribute of its own name, and one without a name is left
     out. Of a column that the header repeats, a field takes the first value that is not empty, tags take
-    all, and an attribute is the list of them.
+    all, and an attribute is the list of them. ``texts`` names attributes that are never numbers.
 
     Raises ``ConfigurationError`` for a mapped column that is missing, for a field or an attribute that two
     columns would be, and when no column holds the id.
@@ -76,7 +84,7 @@ def plan_columns(file: str, header: Sequence[str], columns: Mapping[str, str] | 
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
         raise ConfigurationError(f"{file}: no column '_id'; map one to '_id'; {draft.existing}")
-    return ColumnPlan(len(header), draft.fields, draft.attributes)
+    return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
 
 
 class _Draft:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ def read_csv_rows(
     file: str,
     *,
     columns: Mapping[str, str] | None = None,
+    texts: Collection[str] = (),
     max_line_bytes: int = MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
 ) -> Iterator[InputLine]:
@@ -27,7 +28,7 @@ def read_csv_rows(
     what ``read_lines`` raises.
     """
     records = _records(file, max_line_bytes)
-    plan = _plan(file, records, columns, header)
+    plan = _plan(file, records, columns, header, texts)
     for record in records:
         if record.fault:
             yield bad_line(file, record.start, record.raw, record.fault)
@@ -55,9 +56,10 @@ def _plan(
     records: Iterator[_Record],
     columns: Mapping[str, str] | None,
     say_header: Callable[[str], None] | None = None,
+    texts: Collection[str] = (),
 ) -> ColumnPlan:
     header = _header(file, records)
-    plan = plan_columns(file, header.values, columns)
+    plan = plan_columns(file, header.values, columns, texts)
     if say_header is not None:
         say_header(header.raw.rstrip("\r\n"))
     return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import PurePath
 
 from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows, read_header
@@ -23,6 +23,7 @@ def read_items(
     path: str | os.PathLike[str],
     *,
     columns: Mapping[str, str] | None = None,
+    texts: Collection[str] = (),
     format: str | None = None,  # noqa: A002 - what users call it
     max_line_bytes: int = MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
@@ -38,7 +39,8 @@ def read_items(
     In CSV, ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …) or an attribute's new
     name to a column; see ``plan_columns`` for the others. An empty value is missing. Tags are a JSON list, or
     texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
-    number, ``true`` or ``false`` are that; everything else, the id above all, is text. ``header`` is called
+    number, ``true`` or ``false`` are that; everything else, the id above all, is text, and so are the attributes that
+    ``texts`` names, without space around them. ``header`` is called
     with the header line as it stands in the file, when reading begins.
 
     Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened and
@@ -56,7 +58,7 @@ def read_items(
     # What has no size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
-    return read_csv_rows(file, columns=columns, max_line_bytes=max_line_bytes, header=header)
+    return read_csv_rows(file, columns=columns, texts=texts, max_line_bytes=max_line_bytes, header=header)
 
 
 def column_names(path: str | os.PathLike[str], format: str | None = None) -> list[str] | None:  # noqa: A002 - as above

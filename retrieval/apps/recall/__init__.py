@@ -7,10 +7,11 @@ found = await retriever.search("Who do I know at Acme?")
 
 from __future__ import annotations
 
+from retrieval.apps.recall.checks import SEARCH_LIMIT_MAX
 from retrieval.apps.recall.entity import Entity
 from retrieval.apps.recall.profile import RECALL_PROFILE
 from retrieval.apps.recall.recalled import Recalled
-from retrieval.apps.recall.retriever import SEARCH_LIMIT_MAX, DualRetriever
+from retrieval.apps.recall.retriever import DualRetriever
 from retrieval.apps.recall.stretch import TimeExpressions
 from retrieval.apps.recall.triggers import deep_triggers
 

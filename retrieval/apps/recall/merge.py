@@ -11,15 +11,17 @@ from retrieval.domain.fusion import Candidate, Fused, fuse
 from retrieval.domain.hit import Explanation
 from retrieval.domain.profile import Fusion
 
+K_MAX = 1_000_000
+
 
 def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
     """Reciprocal rank fusion: score(d) = Σ over the lists of 1 / (k + rank of d in the list), ranks from 1.
 
     Best first, equal scores by id; what a list holds twice counts where it stands first. Raises
-    ``InvalidRequestError`` for a ``k`` that is not a whole number above 0, and for lists of anything else.
+    ``InvalidRequestError`` for a ``k`` that is no whole number from 1 to ``K_MAX``, and for lists of anything else.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise InvalidRequestError(f"k is {k!r:.80}; it must be a whole number above 0 (60 is customary)")
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= K_MAX:
+        raise InvalidRequestError(f"k is {_said(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
     rankings = {}
     entities: dict[str, Entity] = {}
     for number, one in enumerate(lists, 1):
@@ -31,6 +33,11 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
         ]
     fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
     return [_scored(entities[one.item_id], one, rank) for rank, one in enumerate(fused, 1)]
+
+
+def _said(k: object) -> str:
+    # Python refuses to write integers of thousands of digits.
+    return "a number of many digits" if isinstance(k, int) and abs(k) > K_MAX**3 else f"{k!r:.80}"
 
 
 def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:

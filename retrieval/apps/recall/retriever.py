@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from retrieval.apps.recall.checks import (
+    check_limit,
+    check_parts,
+    check_query,
+    checked_mode,
+    checked_moment,
+    checked_seconds,
+)
 from retrieval.apps.recall.entity import Entity
 from retrieval.apps.recall.merge import merged_by_rrf
 from retrieval.apps.recall.profile import RECALL_PROFILE
@@ -17,15 +24,12 @@ from retrieval.apps.recall.stretch import TimeExpressions, TimeRange, checked_ti
 from retrieval.apps.recall.triggers import deep_triggers
 from retrieval.collection import Collection
 from retrieval.domain.context import Context
-from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import RetrievalError
 from retrieval.domain.filters import And, Filter, Where, parse_where
 from retrieval.domain.llm import LLM
 from retrieval.domain.profile import RRF_K, Profile
 from retrieval.domain.time_expressions import TimeExpression, time_expression
 from retrieval.engine.request import checked_words
-
-SEARCH_LIMIT_MAX = 100
-"""The most entities that one search gives."""
 
 REWRITE_TIMEOUT_SECONDS = 2.0
 
@@ -69,14 +73,13 @@ class DualRetriever:
 
         Raises ``InvalidRequestError``, naming what cannot be.
         """
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise InvalidRequestError(f"seed is {seed!r:.80}; it must be a whole number, or None")
+        check_parts(storage, llm, seed, profile)
         self._storage = storage
         self._llm = llm
         self._rewriter = None if llm is None else Rewriter(storage, llm, seed)
         self._profile = profile
-        self._timeout = _checked_seconds(rewrite_timeout_seconds)
-        self._time_expressions = _checked_mode(time_expressions)
+        self._timeout = checked_seconds(rewrite_timeout_seconds)
+        self._time_expressions = checked_mode(time_expressions)
         self._clock = clock
 
     async def search(
@@ -101,10 +104,9 @@ class DualRetriever:
         Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
         without a zone or in the wrong order, and what ``Collection.search`` raises.
         """
-        _check_query(query)
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= SEARCH_LIMIT_MAX:
-            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {SEARCH_LIMIT_MAX}")
-        time = self._time(query, checked_time_range(time_range), as_of or self._clock())
+        check_query(query)
+        check_limit(limit)
+        time = self._time(query, checked_time_range(time_range), checked_moment(as_of) or self._clock())
         condition = parse_where(where)
         rewritten = await self._rewritten(query) if deep_search and self.needs_deep_search(query) else Rewritten()
         found = await self._storage.search(
@@ -129,21 +131,24 @@ class DualRetriever:
         )
 
     def needs_deep_search(self, query: str) -> bool:
-        """Whether the question holds a word that makes other wordings worth their while (see ``deep_triggers``)."""
-        return bool(deep_triggers(query))
+        """Whether the question holds a word that makes other wordings worth their while (see ``deep_triggers``).
+
+        Raises ``InvalidRequestError`` for what is no text.
+        """
+        return bool(deep_triggers(checked_words(query)))
 
     async def rewrite_query(self, query: str) -> list[str]:
         """Two to three other wordings of the question, different from it and from one another; none without a model.
 
         Raises ``EmptyQueryError``, ``LLMUnavailableError`` and ``LLMRejectedError``; ``search`` does without instead.
         """
-        _check_query(query)
+        check_query(query)
         return [] if self._rewriter is None else await self._rewriter.rewrites(query)
 
     def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
         """The lists as one, by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
 
-        Equal scores are ordered by id. Raises ``InvalidRequestError`` for a ``k`` that is not above 0.
+        Equal scores are ordered by id. Raises ``InvalidRequestError`` for a ``k`` that is not 1 to a million.
         """
         return merged_by_rrf(result_lists, k)
 
@@ -173,25 +178,6 @@ def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
     bound = parse_where(within(time.range)) if time.range is not None and time.is_bound else None
     parts = tuple(one for one in (condition, bound) if one is not None)
     return And(parts) if len(parts) > 1 else parts[0] if parts else None
-
-
-def _check_query(query: object) -> None:
-    if not checked_words(query):
-        raise EmptyQueryError("the query is empty; give some words")
-
-
-def _checked_seconds(seconds: float) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
-    return float(seconds)
-
-
-def _checked_mode(mode: str) -> TimeExpressions:
-    try:
-        return TimeExpressions(mode)
-    except ValueError:
-        known = ", ".join(TimeExpressions)
-        raise InvalidRequestError(f"time_expressions is {mode!r:.80}; it is one of {known}") from None
 
 
 def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:

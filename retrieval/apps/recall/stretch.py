@@ -40,7 +40,11 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
             raise InvalidRequestError(
                 f"time_range holds {moment!r:.80}; give times with a zone, such as datetime(2026, 5, 1, tzinfo=UTC)"
             )
-    if not start < end:
+    if start == end:
+        raise InvalidRequestError(
+            f"time_range starts and ends at {start.isoformat()}, and so holds no moment; give a later end"
+        )
+    if start > end:
         raise InvalidRequestError(f"time_range starts at {start.isoformat()} and ends at {end.isoformat()}; swap them")
     return start, end
 

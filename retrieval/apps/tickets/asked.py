@@ -11,7 +11,7 @@ from retrieval.apps.tickets.errors import ProcessingError
 from retrieval.apps.tickets.models import RetrievalRequest
 from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
-from retrieval.apps.tickets.weights import Weights
+from retrieval.apps.tickets.weights import NORMALIZATION_HOURS, Weights
 from retrieval.domain.profile import Profile
 
 
@@ -48,7 +48,7 @@ def asked_of(request: RetrievalRequest, config: RetrievalConfig) -> Asked:
         top_k=top_k,
         profile=tickets_profile(*weights, request.priority_weights, hours, top_k=top_k),
         as_of=request.as_of,
-        config_used=_used(request, top_k, weights),
+        config_used=_used(request, top_k, weights, hours),
     )
 
 
@@ -64,15 +64,17 @@ def _where(request: RetrievalRequest) -> dict[str, Any]:
     return where
 
 
-_ALSO_USED = ("preset", "priority_weights", "time_normalization_hours", "as_of", "exclude_ids", "exclude_self")
+_ALSO_USED = ("preset", "priority_weights", "as_of", "exclude_ids", "exclude_self")
 
 
-def _used(request: RetrievalRequest, top_k: int, weights: Weights) -> dict[str, Any]:
-    used = {
+def _used(request: RetrievalRequest, top_k: int, weights: Weights, hours: float) -> dict[str, Any]:
+    used: dict[str, Any] = {
         "top_k": top_k,
         "domain_filter": request.domain_filter,
         "vector_weight": weights.vector,
         "metadata_weight": weights.metadata,
     }
+    if hours != NORMALIZATION_HOURS:
+        used["time_normalization_hours"] = hours
     said = request.model_dump(mode="json", include=set(_ALSO_USED), exclude_unset=True, exclude_none=True)
     return used | said

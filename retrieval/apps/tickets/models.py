@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from retrieval.apps.tickets.config import TOP_K, TopK
 from retrieval.apps.tickets.errors import ProcessingError
+from retrieval.apps.tickets.moment import Moment
 from retrieval.apps.tickets.presets import preset
 from retrieval.apps.tickets.priorities import PriorityWeights
 from retrieval.apps.tickets.weights import (
@@ -71,18 +72,18 @@ class RetrievalResponse(BaseModel):
     similar_tickets: list[SimilarTicket]
     search_metadata: SearchMetadata
     config_used: dict[str, Any]
-    """The parameters that answered."""
+    """The parameters that answered: the four that every search has, and whatever else was not as usual."""
 
 
 class RetrievalRequest(BaseModel):
     """A search: by a text, by a ticket's title and description, or by an embedding of the caller's.
 
     Without any of these ``RetrievalService.process`` raises ``ProcessingError``. Where there are several, the
-    embedding goes before the text and the text before the ticket. Raises pydantic's ``ValidationError`` for a value
-    outside its range, weights that do not add up to 1, and a preset that does not exist.
+    embedding goes before the text and the text before the ticket. Raises pydantic's ``ValidationError`` for a name
+    that it does not have, a value outside its range, weights that do not add up to 1, and a preset that does not exist.
     """
 
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True, extra="forbid")
 
     query_text: str | None = None
     query_embedding: list[float] | None = None
@@ -105,7 +106,7 @@ class RetrievalRequest(BaseModel):
     time_normalization_hours: Hours = NORMALIZATION_HOURS
     """Above 0; the configuration's where it is not given."""
 
-    as_of: AwareDatetime | None = None
+    as_of: Moment | None = None
     """Search as one would have then: tickets that existed before, and of resolutions only those that were known."""
     exclude_ids: list[str] = Field(default_factory=list)
     """Tickets to leave out."""

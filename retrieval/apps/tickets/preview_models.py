@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from retrieval.apps.tickets.config import TopK
 from retrieval.apps.tickets.models import SimilarTicket
+from retrieval.apps.tickets.moment import Moment
 from retrieval.apps.tickets.presets import PRESETS, preset
 from retrieval.apps.tickets.priorities import PriorityWeights
 from retrieval.apps.tickets.weights import Hours, Share, Weights, check_weights
@@ -63,33 +64,43 @@ class PreviewConfig(BaseModel):
     priority_weights: PriorityWeights | None = None
     """Of the weighting ``custom``."""
     time_normalization_hours: Hours | None = None
-    as_of: AwareDatetime | None = None
+    as_of: Moment | None = None
     exclude_ids: list[str] = Field(default_factory=list)
 
     @field_validator("weightings", mode="before")
     @classmethod
     def _by_name(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            given = [{"name": name, **_weights_in(one)} for name, one in given.items()]
+            given = [{"name": name, **_weights_in(name, one)} for name, one in given.items()]
+        elif isinstance(given, str):
+            given = [given]
+        elif not isinstance(given, Sequence):
+            raise ValueError("weightings is a list of weightings or names of presets, or pairs of weights by name")
         return [Weighting.of_preset(one) if isinstance(one, str) else one for one in given]
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        names = [one.name for one in self.weightings]
+        names = [*(one.name for one in self.weightings), *([CUSTOM] if self._has_custom else [])]
         if len(set(names)) < len(names):
             raise ValueError(f"a weighting is named twice: {', '.join(names)}")
         if (self.vector_weight is None) != (self.metadata_weight is None):
             raise ValueError("vector_weight and metadata_weight come together")
         return self
 
+    @property
+    def _has_custom(self) -> bool:
+        """Whether it says weights of its own."""
+        return any(
+            change is not None for change in (self.vector_weight, self.priority_weights, self.time_normalization_hours)
+        )
+
     def chosen(self, own: Weights) -> list[Weighting]:
         """The weightings to compare; ``own`` are the weights of a request that gives none."""
         default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
         base = next((Weighting.of_preset(name) for name, one in PRESETS.items() if one.weights == own), default)
-        changes = (self.vector_weight, self.priority_weights, self.time_normalization_hours)
-        if self.weightings and all(change is None for change in changes):
+        if self.weightings and not self._has_custom:
             return self.weightings
-        if all(change is None for change in changes):
+        if not self._has_custom:
             return [base, *(Weighting.of_preset(name) for name in PRESETS if name != base.name)]
         custom = Weighting(
             name=CUSTOM,
@@ -153,9 +164,11 @@ class SearchPreview(BaseModel):
     previews: list[WeightingPreview]
 
 
-def _weights_in(one: Any) -> dict[str, Any]:
+def _weights_in(name: object, one: Any) -> dict[str, Any]:
     """A weighting without a name: a mapping, or a pair."""
     if isinstance(one, Mapping):
         return dict(one)
+    if not isinstance(one, Sequence) or isinstance(one, str) or len(one) != 2:
+        raise ValueError(f"weighting {name!r:.80} is {one!r:.80}; give a pair such as (0.7, 0.3)")
     vector, metadata = one
     return {"vector_weight": vector, "metadata_weight": metadata}

@@ -13,7 +13,7 @@ from retrieval import Collection, Hit, Platform, connect
 from retrieval.apps.tickets.answers import response_of
 from retrieval.apps.tickets.asked import Asked, asked_of
 from retrieval.apps.tickets.config import RetrievalConfig
-from retrieval.apps.tickets.errors import ConfigurationError
+from retrieval.apps.tickets.errors import ConfigurationError, ProcessingError
 from retrieval.apps.tickets.index_stats import index_stats
 from retrieval.apps.tickets.models import RetrievalRequest, RetrievalResponse
 from retrieval.apps.tickets.preview import compared
@@ -66,6 +66,11 @@ class RetrievalService:
         ``ProcessingError`` without a query, ``WrongDimensionError`` and ``InvalidVectorError`` for an embedding that
         does not fit, ``ConfigurationError`` without the collection, and the embedder's errors.
         """
+        if not isinstance(request, RetrievalRequest):
+            raise ProcessingError(
+                f"process takes a RetrievalRequest, such as RetrievalRequest(query_text='login fails'), "
+                f"not {type(request).__name__}"
+            )
         asked = asked_of(request, self.config)
 
         async def ask(collection: Collection) -> RetrievalResponse:
@@ -80,13 +85,13 @@ class RetrievalService:
         title: str,
         description: str = "",
         domain: str | None = None,
-        config: PreviewConfig | Mapping[str, Any] | Sequence[str] | None = None,
+        config: PreviewConfig | Mapping[str, Any] | Sequence[str] | str | None = None,
     ) -> SearchPreview:
         """One search, ranked under several weightings, with what moved against the first of them and why.
 
-        ``config``: see ``PreviewConfig``; a list names presets. The candidates are those of ``process``, and so is each
-        ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and pydantic's
-        ``ValidationError`` for a configuration that cannot be.
+        ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
+        and so is each ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and
+        pydantic's ``ValidationError`` for a configuration that cannot be.
         """
         wanted = _preview_config(config)
         top_k = wanted.top_k or self.config.default_top_k
@@ -193,9 +198,11 @@ async def _search(collection: Collection, asked: Asked, limit: int) -> Sequence[
         return ()
 
 
-def _preview_config(config: PreviewConfig | Mapping[str, Any] | Sequence[str] | None) -> PreviewConfig:
+def _preview_config(config: object) -> PreviewConfig:
     if isinstance(config, PreviewConfig):
         return config
     if config is None or isinstance(config, Mapping):
         return PreviewConfig.model_validate(dict(config or {}))
+    if not isinstance(config, str | Sequence):
+        raise ProcessingError(f"config is {config!r:.80}; give a PreviewConfig, its fields, or names of presets")
     return PreviewConfig.model_validate({"weightings": config})

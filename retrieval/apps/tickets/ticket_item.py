@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
+from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.domain.stored_time import stored_time
 
@@ -40,7 +42,11 @@ TICKET_FILTERABLE: Mapping[str, str] = MappingProxyType(
 )
 """The attributes of tickets that a filter can use an index for, with their types."""
 
-_TEXTS = (DOMAIN, PRIORITY, RESOLUTION)
+TICKET_TEXTS = (DOMAIN, PRIORITY, RESOLUTION)
+"""Attributes of tickets that are texts, whatever they look like."""
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", re.ASCII)
+_LONGEST_NUMBER = 30
 _SECONDS_AN_HOUR = 3600.0
 
 
@@ -50,6 +56,8 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
     Names are those of ``TICKET_FIELDS``; they may stand in ``metadata`` too, as in the ingest format. Whatever else
     there is becomes an attribute. Raises ``InvalidItemError``.
     """
+    if not isinstance(record, Mapping):
+        raise InvalidItemError(f"a ticket is written as a dictionary with a 'ticket_id', not as {record!r:.80}")
     metadata = record.get("metadata")
     if isinstance(metadata, Mapping):
         record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}
@@ -63,10 +71,32 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
 def as_ticket(item: Item) -> Item:
     """The same item with a ticket's attributes typed: domain, priority and resolution are texts.
 
-    Of when it happened, when it was resolved and the hours between, the one that is missing follows from the others.
+    Spaces around them are left out, and hours that are written as a text become a number. Of when it happened, when
+    it was resolved and the hours between, the one that is missing follows from the others.
+
+    Raises ``InvalidItemError`` for hours that are no number.
     """
-    typed = {name: _text(value) if name in _TEXTS else value for name, value in item.attributes.items()}
+    typed = {name: _text(value) if name in TICKET_TEXTS else value for name, value in item.attributes.items()}
+    written = typed.get(HOURS)
+    if isinstance(written, str):
+        del typed[HOURS]
+        typed |= {HOURS: _hours(written, item.item_id)} if written.strip() else {}
     return replace(item, attributes=typed | _resolved(item.occurred_at, typed))
+
+
+def with_ticket_parts(item: Item) -> Item:
+    """The item, and where it is a ticket's, its hours and its time of resolution under the names that are read.
+
+    A ticket has hours until it was resolved, or a priority and a time of resolution, by any of ``TICKET_FIELDS``. No
+    attribute is taken away.
+    """
+    attributes = item.attributes
+    hours, resolved = (first(TICKET_FIELDS[name], attributes) for name in (HOURS, RESOLVED_AT))
+    if hours is None and (resolved is None or PRIORITY not in attributes):
+        return item
+    found = {HOURS: hours, RESOLVED_AT: resolved}
+    named = {name: attributes[known] for name, known in found.items() if known is not None}
+    return as_ticket(replace(item, attributes={**attributes, **named}))
 
 
 def first(known: tuple[str, ...], present: Mapping[str, object]) -> str | None:
@@ -110,4 +140,16 @@ def _text(value: Any) -> Any:
     """What CSV took for a number or a boolean, as a text."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str):
+        return value.strip()
     return str(value) if isinstance(value, int | float) else value
+
+
+def _hours(written: str, key: str) -> float:
+    """The number that a text says, ``+5`` and ``.5`` among them."""
+    text = written.strip()
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        raise InvalidItemError(
+            f"ticket {key!r}: {HOURS} is {written!r:.60}, which is no number; write hours such as 4.5", item_id=key
+        )
+    return float(text)

@@ -8,8 +8,8 @@ from functools import partial
 
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.apps.tickets.columns import ticket_columns
-from retrieval.apps.tickets.ticket_item import as_ticket
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, as_ticket, with_ticket_parts
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 
 STANDARD_INPUT = "-"
 
@@ -17,7 +17,8 @@ STANDARD_INPUT = "-"
 class InputFiles:
     """Files of items, read one after the other; all are opened and their headers checked at once.
 
-    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it. Raises
+    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it; what is
+    a ticket among JSON Lines has its hours and its time of resolution by the names that tickets are read by. Raises
     what ``read_items`` raises, and ``InvalidRequestError`` when standard input is named twice.
     """
 
@@ -49,11 +50,12 @@ class InputFiles:
         lines = read_items(
             file,
             columns=tickets or columns or None,
+            texts=TICKET_TEXTS if tickets else (),
             format=file_format,
             header=partial(self.headers.__setitem__, file),
         )
         if tickets is None:
-            return lines
+            return lines if columns or names else map(_with_ticket_parts, lines)
         self.holds_tickets = True
         return map(_as_ticket, lines)
 
@@ -67,4 +69,17 @@ class InputFiles:
 
 
 def _as_ticket(line: InputLine) -> InputLine:
-    return line if line.item is None else replace(line, item=as_ticket(line.item))
+    if line.item is None:
+        return line
+    try:
+        return replace(line, item=as_ticket(line.item))
+    except InvalidItemError as error:
+        return replace(line, item=None, error=BadLineError(line.file, line.line, str(error)))
+
+
+def _with_ticket_parts(line: InputLine) -> InputLine:
+    try:
+        return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
+    except InvalidItemError:
+        # It may be no ticket at all: only what calls itself one is refused.
+        return line

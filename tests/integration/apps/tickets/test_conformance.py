@@ -221,7 +221,8 @@ async def test_a_request_that_does_not_say_takes_the_configurations_values(histo
     )
     service = RetrievalService(config, history)
     response = await service.process(RetrievalRequest(query_text="connection timeout"))
-    assert response.config_used == {"top_k": 2, "domain_filter": None, "vector_weight": 0.4, "metadata_weight": 0.6}
+    weights = {"vector_weight": 0.4, "metadata_weight": 0.6}
+    assert response.config_used == {"top_k": 2, "domain_filter": None, **weights, "time_normalization_hours": 20.0}
     by_key = {ticket.ticket_id: ticket for ticket in response.similar_tickets}
     assert len(by_key) == 2
     assert by_key["MM-1"].metadata_score == pytest.approx(0.6 + 0.4 * 0.5)

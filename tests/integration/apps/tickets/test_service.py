@@ -139,3 +139,23 @@ async def test_a_search_is_recorded(service: RetrievalService, history: Platform
     await history.recorded()
     assert history.recording.recorded == 1
     assert tickets_profile().learned.is_off
+
+
+async def test_what_is_no_request_is_refused() -> None:
+    """In one line, before any platform is opened."""
+    service = RetrievalService()
+    for request in (None, "x", {"query_text": "x"}):
+        with pytest.raises(ProcessingError, match="takes a RetrievalRequest"):
+            await service.process(request)  # type: ignore[arg-type]
+    with pytest.raises(ProcessingError, match="config is 5"):
+        await service.preview_search("x", config=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"topk": 5}, {"domain": "MM"}, {"as_of": "2024"}, {"as_of": 2024}])
+def test_a_request_with_an_unknown_name_or_a_number_for_a_time_is_refused(
+    given: dict[str, object],
+) -> None:
+    """A slip of the pen would search everything, and a year would be a second of 1970."""
+    with pytest.raises(ValidationError):
+        RetrievalRequest.model_validate({"query_text": "timeout", **given})
+    assert RetrievalRequest.model_validate({"query_text": "t", "as_of": "2024-01-01T00:00Z"}).as_of is not None

@@ -95,3 +95,9 @@ async def test_a_given_one_goes_before_the_configured_and_stays_open() -> None:
     assert chosen.get() is given
     await chosen.aclose()
     assert await given.complete("x")
+
+
+def test_what_is_no_language_model_is_refused() -> None:
+    """A name alone is none."""
+    with pytest.raises(ConfigurationError, match="llm is 'gpt'"):
+        ChosenLLM(Settings(), "gpt")  # type: ignore[arg-type]

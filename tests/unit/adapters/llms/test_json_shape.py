@@ -77,3 +77,26 @@ def test_the_order_of_properties_is_told_as_it_was_given() -> None:
     """A model writes them in that order: what comes first is thought of first."""
     instructions = JSONShape({"type": "object", "properties": {"why": {}, "answer": {}}}).instructions
     assert instructions.index("why") < instructions.index("answer")
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "```json\n{}\n```",
+        "Sure!\n```json\n{}\n```",
+        "Here [as asked] you go: {}",
+        "{} Hope this helps",
+        "```\n{}\n```\nHope it helps",
+        "\ufeff{}",
+    ],
+)
+def test_words_around_an_answer_are_left_out(around: str) -> None:
+    """The first object or list in them is the answer."""
+    assert JSONShape(CLOSED).read(around.replace("{}", '{"type": "a", "number": 3}')) == {"type": "a", "number": 3}
+
+
+@pytest.mark.parametrize("text", ["[[1], [2", "words alone", "a {curly} word", '{"a": [1], "b'])
+def test_no_part_of_a_broken_answer_is_the_answer(text: str) -> None:
+    """Nor are words."""
+    with pytest.raises(LLMRejectedError, match="not JSON"):
+        JSONShape({"type": "array"}).read(text)

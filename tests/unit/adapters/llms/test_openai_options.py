@@ -21,6 +21,11 @@ from retrieval.domain.errors import ConfigurationError
         ({"temperature": 3}, "temperature"),
         ({"model": ""}, "RETRIEVAL_LLM_MODEL"),
         ({"model": "x" * 201}, "RETRIEVAL_LLM_MODEL"),
+        ({"model": 5}, "RETRIEVAL_LLM_MODEL"),
+        ({"timeout_seconds": "x"}, "timeout_seconds"),
+        ({"temperature": "x"}, "temperature"),
+        ({"base_url": "http://[::1"}, "RETRIEVAL_LLM_BASE_URL"),
+        ({"base_url": 5}, "RETRIEVAL_LLM_BASE_URL"),
         ({"base_url": "https://"}, "RETRIEVAL_LLM_BASE_URL"),
     ],
 )

@@ -186,3 +186,11 @@ def test_shares_that_cannot_be_are_refused(rates: dict[str, float]) -> None:
     """They are from 0 to 1, together at most 1; time does not run backwards."""
     with pytest.raises(ConfigurationError):
         SimFaults(**rates)
+
+
+def test_what_is_no_fault_is_refused() -> None:
+    """In one line."""
+    with pytest.raises(ConfigurationError, match="numbers"):
+        SimFaults(fail_rate="x")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="faults is None"):
+        SimLLM(faults=None)  # type: ignore[arg-type]

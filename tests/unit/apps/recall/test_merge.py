@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from retrieval.apps.recall import DualRetriever, Entity
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.hit import Explanation, Hit
 
-RETRIEVER = DualRetriever(None, None)  # type: ignore[arg-type]
-"""Merging needs no storage."""
+RETRIEVER = DualRetriever(SimpleNamespace(search=print), None)  # type: ignore[arg-type]
+"""Merging asks no storage."""
 
 
 def entity(item_id: str) -> Entity:

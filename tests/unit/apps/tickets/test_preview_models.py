@@ -16,6 +16,10 @@ from retrieval.apps.tickets import PreviewConfig, Weighting
         {"weightings": ["unheard of"]},
         {"weightings": {"a": (0.5, 0.4)}},
         {"vector": 0.5},
+        {"weightings": {"custom": (1, 0)}, "vector_weight": 0.5, "metadata_weight": 0.5},
+        {"weightings": 5},
+        {"weightings": {"a": 5}},
+        {"weightings": {"a": "bc"}},
         {"top_k": 0},
     ],
 )
@@ -30,5 +34,6 @@ def test_weightings_can_be_written_in_three_ways() -> None:
     value = Weighting(name="mine", vector_weight=0.8, metadata_weight=0.2)
     assert PreviewConfig.model_validate({"weightings": [value]}).weightings == [value]
     assert PreviewConfig.model_validate({"weightings": {"mine": (0.8, 0.2)}}).weightings == [value]
+    assert [one.name for one in PreviewConfig.model_validate({"weightings": "balanced"}).weightings] == ["balanced"]
     named = PreviewConfig.model_validate({"weightings": ["Fast Resolution"]}).weightings[0]
     assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))

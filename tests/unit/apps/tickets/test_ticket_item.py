@@ -56,7 +56,6 @@ def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it
     "fields",
     [
         {"resolution_time_hours": 24},
-        {"created": CREATED, "resolution_time_hours": "soon"},
         {"created": CREATED, "resolution_time_hours": -1},
         {"created": CREATED, "resolution_time_hours": 1e12},
         {"created": CREATED, "resolved": "next week"},
@@ -69,7 +68,23 @@ def test_what_does_not_follow_is_left_out(fields: dict[str, Any]) -> None:
     assert attributes(**fields) == stored
 
 
+@pytest.mark.parametrize(("written", "hours"), [("+5", 5), ("05", 5), (".5", 0.5), (" 4.50 ", 4.5), ("-1", -1)])
+def test_hours_may_be_written_as_a_text(written: str, hours: float) -> None:
+    """As some files have them."""
+    assert attributes(resolution_time_hours=written) == {"resolution_time_hours": hours}
+
+
+@pytest.mark.parametrize("written", ["soon", "4,5", "4.5h", "1,234.5", "NaN", "inf", "9" * 400])
+def test_hours_that_are_no_number_are_refused(written: str) -> None:
+    """They would silently count for nothing."""
+    with pytest.raises(InvalidItemError, match=r"'T-1': resolution_time_hours is .* write hours such as"):
+        attributes(resolution_time_hours=written)
+
+
 def test_a_ticket_needs_its_id() -> None:
     """As any item."""
     with pytest.raises(InvalidItemError, match="_id"):
         ticket_item({"title": "Login"})
+    for record in (None, "x"):
+        with pytest.raises(InvalidItemError, match="a ticket is written as a dictionary"):
+            ticket_item(record)  # type: ignore[arg-type]

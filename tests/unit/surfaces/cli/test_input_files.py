@@ -73,3 +73,35 @@ def test_standard_input_has_no_size_and_is_read_once() -> None:
     assert source.reads_standard_input
     with pytest.raises(InvalidRequestError, match="twice"):
         InputFiles(["-", "-"], columns={}, file_format=None)
+
+
+def test_tickets_among_json_lines_have_the_names_that_are_read(tmp_path: Path) -> None:
+    """Their hours and their time of resolution; nothing is taken away, and what is no ticket stays as it is."""
+    path = tmp_path / "tickets.jsonl"
+    path.write_text(
+        '{"_id": "1", "metadata": {"hours_to_resolve": 28.5, "resolved": "2021-09-16T16:19:00Z"}}\n'
+        '{"_id": "2", "occurred_at": "2024-01-01T00:00Z", "priority": "High", "resolved": "2024-01-01T06:00Z"}\n'
+        '{"_id": "3", "resolved": "2021-09-16T16:19:00Z"}\n'
+    )
+    one, two, other = (
+        dict(line.item.attributes)
+        for line in InputFiles([str(path)], columns={}, file_format=None).lines()
+        if line.item
+    )
+    assert (one["resolution_time_hours"], one["resolved_at"]) == (28.5, "2021-09-16T16:19:00Z")
+    assert (one["hours_to_resolve"], one["resolved"]) == (28.5, "2021-09-16T16:19:00Z")
+    assert (two["resolution_time_hours"], two["resolved_at"]) == (6, "2024-01-01T06:00Z")
+    assert other == {"resolved": "2021-09-16T16:19:00Z"}
+
+
+def test_texts_of_tickets_stay_as_written_and_hours_that_are_no_number_are_a_bad_line(tmp_path: Path) -> None:
+    """But for the space around them; JSON Lines that may be no tickets stay as they are."""
+    path, other = tmp_path / "tickets.csv", tmp_path / "notes.jsonl"
+    path.write_text("ticket_id,title,priority,domain,resolution_hours\n1,a, High, 2.10,+5\n2,b,High,MM,4.5h\n")
+    other.write_text('{"_id": "3", "resolution_hours": "n/a"}\n')
+    good, bad, note = InputFiles([str(path), str(other)], columns={}, file_format=None).lines()
+    assert good.item is not None
+    assert dict(good.item.attributes) == {"priority": "High", "domain": "2.10", "resolution_time_hours": 5}
+    assert bad.item is None
+    assert "write hours such as 4.5" in str(bad.error)
+    assert note.item is not None

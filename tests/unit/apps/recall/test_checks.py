@@ -1,0 +1,54 @@
+"""What a retriever is made with and asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.llms.sim import SimLLM
+from retrieval.apps.recall import DualRetriever
+from retrieval.domain.errors import InvalidRequestError
+
+STORAGE: Any = SimpleNamespace(search=print)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"storage": None}, "storage is None; give a collection"),
+        ({"llm": "gpt"}, "llm is 'gpt'; give a language model"),
+        ({"profile": "x"}, "profile is 'x'; give a Profile"),
+        ({"seed": "x"}, "seed is 'x'"),
+    ],
+)
+def test_what_is_no_part_of_a_retriever_is_refused(made: dict[str, Any], said: str) -> None:
+    """In one line that says what to give."""
+    with pytest.raises(InvalidRequestError, match=said):
+        DualRetriever(**{"storage": STORAGE, "llm": SimLLM(), **made})
+
+
+@pytest.mark.parametrize("as_of", ["2026-01-01", datetime(2026, 1, 1), 5])  # noqa: DTZ001 - without a zone
+async def test_a_moment_is_a_time_with_a_zone(as_of: Any) -> None:
+    """A text is none."""
+    with pytest.raises(InvalidRequestError, match="give a time with a time zone"):
+        await DualRetriever(STORAGE, None).search("Ann", as_of=as_of)
+
+
+def test_only_texts_are_judged_and_no_endless_number_merges() -> None:
+    """Both are refused in one line."""
+    retriever = DualRetriever(STORAGE, None)
+    with pytest.raises(InvalidRequestError, match="text"):
+        retriever.needs_deep_search(5)  # type: ignore[arg-type]
+    for number in (10**400, 10**5000):
+        with pytest.raises(InvalidRequestError, match="k is"):
+            retriever.merge_rrf([], k=number)
+
+
+async def test_a_stretch_without_a_moment_is_refused() -> None:
+    """It is not the wrong way round: it is empty."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(InvalidRequestError, match="holds no moment"):
+        await DualRetriever(STORAGE, None).search("Ann", time_range=(moment, moment))
