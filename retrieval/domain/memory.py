@@ -14,6 +14,7 @@ from retrieval.domain.entity_links import Links, checked_links
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.item import Item
 from retrieval.domain.memory_text import extract_text, fingerprint
+from retrieval.domain.moment import fault_of
 
 PROJECT, USER, CONTENT, FINGERPRINT = "project_id", "user_id", "content", "fingerprint"
 """The attributes that a memory keeps of itself; no metadata may be named so."""
@@ -42,7 +43,8 @@ class NewMemory:
     """What is to be remembered.
 
     Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
-    zone, or metadata under a name that is taken; ``InvalidItemError`` for what no item could hold.
+    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for what no
+    item could hold.
     """
 
     memory_id: str
@@ -195,5 +197,5 @@ def _check_name(name: str, value: object) -> None:
 
 
 def _check_time(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a datetime with a time zone")
+    if value is not None and (fault := fault_of(value)):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; {fault}")

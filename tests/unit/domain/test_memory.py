@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -68,6 +68,8 @@ def test_fingerprints_go_by_words_and_project() -> None:
         ({"relevance_score": True}, "0 to 1"),
         ({"occurred_at": datetime(2026, 5, 1)}, "time zone"),  # noqa: DTZ001 - that is what is wrong with it
         ({"expires_at": "tomorrow"}, "time zone"),
+        ({"expires_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=5)))}, "years 1 to 9999"),
+        ({"occurred_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))}, "years 1 to 9999"),
         ({"links": {"papers": "x"}}, "list"),
         ({"links": {"papers": [""]}}, "1 to 512 bytes"),
         ({"links": {"papers": ["\ud800"]}}, "1 to 512 bytes"),
