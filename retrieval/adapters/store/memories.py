@@ -100,6 +100,7 @@ _RATE = Compiled("""
     UPDATE memories AS memory SET base_relevance = %(relevance)s
     FROM held
     WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
+        AND (memory.expires_at IS NULL OR memory.expires_at > %(now)s)
     RETURNING memory.item_id
 """)
 # The key of a lock says little: where two texts share one, they wait for each other without need.
@@ -203,9 +204,11 @@ async def mark_superseded(connection: Connection, collection_id: int, old_id: st
     await connection.execute(_SUPERSEDE, {"collection_id": collection_id, "old_id": old_id, "new_id": new_id})
 
 
-async def rate_memory(database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float) -> bool:
-    """Set a memory's relevance; whether there is such a memory."""
-    statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance)
+async def rate_memory(
+    database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float, *, now: datetime
+) -> bool:
+    """Set a memory's relevance; whether there is such a memory that has not expired."""
+    statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance, now=now)
     return bool(await database.write(tenant_id, statement))
 
 
