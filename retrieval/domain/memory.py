@@ -65,6 +65,8 @@ class NewMemory:
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Further attributes, to filter by."""
     status: str = "active"
+    text: str | None = None
+    """The text of a content that was stored before, whose keys may have changed their order; None: of the content."""
 
     def __post_init__(self) -> None:
         for name in ("project_id", "interaction_type"):
@@ -82,11 +84,10 @@ class NewMemory:
     @property
     def fingerprint(self) -> str:
         """The same for memories of one project that have the same words in the same order."""
-        return fingerprint(self.project_id, extract_text(self.content))
+        return fingerprint(self.project_id, self._text)
 
     def item(self) -> Item:
         """The item that it is stored as."""
-        text = extract_text(self.content)
         attributes = {**self.metadata, PROJECT: self.project_id, FINGERPRINT: self.fingerprint}
         if self.user_id is not None:
             attributes[USER] = self.user_id
@@ -95,12 +96,16 @@ class NewMemory:
         return Item(
             item_id=self.memory_id,
             title=self.summary or "",
-            body=text,
+            body=self._text,
             kind=self.interaction_type,
             attributes=attributes,
             status=self.status,
             occurred_at=self.occurred_at,
         )
+
+    @property
+    def _text(self) -> str:
+        return extract_text(self.content) if self.text is None else self.text
 
     def _check_metadata(self) -> None:
         if not isinstance(self.metadata, Mapping):
@@ -117,7 +122,7 @@ class Memory:
     project_id: str
     interaction_type: str
     content: Any
-    """As it was given: a text or another JSON value."""
+    """A text or another JSON value, equal to what was given; keys come in the order of PostgreSQL's ``jsonb``."""
     text: str
     """What is searched."""
     summary: str

@@ -26,12 +26,17 @@ def to_store(memory: Memory) -> NewMemory:
         expires_at=memory.expires_at,
         metadata=memory.metadata,
         status=memory.status,
+        text=memory.text,
     )
 
 
 def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
-    """The memory with some of its fields replaced. Raises what ``NewMemory`` raises."""
-    return replace(to_store(memory), **changes)
+    """The memory with some of its fields replaced; its text stays unless its content is given.
+
+    Raises what ``NewMemory`` raises.
+    """
+    known = to_store(memory)
+    return replace(known, **{"text": None if "content" in changes else known.text, **changes})
 
 
 def merged(known: Memory, other: NewMemory) -> NewMemory:

@@ -275,7 +275,7 @@ class MemoryStore:
         """What ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
             raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
-        own = {one.name for one in fields(NewMemory)} - {"status", "links"}
+        own = {one.name for one in fields(NewMemory)} - {"status", "links", "text"}
         given = {name: value for name, value in record.items() if name in own and value is not None}
         linked = {name: value for name, value in record.items() if name not in own and name != "links"}
         for name in ("project_id", "interaction_type", "content"):

@@ -46,6 +46,15 @@ def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
     assert "content" not in new().item().attributes
 
 
+def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_order() -> None:
+    """As a merge does; new content has its own text."""
+    known = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
+    assert changed(known, {"summary": "S"}).item().body == "first: 2\nb: 1"
+    assert merged(known, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
+    assert to_store(known).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
+    assert changed(known, {"content": {"b": 1}}).item().body == "b: 1"
+
+
 def test_fingerprints_go_by_words_and_project() -> None:
     """Case, spaces and signs do not count; order and project do."""
     one = new(content="The bridge, of steel.")
