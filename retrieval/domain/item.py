@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.moment import fault_of
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
@@ -169,7 +170,9 @@ def _check_time(value: object, item_id: str) -> None:
         return
     if not isinstance(value, datetime):
         raise InvalidItemError(f"item {item_id!r}: occurred_at must be a datetime", item_id=item_id)
-    if value.tzinfo is None:
+    if value.utcoffset() is None:
         raise InvalidItemError(
             f"item {item_id!r}: occurred_at has no time zone; use datetime(..., tzinfo=UTC)", item_id=item_id
         )
+    if fault := fault_of(value):
+        raise InvalidItemError(f"item {item_id!r}: occurred_at is {value!r:.80}; {fault}", item_id=item_id)

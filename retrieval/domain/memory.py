@@ -14,6 +14,7 @@ from retrieval.domain.entity_links import Links, checked_links
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.item import Item
 from retrieval.domain.memory_text import extract_text, fingerprint
+from retrieval.domain.moment import fault_of
 
 PROJECT, USER, CONTENT, FINGERPRINT = "project_id", "user_id", "content", "fingerprint"
 """The attributes that a memory keeps of itself; no metadata may be named so."""
@@ -42,7 +43,8 @@ class NewMemory:
     """What is to be remembered.
 
     Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
-    zone, or metadata under a name that is taken; ``InvalidItemError`` for what no item could hold.
+    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for what no
+    item could hold.
     """
 
     memory_id: str
@@ -63,6 +65,8 @@ class NewMemory:
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Further attributes, to filter by."""
     status: str = "active"
+    text: str | None = None
+    """The text of a content that was stored before, whose keys may have changed their order; None: of the content."""
 
     def __post_init__(self) -> None:
         for name in ("project_id", "interaction_type"):
@@ -80,11 +84,10 @@ class NewMemory:
     @property
     def fingerprint(self) -> str:
         """The same for memories of one project that have the same words in the same order."""
-        return fingerprint(self.project_id, extract_text(self.content))
+        return fingerprint(self.project_id, self._text)
 
     def item(self) -> Item:
         """The item that it is stored as."""
-        text = extract_text(self.content)
         attributes = {**self.metadata, PROJECT: self.project_id, FINGERPRINT: self.fingerprint}
         if self.user_id is not None:
             attributes[USER] = self.user_id
@@ -93,12 +96,16 @@ class NewMemory:
         return Item(
             item_id=self.memory_id,
             title=self.summary or "",
-            body=text,
+            body=self._text,
             kind=self.interaction_type,
             attributes=attributes,
             status=self.status,
             occurred_at=self.occurred_at,
         )
+
+    @property
+    def _text(self) -> str:
+        return extract_text(self.content) if self.text is None else self.text
 
     def _check_metadata(self) -> None:
         if not isinstance(self.metadata, Mapping):
@@ -115,7 +122,7 @@ class Memory:
     project_id: str
     interaction_type: str
     content: Any
-    """As it was given: a text or another JSON value."""
+    """A text or another JSON value, equal to what was given; keys come in the order of PostgreSQL's ``jsonb``."""
     text: str
     """What is searched."""
     summary: str
@@ -195,5 +202,5 @@ def _check_name(name: str, value: object) -> None:
 
 
 def _check_time(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a datetime with a time zone")
+    if value is not None and (fault := fault_of(value)):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; {fault}")

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from retrieval.domain.entity_links import united
+from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.memory import Memory, NewMemory
 
 
@@ -25,12 +26,17 @@ def to_store(memory: Memory) -> NewMemory:
         expires_at=memory.expires_at,
         metadata=memory.metadata,
         status=memory.status,
+        text=memory.text,
     )
 
 
 def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
-    """The memory with some of its fields replaced. Raises what ``NewMemory`` raises."""
-    return replace(to_store(memory), **changes)
+    """The memory with some of its fields replaced; its text stays unless its content is given.
+
+    Raises what ``NewMemory`` raises.
+    """
+    known = to_store(memory)
+    return replace(known, **{"text": None if "content" in changes else known.text, **changes})
 
 
 def merged(known: Memory, other: NewMemory) -> NewMemory:
@@ -51,9 +57,17 @@ def merged(known: Memory, other: NewMemory) -> NewMemory:
     )
 
 
-def has_expired(memory: Memory, now: datetime) -> bool:
+def has_expired(memory: Memory | NewMemory, now: datetime) -> bool:
     """Whether the memory's time is over."""
     return memory.expires_at is not None and memory.expires_at <= now
+
+
+def check_current(memory: Memory | NewMemory, now: datetime) -> None:
+    """Raises ``UnknownItemError`` for a memory whose time is over, which is soon forgotten."""
+    if has_expired(memory, now):
+        raise UnknownItemError(
+            f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it"
+        )
 
 
 def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:

@@ -36,6 +36,7 @@ from retrieval.domain.filters import (
     compared_values,
     parse_field,
 )
+from retrieval.domain.moment import fault_of
 from retrieval.domain.profile import Profile
 from retrieval.domain.query import Query, parse_query
 from retrieval.domain.signals.signal import Entity, check_entity
@@ -169,8 +170,8 @@ def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str
 
 
 def _checked_moment(moment: datetime | None) -> datetime | None:
-    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
-        raise InvalidRequestError(f"as_of is {moment!r:.80}; it must be a time with a time zone")
+    if moment is not None and (fault := fault_of(moment)):
+        raise InvalidRequestError(f"as_of is {moment!r:.80}; {fault}")
     return moment
 
 

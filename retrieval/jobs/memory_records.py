@@ -48,9 +48,9 @@ class MemoryRecords:
             most=most,
         )
 
-    async def rate(self, memory_id: str, relevance: float) -> bool:
-        """Set a memory's relevance; whether there is such a memory."""
-        return await rate_memory(*self._where, memory_id, relevance)
+    async def rate(self, memory_id: str, relevance: float, now: datetime) -> bool:
+        """Set a memory's relevance; whether there is such a memory that has not expired."""
+        return await rate_memory(*self._where, memory_id, relevance, now=now)
 
     async def forget(self, ids: Sequence[str]) -> int:
         """Forget these; gives how many there were."""

@@ -24,7 +24,7 @@ from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.item import Item
 from retrieval.domain.memory import Duplicate, Memory, NewMemory, StoredMemory
-from retrieval.domain.memory_changes import changed, may_join, merged, to_store
+from retrieval.domain.memory_changes import changed, check_current, may_join, merged, to_store
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import flush_lexical, keep_index
 from retrieval.jobs.weights import refresh_weights
@@ -96,20 +96,22 @@ class MemoryWriter:
             notes=report.notes,
         )
 
-    async def change(self, memory_id: str, changes: dict[str, Any]) -> AddReport:
+    async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> AddReport:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
         async with self._transaction() as connection:
             held = await hold_memories(connection, self._collection.collection_id, [memory_id])
             self._check_known(held, [memory_id])
             known = held[memory_id]
+            check_current(known, now)
             new = changed(known, changes)
             report, items = await self._write(connection, [new])
         return await self._settled(report + await self.writer.embed(items))
 
-    async def supersede(self, old_id: str, new: NewMemory | str) -> AddReport:
+    async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
         """Let one memory take another's place, stored in the same transaction if it is new.
 
-        Raises ``UnknownItemError``, and ``InvalidRequestError`` for one that took its own place or already lost it.
+        Raises ``UnknownItemError``, also for one that has expired, and ``InvalidRequestError`` for one that took its
+        own place or already lost it, or is of another project.
         """
         new_id = new if isinstance(new, str) else new.memory_id
         if new_id == old_id:
@@ -118,6 +120,7 @@ class MemoryWriter:
             held = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
             self._check_known(held, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
             _check_places(held, old_id, new_id)
+            _check_successor(held[old_id], held[new_id] if isinstance(new, str) else new, now)
             report, items = AddReport(), list[Item]()
             if isinstance(new, NewMemory):
                 report, items = await self._write(connection, [new])
@@ -226,6 +229,16 @@ def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
     if new_id in held and held[new_id].superseded_by is not None:
         raise InvalidRequestError(
             f"memory {new_id!r:.80} was itself superseded, by {held[new_id].superseded_by!r:.80}; name that one"
+        )
+
+
+def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
+    for one in (old, new):
+        check_current(one, now)
+    if new.project_id != old.project_id:
+        raise InvalidRequestError(
+            f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"
+            f" {new.project_id!r:.80}; it would be lost to its own"
         )
 
 

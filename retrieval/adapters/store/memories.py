@@ -20,7 +20,8 @@ FEW_LISTED = 1000
 _COLUMNS = """
     item.item_id, item.kind, item.title, item.body, item.attributes, item.status, item.occurred_at,
     item.created_at, item.updated_at,
-    memory.base_relevance, memory.accesses, memory.last_accessed_at, memory.expires_at, memory.superseded_by,
+    coalesce(memory.base_relevance, 1), coalesce(memory.accesses, 0), memory.last_accessed_at,
+    memory.expires_at, memory.superseded_by,
     coalesce((
         SELECT jsonb_object_agg(linked.entity_type, linked.ids)
         FROM (
@@ -31,9 +32,10 @@ _COLUMNS = """
         ) AS linked
     ), '{}')
 """
+# An item that was stored as such is a memory too, of which nothing else is known: searches find it among them.
 _FROM = """
     FROM items AS item
-    JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = item.item_id
+    LEFT JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = item.item_id
     WHERE item.collection_id = %(collection_id)s
 """
 _READ = Compiled(f"SELECT {_COLUMNS} {_FROM} AND item.item_id = ANY(%(item_ids)s)")
@@ -46,7 +48,7 @@ _HOLD = """
 """
 _PAGE = f"""
     SELECT {_COLUMNS} {_FROM}
-        AND item.attributes ->> '{PROJECT}' = %(project_id)s
+        AND item.attributes ->> '{PROJECT}' = %(project_id)s AND item.occurred_at IS NOT NULL
         AND (memory.expires_at IS NULL OR memory.expires_at > %(now)s)
         AND (%(kinds)s::text[] IS NULL OR item.kind = ANY(%(kinds)s))
         AND (%(user_id)s::text IS NULL OR item.attributes ->> '{USER}' = %(user_id)s)
@@ -54,7 +56,6 @@ _PAGE = f"""
 """
 # The index by time is walked until the page is full. Where the project is small, that could take all of the collection:
 # then its memories are looked up by their keys, and sorted.
-_WALKED = " AND item.occurred_at IS NOT NULL"
 _LOOKED_UP = f"""
     AND item.item_id IN (
         SELECT known.item_id FROM attribute_texts AS known
@@ -90,16 +91,20 @@ _LINK = """
         %(item_ids)s::text[], %(types)s::text[], %(entities)s::text[], %(times)s::timestamptz[]) AS given
 """
 _SUPERSEDE = """
-    UPDATE memories SET superseded_by = %(new_id)s WHERE collection_id = %(collection_id)s AND item_id = %(old_id)s
+    INSERT INTO memories (collection_id, item_id, happened_at, superseded_by)
+    SELECT item.collection_id, item.item_id, coalesce(item.occurred_at, item.created_at), %(new_id)s
+    FROM items AS item WHERE item.collection_id = %(collection_id)s AND item.item_id = %(old_id)s
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET superseded_by = excluded.superseded_by
 """
 _RATE = Compiled("""
     WITH held AS MATERIALIZED (
-        SELECT item.item_id FROM items AS item
+        SELECT item.item_id, coalesce(item.occurred_at, item.created_at) AS happened_at FROM items AS item
         WHERE item.collection_id = %(collection_id)s AND item.item_id = %(item_id)s FOR NO KEY UPDATE
     )
-    UPDATE memories AS memory SET base_relevance = %(relevance)s
-    FROM held
-    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
+    INSERT INTO memories AS memory (collection_id, item_id, happened_at, base_relevance)
+    SELECT %(collection_id)s, held.item_id, held.happened_at, %(relevance)s FROM held
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET base_relevance = excluded.base_relevance
+        WHERE memory.expires_at IS NULL OR memory.expires_at > %(now)s
     RETURNING memory.item_id
 """)
 _EXPIRIES = Compiled("""
@@ -162,12 +167,12 @@ async def list_memories(
     before: Place | None,
     most: int,
 ) -> list[Memory]:
-    """The project's memories that have not expired, the latest first, at most so many."""
+    """The project's memories that have a time and have not expired, the latest first, at most so many."""
     where = {"collection_id": collection_id, "project_id": project_id}
     is_small = False
     if not are_archived_too:  # those have no keys to look them up by
         is_small = (await database.read(tenant_id, _COUNT.bind(**where)))[0][0] <= FEW_LISTED
-    way = (_LOOKED_UP if is_small else _WALKED) + ("" if are_archived_too else _IS_ACTIVE)
+    way = (_LOOKED_UP if is_small else "") + ("" if are_archived_too else _IS_ACTIVE)
     statement = Compiled(_PAGE + way + _ORDER).bind(
         **where,
         now=now,
@@ -213,9 +218,11 @@ async def mark_superseded(connection: Connection, collection_id: int, old_id: st
     await connection.execute(_SUPERSEDE, {"collection_id": collection_id, "old_id": old_id, "new_id": new_id})
 
 
-async def rate_memory(database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float) -> bool:
-    """Set a memory's relevance; whether there is such a memory."""
-    statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance)
+async def rate_memory(
+    database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float, *, now: datetime
+) -> bool:
+    """Set a memory's relevance; whether there is such a memory that has not expired."""
+    statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance, now=now)
     return bool(await database.write(tenant_id, statement))
 
 

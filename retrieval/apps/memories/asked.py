@@ -11,6 +11,7 @@ from retrieval.apps.memories.entities import entity_set
 from retrieval.apps.memories.profile import PROFILES
 from retrieval.domain.entity_links import Links
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.moment import fault_of
 from retrieval.domain.profile import FusionKind, Profile
 
 
@@ -50,9 +51,9 @@ def start_of(hours: object, now: datetime) -> datetime:
 
 def checked_moment(as_of: object) -> datetime | None:
     """The moment, aware; None: now. Raises ``InvalidRequestError``."""
-    if as_of is None or (isinstance(as_of, datetime) and as_of.tzinfo is not None):
-        return as_of
-    raise InvalidRequestError(f"as_of is {as_of!r:.80}; it must be a datetime with a time zone, or None for now")
+    if as_of is not None and (fault := fault_of(as_of)):
+        raise InvalidRequestError(f"as_of is {as_of!r:.80}; {fault}, or None for now")
+    return as_of  # type: ignore[return-value]
 
 
 def chosen_profile(strategy: object, profile: Profile | None) -> Profile:

@@ -23,7 +23,7 @@ from retrieval.domain.memory import (
     checked_relevance,
     duplicates_named,
 )
-from retrieval.domain.memory_changes import has_expired
+from retrieval.domain.memory_changes import check_current, has_expired
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport, Writer
@@ -124,10 +124,8 @@ class MemoryStore:
         found = await self._read([memory_id])
         if memory_id not in found:
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
-        memory = found[memory_id]
-        if has_expired(memory, self._platform.now):
-            raise UnknownItemError(f"memory {memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it")
-        return memory
+        check_current(found[memory_id], self._platform.now)
+        return found[memory_id]
 
     async def get_memories(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
         """The memories of those ids that there are and that have not expired, by id, in the order asked for."""
@@ -174,7 +172,8 @@ class MemoryStore:
     ) -> Memory:
         """Replace what is given, leave the rest, and give the memory as it is then; a superseded one stays superseded.
 
-        Raises ``UnknownItemError``, and ``InvalidRequestError`` for what cannot be stored.
+        Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError`` for what cannot be
+        stored.
         """
         given = {
             "content": content,
@@ -189,30 +188,35 @@ class MemoryStore:
         if changes.get("occurred_at", occurred_at) is None:
             raise InvalidRequestError("occurred_at is None; a memory happened at some time: leave it out, or say when")
         _check_id(memory_id)
-        await (await self._writer()).change(memory_id, changes)
+        await (await self._writer()).change(memory_id, changes, self._platform.now)
         found = await self._read([memory_id])
         if memory_id not in found:
             raise UnknownItemError(f"memory {memory_id!r:.80} was forgotten while it was changed")
         return found[memory_id]
 
     async def set_relevance(self, memory_id: str, score: float) -> None:
-        """Set a memory's relevance, 0 to 1. Raises ``UnknownItemError`` and ``InvalidRequestError``."""
+        """Set a memory's relevance, 0 to 1.
+
+        Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError``.
+        """
         relevance = checked_relevance(score)
         _check_id(memory_id)
-        if not await (await self._records()).rate(memory_id, relevance):
+        if not await (await self._records()).rate(memory_id, relevance, self._platform.now):
+            await self.get_memory(memory_id)  # says that it expired
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
         """Let a memory take another's place, and give its id: the old one stays readable and is found no more.
 
         ``new`` is the id of one that is stored, or the arguments of ``store_memory`` by name; then both happen in one
-        transaction, and duplicates are not looked for. Raises ``UnknownItemError`` and ``InvalidRequestError``.
+        transaction, and duplicates are not looked for. Both are of one project, and neither has expired. Raises
+        ``UnknownItemError`` and ``InvalidRequestError``.
         """
         _check_id(old_id)
         if isinstance(new, str):
             _check_id(new)
         memory = new if isinstance(new, str) else self._from_record(new)
-        await (await self._writer()).supersede(old_id, memory)
+        await (await self._writer()).supersede(old_id, memory, self._platform.now)
         return memory if isinstance(memory, str) else memory.memory_id
 
     async def forget(self, memory_id: str) -> None:
@@ -272,7 +276,7 @@ class MemoryStore:
         """What ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
             raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
-        own = {one.name for one in fields(NewMemory)} - {"status", "links"}
+        own = {one.name for one in fields(NewMemory)} - {"status", "links", "text"}
         given = {name: value for name, value in record.items() if name in own and value is not None}
         linked = {name: value for name, value in record.items() if name not in own and name != "links"}
         for name in ("project_id", "interaction_type", "content"):

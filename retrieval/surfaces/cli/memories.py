@@ -85,8 +85,15 @@ def forget(
 
 
 async def _store(platform: Platform, name: str) -> MemoryStore:
-    """The store of a collection that there is; none is made."""
-    from retrieval.apps.memories import MemoryStore
+    """The store of a collection of memories that there is; none is made, and no other becomes one.
 
-    await platform.collection(name, create=False)
+    Such a collection declares what a store of memories looks up by, whether or not it holds any.
+    """
+    from retrieval.apps.memories import MemoryStore
+    from retrieval.domain.errors import InvalidRequestError
+    from retrieval.domain.memory import FILTERABLE
+
+    collection = await platform.collection(name, create=False)
+    if not set(FILTERABLE) <= set((await collection.info()).filterable):
+        raise InvalidRequestError(f"collection {name!r} holds no memories; name one that a MemoryStore stores into")
     return MemoryStore(platform, name)

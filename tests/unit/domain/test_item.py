@@ -32,6 +32,7 @@ from retrieval.domain.item import MAX_KEY_BYTES, MAX_NESTING, Item
         ({"attributes": {1: "a"}}, "name must be text"),
         ({"occurred_at": "2024-01-01"}, "must be a datetime"),
         ({"occurred_at": datetime(2024, 1, 1)}, "no time zone"),  # noqa: DTZ001 - the naive time is the point
+        ({"occurred_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))}, "years 1 to 9999"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_with_its_reason(fields: Mapping[str, Any], said: str) -> None:

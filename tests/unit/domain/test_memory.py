@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -46,6 +46,15 @@ def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
     assert "content" not in new().item().attributes
 
 
+def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_order() -> None:
+    """As a merge does; new content has its own text."""
+    known = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
+    assert changed(known, {"summary": "S"}).item().body == "first: 2\nb: 1"
+    assert merged(known, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
+    assert to_store(known).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
+    assert changed(known, {"content": {"b": 1}}).item().body == "b: 1"
+
+
 def test_fingerprints_go_by_words_and_project() -> None:
     """Case, spaces and signs do not count; order and project do."""
     one = new(content="The bridge, of steel.")
@@ -68,6 +77,8 @@ def test_fingerprints_go_by_words_and_project() -> None:
         ({"relevance_score": True}, "0 to 1"),
         ({"occurred_at": datetime(2026, 5, 1)}, "time zone"),  # noqa: DTZ001 - that is what is wrong with it
         ({"expires_at": "tomorrow"}, "time zone"),
+        ({"expires_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=5)))}, "years 1 to 9999"),
+        ({"occurred_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))}, "years 1 to 9999"),
         ({"links": {"papers": "x"}}, "list"),
         ({"links": {"papers": [""]}}, "1 to 512 bytes"),
         ({"links": {"papers": ["\ud800"]}}, "1 to 512 bytes"),

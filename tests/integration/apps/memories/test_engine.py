@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from retrieval import Platform, Settings
+from retrieval import Item, Platform, Settings
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.signals.keyword import STOP_WORDS
@@ -241,6 +241,33 @@ async def test_each_strategy_ranks_by_its_signal_alone(
     assert found[0].memory_id == first
     assert found[0].computed_relevance_score == pytest.approx(1.0)
     assert len(found[0].signals) == 1
+
+
+async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platform) -> None:
+    """What it has not counts as for a new one; it can be rated, superseded and listed."""
+    store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
+    await store.store_memory("p", "note", "the pump leaks", memory_id="m")
+    collection = await open_platform.collection("memories")
+    attributes = {"project_id": "p"}
+    await collection.add(
+        [
+            Item(item_id="i0", body="the pump leaks", attributes=attributes),
+            Item(item_id="i1", body="the pump leaks", attributes=attributes, occurred_at=NOW),
+            Item(item_id="i2", body="a valve", attributes=attributes, occurred_at=NOW),
+        ]
+    )
+    found = await engine.retrieve_relevant_memories("p", "pump", limit=2, min_score=0)
+    everything = await engine.retrieve_relevant_memories("p", "pump", min_score=0)
+    assert (len(found), {one.memory_id for one in everything}) == (2, {"m", "i0", "i1"})
+
+    item = await store.get_memory("i0")
+    assert (item.relevance_score, item.accesses, item.links, item.occurred_at) == (1.0, 0, {}, item.created_at)
+    await store.set_relevance("i0", 0.25)
+    assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i1", "i2"}  # what has a time
+    await store.supersede("i1", "i0")
+    assert (await store.get_memory("i0")).relevance_score == 0.25
+    assert (await store.get_memory("i1")).superseded_by == "i0"
+    assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i2"}
 
 
 async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> None:

@@ -87,6 +87,25 @@ async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: Me
         await store.supersede(new, new)
 
 
+async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryStore) -> None:
+    """Nor gives its own away; and no memory is lost to another project's. The message says so."""
+    for name in ("live", "gone"):
+        over = MAY if name == "gone" else None
+        await store.store_memory("p1", "note", f"{name} words", memory_id=name, expires_at=over)
+    await store.store_memory("p2", "note", "others", memory_id="other")
+    record = {"project_id": "p1", "interaction_type": "note", "content": "new", "memory_id": "new"}
+    for call in (
+        store.supersede("live", "gone"), store.supersede("gone", "live"), store.update_memory("gone", summary="S"),
+        store.set_relevance("gone", 0.5), store.supersede("live", {**record, "expires_at": MAY}),
+    ):  # fmt: skip
+        with pytest.raises(UnknownItemError, match="expired at 2026-05-01"):
+            await call
+    for new in ("other", {**record, "project_id": "p2"}):
+        with pytest.raises(InvalidRequestError, match=r"is of project 'p1', '(other|new)' of 'p2'"):
+            await store.supersede("live", new)
+    assert [one.memory_id for one in await store.list_memories("p1", include_superseded=True)] == ["live"]
+
+
 async def test_a_new_memory_that_cannot_be_stored_supersedes_nothing(store: MemoryStore) -> None:
     """Both happen, or neither does."""
     await store.store_memory("p1", "summary", "kept", memory_id="old")

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from retrieval import Settings
+from retrieval import Item, Settings
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError, UnknownItemError
 from retrieval.surfaces.cli.app import app
 from retrieval.sync import MemoryStore, connect
@@ -36,4 +36,10 @@ def test_a_memory_is_shown_and_forgotten(
     assert program.invoke(app, ["memories", "forget", "--project", "p1"]).output == "0 memories forgotten\n"
     assert isinstance(refused("show", "m1"), UnknownItemError)
     assert isinstance(refused("forget"), InvalidRequestError)
+    with connect(database_url, settings=settings) as platform:
+        plain = platform.collection("plain")
+        plain.add([Item(item_id="i", body="no memory", attributes={"project_id": "p1"})])
+        for words in (["show", "i"], ["forget", "i"], ["forget", "--project", "p1"]):
+            assert "holds no memories" in str(refused(*words, "--collection", "plain"))
+        assert (plain.info().documents, plain.info().filterable) == (1, {})
     assert isinstance(refused("forget", "m1", "--user", "ann"), InvalidRequestError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -46,6 +46,7 @@ def test_the_filter_names_the_project_and_what_else_was_asked_for() -> None:
         (lambda: start_of(0, NOW), "hours is 0"),
         (lambda: start_of(float("nan"), NOW), "hours is nan"),
         (lambda: checked_moment(datetime(2026, 5, 1)), "with a time zone"),  # noqa: DTZ001 - that is the error
+        (lambda: checked_moment(datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))), "years 1 to 9999"),
         (lambda: checked_match("only"), "it must be 'filter' or 'prefer'"),
         (lambda: chosen_profile("magic", None), "there is no strategy 'magic'; there are keyword, entity, recency"),
         (lambda: chosen_profile("hybrid", Profile()), "ranked by signals"),
