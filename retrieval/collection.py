@@ -176,11 +176,11 @@ class Collection:
         1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
         field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
         leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once more
-        within it, and nothing is left out; ``entities`` are what the question is about, by type; ``as_of`` is the
-        moment that signals take as now; ``context`` is the situation that the search is recorded with. Words may be
-        missing where the profile has a leg that needs none. Raises ``EmptyQueryError``, ``InvalidLimitError``,
-        ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``, ``WrongDimensionError``,
-        ``InvalidRequestError``.
+        within it, and nothing is left out; ``entities``, at most 100, are what the question is about, by type;
+        ``as_of`` is the moment that signals take as now; ``context`` is the situation that the search is recorded with.
+        Words may be missing where the profile has a leg that needs none. Raises ``EmptyQueryError``,
+        ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``,
+        ``WrongDimensionError``, ``InvalidRequestError``.
         """
         checked_context(context)
         stored = await self._fresh()
