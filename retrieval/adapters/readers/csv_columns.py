@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -131,15 +132,25 @@ def _filled(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
 
 
 def _tags(value: str) -> list[Any]:
-    """A JSON list, or texts between semicolons, or, without any semicolon, between commas."""
+    """A list as JSON or Python writes it, or texts between semicolons, or, without any semicolon, between commas."""
     text = value.strip()
     if text.startswith("["):
         try:
             return list(json.loads(text))
         except (ValueError, RecursionError):
-            pass
+            if (written := _python_list(text)) is not None:
+                return written
     separator = ";" if ";" in text else ","
     return [tag.strip() for tag in text.split(separator) if tag.strip()]
+
+
+def _python_list(text: str) -> list[Any] | None:
+    """What pandas writes for a list, such as ``['a', 'b']``; None for what is none, or has a backslash."""
+    try:
+        found = ast.literal_eval(text) if "\\" not in text else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
 
 
 def _typed(value: str) -> str | int | float | bool:
