@@ -26,6 +26,9 @@ from retrieval.domain.errors import LLMRejectedError
 
 # The client refuses an empty key; servers without keys ignore what they get.
 _NO_KEY = "none"
+_UNTIL_FORGOTTEN = 100
+"""Answers after which the strictest form is tried again."""
+
 _KNOWN_FORMS = 256
 
 
@@ -92,6 +95,7 @@ class OpenAILLM:
             now=now,
         )
         self._forms: dict[str, Form] = {}
+        self._answers = 0
         self._closed = False
 
     @property
@@ -119,7 +123,10 @@ class OpenAILLM:
         return shape.read(await self._in_a_form_that_is_taken(messages, shape))
 
     async def _in_a_form_that_is_taken(self, messages: list[dict[str, str]], shape: JSONShape) -> str:
-        """The answer in the first form that the endpoint does not refuse; it is kept in mind for the schema."""
+        """The answer in the first form that the endpoint does not refuse; it is kept in mind for the schema.
+
+        Not for good: what was refused may have been refused for another reason.
+        """
         forms = forms_of(shape)
         for form in forms[forms.index(self._forms.get(shape.key, forms[0])) :]:
             try:
@@ -128,7 +135,10 @@ class OpenAILLM:
                 if form is forms[-1]:
                     raise
                 continue
-            if len(self._forms) < _KNOWN_FORMS:
+            self._answers += 1
+            if self._answers % _UNTIL_FORGOTTEN == 0:
+                self._forms.clear()
+            elif len(self._forms) < _KNOWN_FORMS:
                 self._forms[shape.key] = form
             return text
         raise LLMRejectedError(f"{self._endpoint.host} takes no form of answer; use another endpoint")

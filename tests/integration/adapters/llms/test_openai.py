@@ -116,6 +116,18 @@ async def test_a_refused_form_is_not_asked_for_again(make: Callable[..., OpenAIL
     assert llm.usage.retries == 0
 
 
+async def test_a_stricter_form_is_tried_again_after_a_while(
+    make: Callable[..., OpenAILLM], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One refusal may have had another reason."""
+    monkeypatch.setattr("retrieval.adapters.llms.openai._UNTIL_FORGOTTEN", 2)
+    server.faults.append(status(400, said="busy"))
+    llm = make()
+    for _ in range(3):
+        await llm.complete_json(PROMPT, COLOUR)
+    assert [request.form for request in server.received] == ["json_schema", "json_object", "json_object", "json_schema"]
+
+
 async def test_a_request_that_no_form_helps_is_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """After the last form the server's own words are given."""
     server.faults.extend([status(400, said="no such parameter")] * 3)
