@@ -35,6 +35,7 @@ _TERM = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»")
+_WORD = re.compile(r"[^\W\d_]\w*")
 _BEFORE = 20
 """Characters before a word that tell how it is meant."""
 _SENTENCE_START = re.compile(r"(?:\A|[.!?:;…\n(\[–—]|\s-)\s*$")
@@ -48,7 +49,8 @@ def deep_triggers(query: str) -> tuple[str, ...]:
     Question words, relationships ("about", "related to"), time ("yesterday", "last week", "before") and abstract
     concepts ("similar", "like", "connections") count as whole words, in their natural forms. They do not count between
     quotation marks, in names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO
-    guidelines"), and "like" not in "would like". What comes after the first ``LONGEST_QUERY`` characters is not read.
+    guidelines"; several words that all begin with a capital, without a question mark: "Like Minds"), and "like" not in
+    "would like". What comes after the first ``LONGEST_QUERY`` characters is not read.
     """
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _QUOTED.sub(" . ", text)
@@ -57,12 +59,20 @@ def deep_triggers(query: str) -> tuple[str, ...]:
 
 def _found(text: str) -> Iterator[str]:
     is_loud = not any(letter.islower() for letter in text)
+    if _is_all_name(text) and not is_loud:
+        return
     for match in _TERM.finditer(text):
         term, before = match[0], text[max(0, match.start() - _BEFORE) : match.start()]
         if term.lower() == "like" and _WISH.search(before):
             continue
         if is_loud or not _is_name(term, before):
             yield term
+
+
+def _is_all_name(text: str) -> bool:
+    """Whether several words all begin with a capital and nothing asks, as in "Like Minds"; "Who's Ann" does."""
+    words = _WORD.findall(text)
+    return len(words) > 1 and not re.search(r"[?']", text) and all(word[0].isupper() for word in words)
 
 
 def _is_name(term: str, before: str) -> bool:
