@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.forgetting import memories_of_project, memories_of_user
@@ -57,12 +58,18 @@ class MemoryRecords:
         return await forget(*self._where, ids)
 
     async def forget_user(self, user_id: str) -> int:
-        """Forget all memories of a user; gives how many."""
-        return await self.forget(await memories_of_user(*self._where, user_id))
+        """Forget all memories of a user, those too that are stored meanwhile; gives how many."""
+        return await self._forget_all(partial(memories_of_user, *self._where, user_id))
 
     async def forget_project(self, project_id: str) -> int:
-        """Forget all memories of a project; gives how many."""
-        return await self.forget(await memories_of_project(*self._where, project_id))
+        """Forget all memories of a project, those too that are stored meanwhile; gives how many."""
+        return await self._forget_all(partial(memories_of_project, *self._where, project_id))
+
+    async def _forget_all(self, read: Callable[[], Awaitable[list[str]]]) -> int:
+        forgotten = 0
+        while ids := await read():
+            forgotten += await self.forget(ids)
+        return forgotten
 
     @property
     def _where(self) -> tuple[Database, int, int]:

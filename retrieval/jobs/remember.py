@@ -15,6 +15,7 @@ from retrieval.adapters.store.items import ARCHIVED, archive_items, known_hashes
 from retrieval.adapters.store.memories import (
     hold_fingerprint,
     hold_memories,
+    hold_rows,
     mark_superseded,
     memories_seen,
     memories_with,
@@ -123,10 +124,9 @@ class MemoryWriter:
             _check_successor(held[old_id], held[new_id] if isinstance(new, str) else new, now)
             report, items = AddReport(), list[Item]()
             if isinstance(new, NewMemory):
-                report, items = await self._write(connection, [new])
-            space = self._collection.space
-            tables = [space.table_name] if space else []
-            await archive_items(connection, self._collection.collection_id, tables, [old_id])
+                report, items = await self._write(connection, [new], replaced=old_id)
+            else:
+                await self._archive(connection, old_id)
             await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
         return await self._settled(report + await self.writer.embed(items))
 
@@ -156,10 +156,18 @@ class MemoryWriter:
             if memory_id not in held:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
-    async def _write(self, connection: Connection, memories: Sequence[NewMemory]) -> tuple[AddReport, list[Item]]:
+    async def _archive(self, connection: Connection, memory_id: str) -> None:
+        space = self._collection.space
+        tables = [space.table_name] if space else []
+        await archive_items(connection, self._collection.collection_id, tables, [memory_id])
+
+    async def _write(
+        self, connection: Connection, memories: Sequence[NewMemory], *, replaced: str | None = None
+    ) -> tuple[AddReport, list[Item]]:
         """Write what is new or changed; gives also the items that may need a vector.
 
-        The cached vectors of what changed ones said before are removed.
+        The cached vectors of what changed ones said before are removed. ``replaced`` is archived: between the items and
+        the memories, which are then all held in the order of their keys.
         """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
@@ -171,6 +179,9 @@ class MemoryWriter:
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
             old = [text for one in before.values() if (text := _item_text(one)) != changed[one.memory_id]]
             await write_items(connection, collection_id, fresh)
+        if replaced is not None:
+            await self._archive(connection, replaced)
+            await hold_rows(connection, collection_id, [replaced, *(item.item_id for item in items)])
         await write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, old)
         added = sum(item.item_id not in known for item in items)

@@ -46,6 +46,11 @@ _HOLD = """
     WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
     ORDER BY item.item_id FOR NO KEY UPDATE
 """
+_HOLD_ROWS = """
+    SELECT FROM memories AS memory
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)
+    ORDER BY memory.item_id FOR NO KEY UPDATE
+"""
 _PAGE = f"""
     SELECT {_COLUMNS} {_FROM}
         AND item.attributes ->> '{PROJECT}' = %(project_id)s AND item.occurred_at IS NOT NULL
@@ -152,6 +157,11 @@ async def memories_seen(connection: Connection, collection_id: int, ids: Sequenc
     """The memories of those ids that exist, by id, as the transaction sees them; nothing keeps them so."""
     cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
     return {row[0]: _memory(row) for row in await cursor.fetchall()}
+
+
+async def hold_rows(connection: Connection, collection_id: int, ids: Sequence[str]) -> None:
+    """Keep what those memories have beyond items from change, in the order in which everybody takes them."""
+    await connection.execute(_HOLD_ROWS, {"collection_id": collection_id, "item_ids": list(ids)})
 
 
 async def list_memories(

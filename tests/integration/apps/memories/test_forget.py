@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.arm_upkeep import recount_arms
-from retrieval.adapters.store.forgetting import expired_memories
+from retrieval.adapters.store.forgetting import expired_memories, memories_of_user
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.profile import Profile
@@ -208,6 +208,22 @@ async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone
     assert list(await store.get_memories(["other", "old", gone, "far"])) == ["far"]
 
 
+async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
+    store: MemoryStore, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was looked up is looked up again until there is none."""
+
+    async def overtaken(*where: Any) -> list[str]:
+        found = await memories_of_user(*where)
+        if gone in found:
+            await store.store_memory("p1", "note", "stored a moment later", user_id="ann", memory_id="late")
+        return found
+
+    monkeypatch.setattr("retrieval.jobs.memory_records.memories_of_user", overtaken)
+    assert await store.forget_user("ann") == 2
+    assert await store.get_memories([gone, "late"]) == {}
+
+
 async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, platform: Platform, gone: str) -> None:
     """Those whose time is over, and no others; then there is nothing to do."""
     await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
@@ -232,7 +248,7 @@ async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
     async def overtaken(*where: Any, **asked: Any) -> list[str]:
         found = await expired_memories(*where, **asked)
         if found:
-            await store.update_memory(gone, expires_at=None)
+            await store.store_memory("p1", "note", "said anew", memory_id=gone, duplicates="keep")
         return found
 
     monkeypatch.setattr("retrieval.jobs.forget.expired_memories", overtaken)

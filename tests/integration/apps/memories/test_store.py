@@ -6,9 +6,11 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from retrieval import Platform
+from retrieval.adapters.store.memories import write_memories
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import (
     InvalidItemError,
@@ -17,6 +19,7 @@ from retrieval.domain.errors import (
     UnknownItemError,
 )
 from retrieval.domain.profile import Profile
+from tests.support.database import SCHEMA
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -104,6 +107,29 @@ async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryS
         with pytest.raises(InvalidRequestError, match=r"is of project 'p1', '(other|new)' of 'p2'"):
             await store.supersede("live", new)
     assert [one.memory_id for one in await store.list_memories("p1", include_superseded=True)] == ["live"]
+
+
+async def test_both_memories_are_held_before_one_takes_the_others_place(
+    store: MemoryStore, platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held in the order of their keys, as those take them who count accesses: nobody waits in a circle."""
+    await store.store_memories(
+        {"project_id": "p", "interaction_type": "note", "content": one, "memory_id": one} for one in ("a", "b")
+    )
+    number = (await (await platform.collection("memories")).refresh()).collection_id
+    free: list[str] = []
+    free_ones = f"SELECT item_id FROM {SCHEMA}.memories WHERE collection_id = %s FOR UPDATE SKIP LOCKED"  # noqa: S608
+
+    async def watched(*where: Any) -> None:
+        async with await psycopg.AsyncConnection.connect(database_url) as connection:
+            free.extend(row[0] for row in await (await connection.execute(free_ones, (number,))).fetchall())
+        await write_memories(*where)
+
+    monkeypatch.setattr("retrieval.jobs.remember.write_memories", watched)
+    new = {"project_id": "p", "interaction_type": "note", "content": "b anew", "memory_id": "b"}
+    assert await store.supersede("a", new) == "b"
+    assert free == []
+    assert (await store.get_memory("a")).superseded_by == "b"
 
 
 async def test_a_new_memory_that_cannot_be_stored_supersedes_nothing(store: MemoryStore) -> None:
