@@ -125,6 +125,9 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is(store: Memory
         await store.store_memory(**{**good, "content": {"x": float("inf")}})
     with pytest.raises(InvalidRequestError, match="needs project_id"):
         await store.store_memories([good, {"content": "x", "interaction_type": "t"}])
+    for how in ("report", "merge", "keep"):
+        with pytest.raises(InvalidItemError):
+            await store.store_memories([good, good | {"memory_id": "x" * 5000}], duplicates=how)
     assert not await store.list_memories("p1")
 
 
