@@ -17,6 +17,7 @@ from retrieval.domain.errors import (
     UnknownItemError,
 )
 from retrieval.domain.profile import Profile
+from retrieval.sync import memories as sync_memories
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -208,3 +209,10 @@ async def test_changes_at_once_are_all_kept(store: MemoryStore) -> None:
     memory = await store.get_memory("m")
     assert (memory.summary, memory.occurred_at, memory.relevance_score) == ("s", MAY, 0.5)
     assert memory.links == {"papers": ("x",)}
+
+
+async def test_memories_without_await_need_a_platform_without_await(platform: Platform) -> None:
+    """The message says which one."""
+    for made in (sync_memories.MemoryStore, sync_memories.RetrievalEngine):
+        with pytest.raises(InvalidRequestError, match="without await"):
+            made(platform)  # type: ignore[arg-type]
