@@ -211,9 +211,8 @@ class Platform(FeedbackCalls):
 
         ``language`` (a text search configuration of PostgreSQL), ``profile``, ``space`` and ``neighbours`` (see
         ``Collection.set_neighbours``) count when it is made; ``space`` is for vectors of your own, otherwise it is the
-        configured embedder's. With ``create=False`` a
-        missing collection raises ``UnknownCollectionError``. ``filterable`` is as for ``Collection.make_filterable``,
-        and adds what is not declared yet.
+        configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
+        yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
         check_collection_name(name)
         checked_filterable(filterable or {})

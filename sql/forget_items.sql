@@ -62,10 +62,9 @@ BEGIN
     UPDATE memories AS memory SET superseded_by = alias.pseudonym
     FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
     WHERE memory.collection_id = collection AND memory.superseded_by = alias.item_id COLLATE "C";
-    -- What a job said of single items.
+    -- What jobs said of single items, whose keys they shorten and put in quotes as they like.
     UPDATE job_runs AS run SET details = run.details - 'notes' - 'error'
-    WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error']
-        AND EXISTS (SELECT FROM unnest(ids) AS one WHERE strpos(run.details::text, one) > 0);
+    WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error'];
     -- Words that no item holds any more.
     DELETE FROM term_statistics AS known WHERE known.collection_id = collection AND known.document_frequency = 0;
 END

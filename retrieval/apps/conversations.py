@@ -25,19 +25,29 @@ CONVERSATION_NEIGHBOURS = Neighbours(sequence="session", order="turn", before=2,
 CONVERSATION_FILTERABLE: Mapping[str, str] = MappingProxyType({"conversation": "text", "session": "text"})
 """What searches narrow to, and group by."""
 
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
 
 def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str, text: str, at: datetime) -> Item:
-    """One turn as an item, whose key is ``conversation/session/turn``.
+    """One turn as an item, whose key is ``conversation/session/turn``, with ``%2F`` for a slash within a name.
 
     ``turn`` is its number within the session, ``at`` when it was said, with a time zone; the title has the day in that
     zone. Raises ``InvalidItemError`` for what no item can hold.
     """
-    place = f"{conversation}/{session}"
+    place = f"{_in_key(conversation)}/{_in_key(str(session))}"
     return Item(
         item_id=f"{place}/{turn}",
         kind="turn",
-        title=f"{speaker}, {at.day} {at:%B %Y}",
+        title=f"{speaker}, {at.day} {_MONTHS[at.month - 1]} {at.year}",
         body=text,
         attributes={"conversation": conversation, "session": place, "turn": turn, "speaker": speaker},
         occurred_at=at,
     )
+
+
+def _in_key(name: str) -> str:
+    """The name without slashes; different names stay different."""
+    return name.replace("%", "%25").replace("/", "%2F")

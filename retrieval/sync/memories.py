@@ -7,6 +7,7 @@ import random
 from retrieval.apps import memories
 from retrieval.apps.memories.collection import COLLECTION
 from retrieval.domain.duplicates import THRESHOLD
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.sync.mirror import Mirror, waiting
 from retrieval.sync.platform import SyncPlatform
 
@@ -22,7 +23,9 @@ class MemoryStore(Mirror[memories.MemoryStore]):
         duplicate_threshold: float = THRESHOLD,
         chance: random.Random | None = None,
     ) -> None:
-        twin = memories.MemoryStore(db.twin, collection, duplicate_threshold=duplicate_threshold, chance=chance)
+        twin = memories.MemoryStore(
+            _checked(db).twin, collection, duplicate_threshold=duplicate_threshold, chance=chance
+        )
         super().__init__(twin, db.door)
 
     store_memory = waiting(memories.MemoryStore.store_memory)
@@ -42,8 +45,18 @@ class RetrievalEngine(Mirror[memories.RetrievalEngine]):
     """``retrieval.apps.memories.RetrievalEngine`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
-        super().__init__(memories.RetrievalEngine(db.twin, collection, count_accesses=count_accesses), db.door)
+        twin = memories.RetrievalEngine(_checked(db).twin, collection, count_accesses=count_accesses)
+        super().__init__(twin, db.door)
 
     retrieve_relevant_memories = waiting(memories.RetrievalEngine.retrieve_relevant_memories)
     retrieve_context_for_task = waiting(memories.RetrievalEngine.retrieve_context_for_task)
     retrieve_timeline = waiting(memories.RetrievalEngine.retrieve_timeline)
+
+
+def _checked(db: SyncPlatform) -> SyncPlatform:
+    if not isinstance(db, SyncPlatform):
+        raise InvalidRequestError(
+            f"a platform without await is needed, not {db!r:.80}; give what retrieval.sync.connect() opens, or import "
+            "from retrieval.apps.memories"
+        )
+    return db

@@ -47,8 +47,10 @@ async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, prof
         assert [hit.item_id[0] for hit in result] == ["g"] * 10
 
 
-async def test_what_had_not_expired_then_is_found_as_of_then(memories: Collection, platform: Platform) -> None:
-    """The moment that is asked for counts, not the clock."""
+async def test_what_has_expired_since_is_not_found_as_of_an_earlier_moment(
+    memories: Collection, platform: Platform
+) -> None:
+    """The clock counts, not the moment that is asked for."""
     then = platform.now - timedelta(days=1, minutes=1)
     found = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
-    assert [hit.item_id[0] for hit in found] == ["x"] * 10
+    assert [hit.item_id[0] for hit in found] == ["g"] * 10

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from psycopg.errors import InvalidParameterValue
+
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import DatabaseError
 
 # Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.
 _ADD = """
@@ -67,5 +70,13 @@ async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun
 
 
 async def outcome_of(database: Database, tenant_id: int, transaction: str) -> str:
-    """What became of a transaction: ``committed``, ``aborted`` or ``in progress``."""
-    return str((await database.read(tenant_id, _OUTCOME.bind(transaction=transaction)))[0][0])
+    """What became of a transaction: ``committed``, ``aborted`` or ``in progress``.
+
+    One that the database has never begun, as it was restored or another one took its place, is aborted there.
+    """
+    try:
+        return str((await database.read(tenant_id, _OUTCOME.bind(transaction=transaction)))[0][0])
+    except DatabaseError as error:
+        if isinstance(error.__cause__, InvalidParameterValue):  # "... is in the future"
+            return "aborted"
+        raise

@@ -24,7 +24,7 @@ class ContextText:
     """What goes into a prompt."""
 
     text: str
-    """Markdown; empty where not even the page that says that there is nothing may stand there."""
+    """Markdown; empty where none of the memories fits, or not even the page that says that there are none."""
     shown: tuple[RelevantMemory, ...]
     """The memories on the page."""
 
@@ -45,7 +45,7 @@ def context_text(
             break
         blocks.append(block)
     page = _page(blocks)
-    return ContextText(page if blocks or bounds.fits(page) else "", tuple(memories[: len(blocks)]))
+    return ContextText(page if blocks or (not memories and bounds.fits(page)) else "", tuple(memories[: len(blocks)]))
 
 
 def _fitted(blocks: Sequence[str], number: int, memory: RelevantMemory, content: str, bounds: Bounds) -> list[str]:

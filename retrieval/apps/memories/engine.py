@@ -35,7 +35,9 @@ from retrieval.apps.memories.text import CONTENT_CHARACTERS, format_content, tok
 from retrieval.collection import Collection
 from retrieval.domain.context import Context
 from retrieval.domain.entity_links import Links
+from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.hit import SearchResult
+from retrieval.domain.item import Item
 from retrieval.domain.profile import Profile
 from retrieval.domain.signals.signal import Asked, Facts
 from retrieval.platform import Platform
@@ -170,6 +172,8 @@ class RetrievalEngine:
         context: Context = Context(),
     ) -> SearchResult:
         """The one search: candidates by index, scored by the profile's signals, the best ``limit`` of them."""
+        if profile.needs_question and not (query or "").strip():
+            raise EmptyQueryError("this strategy goes by the words of a query alone, and there are none; give some")
         filters = entity_ids if checked_match(match_entities) else None
         where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
         collection = await self._opened()
@@ -206,7 +210,7 @@ class RetrievalEngine:
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """What is searched of a memory: its summary and its text."""
-        return f"{memory.summary}\n{memory.text}".strip()
+        return Item(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
 
     def _tokenize(self, text: str) -> frozenset[str]:
         """See ``tokenize``."""

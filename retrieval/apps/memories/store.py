@@ -106,11 +106,14 @@ class MemoryStore:
     ) -> AddReport:
         """Store many, given as the arguments of ``store_memory`` by name; with ``keep``, many in each transaction.
 
-        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. Nothing is
-        stored if one of them cannot be.
+        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one of
+        them is no memory, nothing is stored; an error of the database leaves the batches of 2,000 before it, or with
+        ``report`` and ``merge`` the memories before it, stored.
         """
         how = duplicates_named(duplicates)
         checked = [self._from_record(one) for one in memories]
+        for memory in checked:
+            memory.item()  # what no item can hold is refused before anything is stored
         if how is Duplicates.KEEP:
             return await (await self._writer()).store_all(checked)
         report = AddReport()
@@ -144,6 +147,9 @@ class MemoryStore:
         after: str | None = None,
     ) -> MemoryPage:
         """The project's memories, the latest first; ``after``: the ``next`` of the page before.
+
+        Superseded ones have no index by project: with ``include_superseded`` the collection is walked by time, all of
+        it where the project is small.
 
         ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an ``after`` that is none.
         """

@@ -94,8 +94,8 @@ async def test_who_waits_is_told_of_a_database_that_is_away() -> None:
     await counter.aclose()
 
 
-@pytest.mark.parametrize(("outcomes", "times"), [([], 1), (["in progress", "aborted"], 1)])
-async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str], times: int) -> None:
+@pytest.mark.parametrize("outcomes", [[], ["in progress", "aborted"]])
+async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str]) -> None:
     """The transaction tells whether it was committed; while it cannot, the accesses wait."""
     store = Store(late=[AWAY], outcomes=outcomes)
     counter = _counter(store)
@@ -104,7 +104,7 @@ async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str], times: in
         with pytest.raises(DatabaseError):
             await counter.counted()
     await counter.counted()
-    assert store.counted == {"a": times}
+    assert store.counted == {"a": 1}
     await counter.aclose()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,9 +145,9 @@ async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: 
 async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: MemoryStore, user_id: str | None) -> None:
     """However many of theirs, of another type or expired are more alike."""
     long = f"{FACT} many small parts on the large host of the second team in the north"
-    new = {"project_id": "p1", "interaction_type": "note", "content": f"{long} now", "user_id": user_id}
+    new: dict[str, Any] = {"project_id": "p1", "interaction_type": "note", "content": f"{long} now", "user_id": user_id}
     for number in range(6):
-        others = [{"user_id": f"u{number}"}, {"interaction_type": "plan"}, {"expires_at": MAY}]
+        others: list[dict[str, Any]] = [{"user_id": f"u{number}"}, {"interaction_type": "plan"}, {"expires_at": MAY}]
         await store.store_memories([new | other for other in others])
     await store.store_memories([new | {"content": f"{long} today", "memory_id": "mine"}])
     stored = await store.store_memory(**new, duplicates="merge")

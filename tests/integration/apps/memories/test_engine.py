@@ -285,8 +285,8 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
     engine = RetrievalEngine(open_platform)
     await MemoryStore(open_platform).store_memory("p", "chat", "x")
 
-    for strategy in ("keyword", "entity"):
-        with pytest.raises(InvalidRequestError, match=r"words|entities"):
+    for strategy, said in (("keyword", "the words of a query alone"), ("entity", "entities")):
+        with pytest.raises(InvalidRequestError, match=said):
             await engine.retrieve_relevant_memories("p", strategy=strategy)
 
 
@@ -296,7 +296,7 @@ async def test_what_has_expired_since_takes_no_place_of_an_earlier_moment(
 ) -> None:
     """Expiry is judged by the clock: the page asked as of the past is full of what is still there."""
     store, now = MemoryStore(open_platform), open_platform.now
-    gone = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
+    gone: dict[str, Any] = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
     for number in range(3):
         await store.store_memory("p", "note", f"tea {number}", memory_id=f"gone{number}", duplicates="keep", **gone)
     await store.store_memory("p", "note", "tea", memory_id="stays", occurred_at=now - timedelta(days=10))

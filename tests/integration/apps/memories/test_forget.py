@@ -107,7 +107,7 @@ async def _learn(platform: Platform, word: str, gone: str) -> None:
         )
         await connection.execute(
             "INSERT INTO job_runs (collection_id, job, details) VALUES (%s, 'embed', %s)",
-            (number, Jsonb({"embedded": 1, "notes": [f"item {gone!r} is not embedded: {word}"]})),
+            (number, Jsonb({"embedded": 1, "notes": [f"item {gone!r:.12} is not embedded: {word}"]})),
         )
 
 

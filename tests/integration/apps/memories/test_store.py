@@ -19,6 +19,7 @@ from retrieval.domain.errors import (
     UnknownItemError,
 )
 from retrieval.domain.profile import Profile
+from retrieval.sync import memories as sync_memories
 from tests.support.database import SCHEMA
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -151,6 +152,9 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is(store: Memory
         await store.store_memory(**{**good, "content": {"x": float("inf")}})
     with pytest.raises(InvalidRequestError, match="needs project_id"):
         await store.store_memories([good, {"content": "x", "interaction_type": "t"}])
+    for how in ("report", "merge", "keep"):
+        with pytest.raises(InvalidItemError):
+            await store.store_memories([good, good | {"memory_id": "x" * 5000}], duplicates=how)
     assert not await store.list_memories("p1")
 
 
@@ -231,3 +235,10 @@ async def test_changes_at_once_are_all_kept(store: MemoryStore) -> None:
     memory = await store.get_memory("m")
     assert (memory.summary, memory.occurred_at, memory.relevance_score) == ("s", MAY, 0.5)
     assert memory.links == {"papers": ("x",)}
+
+
+async def test_memories_without_await_need_a_platform_without_await(platform: Platform) -> None:
+    """The message says which one."""
+    for made in (sync_memories.MemoryStore, sync_memories.RetrievalEngine):
+        with pytest.raises(InvalidRequestError, match="without await"):
+            made(platform)  # type: ignore[arg-type]

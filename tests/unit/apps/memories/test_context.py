@@ -136,10 +136,11 @@ def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
     assert 300 < len(by_two.text) <= 401
 
 
-def test_where_no_memory_fits_it_says_that_there_are_none_or_nothing() -> None:
-    """A bound below a header leaves the page that says so, one below that an empty text."""
-    assert NOTHING in context_text([memory()], Bounds(max_characters=100)).text
-    assert context_text([memory()], Bounds(max_characters=10)).text == ""
+def test_where_no_memory_fits_it_says_nothing() -> None:
+    """That nothing is remembered would be false; where it is true it is said, if it fits."""
+    assert context_text([memory()], Bounds(max_characters=100)).text == ""
+    assert NOTHING in context_text([], Bounds(max_characters=100)).text
+    assert context_text([], Bounds(max_characters=10)).text == ""
     assert context_text([memory()], Bounds(max_characters=100)).shown == ()
 
 
