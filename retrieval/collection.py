@@ -43,6 +43,7 @@ from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.rewrite_cache import RewriteCache
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
+from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
@@ -74,7 +75,10 @@ class Collection:
         accesses: AccessCounter | None = None,
         decider: Decider | None = None,
         rewrites_days: float = 30,
+        calls: SharedCalls | None = None,
     ) -> None:
+        self.calls = calls or SharedCalls()
+        """Calls of language models that are under way, shared by all who ask the same."""
         self._rewrites_days = rewrites_days
         self._accesses = accesses
         self._decider = decider
@@ -294,6 +298,7 @@ class Collection:
             decider=self._decider,
             chance=self._chance,
             rewrites_days=self._rewrites_days,
+            calls=self.calls,
         )
 
     async def leg_rankings(

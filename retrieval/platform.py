@@ -53,6 +53,7 @@ from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.replay import Replay
 from retrieval.engine.sampling import Sampler
+from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.replay import replay
 from retrieval.jobs.workplace import Workplace
@@ -88,6 +89,7 @@ class Platform(FeedbackCalls):
         self._given_embedder = embedder
         self._llm = ChosenLLM(settings, llm)
         self._configured: Embedder | None = None
+        self._calls = SharedCalls()
         self._stack = AsyncExitStack()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._cached: dict[int, CachedEmbedder] = {}
@@ -101,6 +103,8 @@ class Platform(FeedbackCalls):
             stack.push_async_callback(self._database.close)
             stack.push_async_callback(self._close_embedders)
             stack.push_async_callback(self._llm.aclose)
+            self._calls = SharedCalls()
+            stack.push_async_callback(self._calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             await self._ensure_months()
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
@@ -278,6 +282,7 @@ class Platform(FeedbackCalls):
             accesses=self._accesses,
             decider=self._decider,
             rewrites_days=self.settings.rewrites_ttl_days,
+            calls=self._calls,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

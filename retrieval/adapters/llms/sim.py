@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ from retrieval.adapters.llms.sim_values import Filling, value_for
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
 
 _REWRITE = re.compile(r"rewrite.*query", re.IGNORECASE | re.DOTALL)
+_VARIATION = re.compile(r"\bvariation (-?\d+)")
 _READ = 5000
 """Characters of a prompt that words are taken from."""
 _WORDS = 8
@@ -67,6 +70,7 @@ class SimLLM:
 
     A prompt that holds ``rewrite`` and then ``query`` is answered with two or three rewrites of the query in it: what
     stands in ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else on the last line.
+    Where ``system`` names a variation ("variation 3"), it is drawn by that too.
     Any other prompt gets a sentence of its words, and any schema a value that fits it. It knows a few synonyms and
     nothing of the world.
 
@@ -74,7 +78,7 @@ class SimLLM:
     """
 
     def __init__(self, seed: int = 0, *, faults: SimFaults = NO_FAULTS, sleep: Sleep = asyncio.sleep) -> None:
-        """``faults`` are drawn by the seed too, in the order of the calls; ``sleep`` is what their delay waits by."""
+        """``faults`` are drawn by the seed, the prompt, and how often it was asked; ``sleep`` is how a delay waits."""
         if not isinstance(faults, SimFaults):
             raise ConfigurationError(f"faults is {faults!r:.80}; give SimFaults(...), or leave it out")
         self._seed = seed
@@ -89,9 +93,9 @@ class SimLLM:
         return f"sim/{self._seed}"
 
     def reset(self) -> None:
-        """Return to the state that the seed began with: the same calls meet the same faults again."""
+        """Return to the state that the seed began with: the same prompts meet the same faults again."""
         self.calls = 0
-        self._chance = random.Random(f"faults {self._seed}")  # noqa: S311 - it simulates, and keeps no secret
+        self._asked: Counter[str] = Counter()
 
     async def complete(self, prompt: str, *, system: str = "") -> str:
         """Rewrites as a JSON list, or a sentence; half of it with a fault of that kind.
@@ -99,7 +103,7 @@ class SimLLM:
         Raises ``LLMRejectedError`` for an empty prompt and an empty answer, ``LLMUnavailableError`` for a fault of that
         kind.
         """
-        fault = await self._fault(prompt)
+        fault = await self._fault(prompt, system)
         if fault == "empty":
             raise LLMRejectedError("the simulated language model gave an empty answer; ask again")
         answer = self._answer(prompt, system)
@@ -111,7 +115,7 @@ class SimLLM:
         Raises ``LLMRejectedError`` for an empty prompt, a schema that no simple rule can fill and a malformed answer;
         ``LLMUnavailableError`` for a fault of that kind.
         """
-        fault = await self._fault(prompt)
+        fault = await self._fault(prompt, system)
         shape = JSONShape(schema)
         if fault == "malformed":
             shape.read('{"simulated": [')
@@ -128,13 +132,15 @@ class SimLLM:
         """Answer no more."""
         self._closed = True
 
-    async def _fault(self, prompt: str) -> str:
+    async def _fault(self, prompt: str, system: str) -> str:
         """What goes wrong with this call; raises it where it is an error."""
         if self._closed:
             raise LLMRejectedError("the language model is closed; make a new one")
         checked_prompt(prompt)
         self.calls += 1
-        fault = self._faults.drawn(self._chance.random())
+        said = hashlib.sha256(f"{system}\n{prompt}".encode(errors="replace")).hexdigest()
+        self._asked[said] += 1
+        fault = self._faults.drawn(self._rng(f"faults {said} {self._asked[said]}").random())
         if self._faults.delay_seconds:
             await self._sleep(self._faults.delay_seconds)
         if fault == "fail":
@@ -154,7 +160,8 @@ class SimLLM:
         if not _REWRITE.search(f"{system}\n{prompt}"):
             return []
         query = query_in(prompt)
-        return sim_rewrites(query, self._rng(query))
+        variation = _VARIATION.search(system)
+        return sim_rewrites(query, self._rng(f"{query} {variation[1]}" if variation else query))
 
     def _rng(self, text: str) -> random.Random:
         """Chance that depends on the seed and the text alone."""

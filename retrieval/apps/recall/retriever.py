@@ -65,7 +65,8 @@ class DualRetriever:
     ) -> None:
         """``storage`` is what is searched; ``llm`` rewrites questions (None: every search is a fast one).
 
-        - ``seed``: the same seed gives the same rewrites and so the same results; another one asks for others.
+        - ``seed``: the same seed gives the same rewrites and so the same results; under another one the model is told
+          to vary them, and its answers are kept apart.
         - ``profile``: None for the collection's own.
         - ``rewrite_timeout_seconds``: how long a search waits for rewrites before it goes without, above 0.
         - ``time_expressions``: ``filter``, ``prefer`` or ``off``: what becomes of "last week" in a question.

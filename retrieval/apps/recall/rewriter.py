@@ -19,6 +19,9 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
 
+LONGEST_SECONDS = 300.0
+"""How long a call may go on, whether or not anyone waits for it: a late answer serves the next search."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -56,10 +59,19 @@ class Rewriter:
             return Rewritten(why_none=f"no rewrites: {error}")
 
     async def _within(self, seconds: float | None, query: str) -> list[str]:
-        async with asyncio.timeout(seconds):
-            kept = await self._kept(query)
-            found = kept or await self._asked(query)
-        if not kept:  # they are at hand: keeping them is not part of waiting for them
+        """The wordings, of one call for all who ask the same now; who does not wait for it leaves it to go on."""
+        key = (id(self.llm), self._instructions, query)
+        found: list[str] = await self.storage.calls.result(key, lambda: self._found(query), seconds)
+        return found
+
+    async def _found(self, query: str) -> list[str]:
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                kept = await self._kept(query)
+                found = kept or await self._asked(query)
+        except TimeoutError:
+            raise LLMUnavailableError(f"{self.llm.name} gave no rewrites within {LONGEST_SECONDS:g} s") from None
+        if not kept:
             await self._keep(query, found)
         return found
 

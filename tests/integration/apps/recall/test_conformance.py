@@ -25,7 +25,7 @@ MINE = {"user": "me"}
 @pytest.fixture
 def retriever(memories: Collection) -> DualRetriever:
     """A retriever with a simulated model."""
-    return DualRetriever(memories, SimLLM(42), seed=42, clock=lambda: NOW)
+    return DualRetriever(memories, SimLLM(42), seed=43, clock=lambda: NOW)
 
 
 class TestContext:

@@ -194,3 +194,20 @@ def test_what_is_no_fault_is_refused() -> None:
         SimFaults(fail_rate="x")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="faults is None"):
         SimLLM(faults=None)  # type: ignore[arg-type]
+
+
+async def test_faults_do_not_depend_on_other_prompts() -> None:
+    """Only on how often the same one was asked."""
+    faults = SimFaults(fail_rate=0.5)
+
+    async def fails(llm: SimLLM, prompt: str) -> bool:
+        try:
+            await llm.complete(prompt)
+        except LLMUnavailableError:
+            return True
+        return False
+
+    one, other = SimLLM(2, faults=faults), SimLLM(2, faults=faults)
+    forward = {f"p {n}": await fails(one, f"p {n}") for n in range(12)}
+    assert set(forward.values()) == {True, False}
+    assert {prompt: await fails(other, prompt) for prompt in reversed(forward)} == forward

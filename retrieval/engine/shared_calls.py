@@ -1,0 +1,77 @@
+"""Calls that are made once for all who ask the same at the same time, and go on behind whoever no longer waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.domain.errors import LLMUnavailableError
+
+_log = logging.getLogger(__name__)
+
+MOST_UNDER_WAY = 256
+"""Calls under way at once; what is asked beside them is refused."""
+
+
+@dataclass(slots=True)
+class _Call:
+    task: asyncio.Task[Any]
+    waiting: int = 0
+
+
+class SharedCalls:
+    """A platform's calls of language models that are under way, by what they ask. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, _Call] = {}
+        self._is_closed = False
+
+    async def result(
+        self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None
+    ) -> Any:
+        """What the call gives or raises: of the one under way with that key, or else of a new one.
+
+        Raises ``TimeoutError`` when it takes longer than ``seconds`` (it goes on), and ``LLMUnavailableError`` when
+        too many are under way, or when all are ended. Who is cancelled while nobody else waits ends the call too.
+        """
+        call = self._calls.get(key) or self._started(key, make)
+        task = call.task
+        call.waiting += 1
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError:
+            if call.waiting == 1:
+                task.cancel()
+            raise
+        finally:
+            call.waiting -= 1
+        if not task.done():
+            raise TimeoutError
+        if task.cancelled():
+            raise LLMUnavailableError("the platform was closed before the language model answered; open it again")
+        return task.result()
+
+    async def aclose(self) -> None:
+        """End what is under way."""
+        self._is_closed = True
+        tasks = [call.task for call in self._calls.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _started(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> _Call:
+        if self._is_closed or len(self._calls) >= MOST_UNDER_WAY:
+            why = "the platform is closed" if self._is_closed else f"{MOST_UNDER_WAY} questions wait for it already"
+            raise LLMUnavailableError(f"the language model was not asked: {why}; try again later")
+        call = self._calls[key] = _Call(asyncio.create_task(make()))
+        call.task.add_done_callback(lambda ended: self._settle(key, ended))
+        return call
+
+    def _settle(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._calls[key]
+        # Perhaps nobody waits for it any more: then nobody else would hear of it.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.debug("a call of a language model failed: %s", error)
