@@ -171,9 +171,9 @@ class MemoryWriter:
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
             old = [text for one in before.values() if (text := _item_text(one)) != changed[one.memory_id]]
             await write_items(connection, collection_id, fresh)
-        await write_memories(connection, collection_id, memories)
+        made = await write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, old)
-        added = sum(item.item_id not in known for item in items)
+        added = len(made - known.keys())  # of those that come at the same moment, one makes it
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED]
 

@@ -87,6 +87,12 @@ async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: Me
         await store.supersede(new, new)
 
 
+async def test_of_those_who_store_a_memory_at_the_same_moment_one_makes_it(store: MemoryStore) -> None:
+    """It is new to that one alone."""
+    calls = [store.store_memory("p1", "note", f"words {n}", memory_id="m", duplicates="keep") for n in range(8)]
+    assert sum(one.is_new for one in await asyncio.gather(*calls)) == 1
+
+
 async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryStore) -> None:
     """Nor gives its own away; and no memory is lost to another project's. The message says so."""
     for name in ("live", "gone"):
