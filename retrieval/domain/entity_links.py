@@ -35,14 +35,15 @@ def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]]) -> Link
 
     Raises ``InvalidRequestError`` for a keyword of another form, and for ids that are no list of texts.
     """
-    found: dict[str, list[str]] = {name: list(ids) for name, ids in checked_links(links or {}).items()}
+    given = checked_links({} if links is None else links)
+    found: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
     for keyword, ids in keywords.items():
         named = _KEYWORD.fullmatch(keyword)
         if named is None:
             raise InvalidRequestError(
                 f"there is no argument {keyword!r}; links are given as linked_paper_ids=[...], or in links={{...}}"
             )
-        if ids:
+        if ids is not None:
             found.setdefault(entity_type(named[1]), []).extend(checked_ids(keyword, ids))
     return checked_links(found)
 

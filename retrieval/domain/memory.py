@@ -70,11 +70,14 @@ class NewMemory:
 
     def __post_init__(self) -> None:
         for name in ("project_id", "interaction_type"):
-            _check_name(name, getattr(self, name))
+            checked_name(name, getattr(self, name))
         if self.user_id is not None:
-            _check_name("user_id", self.user_id)
+            checked_name("user_id", self.user_id)
+        if self.summary is not None and not isinstance(self.summary, str):
+            raise InvalidRequestError(f"summary is {self.summary!r:.80}; it must be a text, or None")
         if self.content is None or (isinstance(self.content, str) and not self.content.strip()):
             raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
+        Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
         checked_relevance(self.relevance_score)
         for name in ("occurred_at", "expires_at"):
             _check_time(name, getattr(self, name))
@@ -175,12 +178,20 @@ class StoredMemory:
     """Why it waits for its vector, if it does."""
 
 
-def checked_relevance(score: object) -> float:
-    """A relevance. Raises ``InvalidRequestError`` for anything but a number from 0 to 1."""
+def checked_relevance(score: object, name: str = "relevance_score") -> float:
+    """A relevance, or another share of that name. Raises ``InvalidRequestError`` for any but a number from 0 to 1."""
     is_number = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
     if not is_number or not 0 <= float(score) <= 1:  # type: ignore[arg-type]
-        raise InvalidRequestError(f"relevance_score is {score!r:.80}; it must be a number from 0 to 1")
+        raise InvalidRequestError(f"{name} is {score!r:.80}; it must be a number from 0 to 1")
     return float(score)  # type: ignore[arg-type]
+
+
+def checked_name(name: str, value: object) -> str:
+    """A project, user or type. Raises ``InvalidItemError`` for anything but a text, not empty, that can be stored."""
+    is_text = isinstance(value, str) and bool(value.strip()) and "\x00" not in value
+    if not is_text or str(value).encode(errors="replace").decode() != value:
+        raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL")
+    return str(value)
 
 
 def duplicates_named(name: str) -> Duplicates:
@@ -194,11 +205,6 @@ def duplicates_named(name: str) -> Duplicates:
 def content_of(item: Item) -> Any:
     """What was stored as the item's content."""
     return item.attributes.get(CONTENT, item.body)
-
-
-def _check_name(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty")
 
 
 def _check_time(name: str, value: object) -> None:

@@ -124,6 +124,10 @@ class Profile:
         return {name: weights.get(leg_of(name), 0.0) for name in names}
 
     def _check_signals(self) -> None:
+        if not isinstance(self.signals, tuple | list) or not all(isinstance(one, Signal) for one in self.signals):
+            raise InvalidProfileError(
+                f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
+            )
         names = [signal.name for signal in self.signals]
         if len(set(names)) < len(names):
             raise InvalidProfileError(f"a signal is given twice: {', '.join(names)}")

@@ -182,9 +182,9 @@ class MemoryWriter:
         if replaced is not None:
             await self._archive(connection, replaced)
             await hold_rows(connection, collection_id, [replaced, *(item.item_id for item in items)])
-        await write_memories(connection, collection_id, memories)
+        made = await write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, old)
-        added = sum(item.item_id not in known for item in items)
+        added = len(made - known.keys())  # of those that come at the same moment, one makes it
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED]
 

@@ -88,6 +88,7 @@ _WRITE = """
     ON CONFLICT (collection_id, item_id) DO UPDATE SET
         happened_at = excluded.happened_at, base_relevance = excluded.base_relevance, expires_at = excluded.expires_at,
         superseded_by = CASE WHEN known.item_id = ANY(%(revived)s) THEN NULL ELSE known.superseded_by END
+    RETURNING known.item_id, known.xmax = 0
 """
 _UNLINK = "DELETE FROM memory_links WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 _LINK = """
@@ -195,8 +196,10 @@ async def list_memories(
     return [_memory(row) for row in await database.read(tenant_id, statement)]
 
 
-async def write_memories(connection: Connection, collection_id: int, memories: Sequence[NewMemory]) -> None:
-    """Store what these memories have beyond items, which are stored already. Ids must not repeat.
+async def write_memories(connection: Connection, collection_id: int, memories: Sequence[NewMemory]) -> set[str]:
+    """Store what these memories have beyond items, which are stored already; gives those of which nothing was known.
+
+    Ids must not repeat.
 
     Of one that is known its access count stays; an active one is superseded no more.
     """
@@ -209,7 +212,7 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
         "expiries": [one.expires_at for one in memories],
         "revived": [one.memory_id for one in memories if one.status == "active"],
     }
-    await connection.execute(_WRITE, values)
+    written = await (await connection.execute(_WRITE, values)).fetchall()
     await connection.execute(_UNLINK, {"collection_id": collection_id, "item_ids": ids})
     links = [
         (one.memory_id, entity_type, entity_id, one.occurred_at)
@@ -221,6 +224,7 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
         names = ("item_ids", "types", "entities", "times")
         columns = dict(zip(names, map(list, zip(*links, strict=True)), strict=True))
         await connection.execute(_LINK, {"collection_id": collection_id, **columns})
+    return {memory_id for memory_id, is_inserted in written if is_inserted}
 
 
 async def mark_superseded(connection: Connection, collection_id: int, old_id: str, new_id: str) -> None:

@@ -11,6 +11,7 @@ from retrieval.apps.memories.entities import entity_set
 from retrieval.apps.memories.profile import PROFILES
 from retrieval.domain.entity_links import Links
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.memory import checked_name
 from retrieval.domain.moment import fault_of
 from retrieval.domain.profile import FusionKind, Profile
 
@@ -19,7 +20,7 @@ def checked_project(project_id: object) -> str:
     """The project's id. Raises ``InvalidRequestError`` for anything but a text that is not empty."""
     if not isinstance(project_id, str) or not project_id:
         raise InvalidRequestError(f"project_id is {project_id!r:.80}; name the project whose memories are wanted")
-    return project_id
+    return checked_name("project_id", project_id)
 
 
 def checked_types(interaction_types: object) -> list[str]:
@@ -31,8 +32,7 @@ def checked_types(interaction_types: object) -> list[str]:
             f"interaction_types come in a list such as ['insights'], not {interaction_types!r:.80}"
         )
     for one in interaction_types:
-        if not isinstance(one, str) or not one:
-            raise InvalidRequestError(f"an interaction type is a text such as 'insights', not {one!r:.80}")
+        checked_name("an interaction type", one)
     return list(dict.fromkeys(interaction_types))
 
 

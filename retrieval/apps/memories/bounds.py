@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from retrieval.domain.errors import InvalidRequestError
 
@@ -31,14 +32,33 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ("max_characters", "max_tokens"):
             bound = getattr(self, name)
-            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 1):
+            if bound is not None and not _is_length(bound):
                 raise InvalidRequestError(f"{name} is {bound!r:.80}; it must be a whole number of at least 1, or None")
+        if not callable(self.count_tokens):
+            raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
 
     def fits(self, text: str) -> bool:
         """Whether the text keeps to them."""
         if self.max_characters is not None and len(text) > self.max_characters:
             return False
-        return self.max_tokens is None or self.count_tokens(text) <= self.max_tokens
+        return self.max_tokens is None or self._tokens(text) <= self.max_tokens
+
+    def _tokens(self, text: str) -> float:
+        number: object = self.count_tokens(text)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+            raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
+        return number
+
+
+def checked_length(name: str, length: object) -> int:
+    """A length in characters. Raises ``InvalidRequestError`` for anything but a whole number of at least 1."""
+    if not _is_length(length):
+        raise InvalidRequestError(f"{name} is {length!r:.80}; it must be a whole number of at least 1")
+    return length
+
+
+def _is_length(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 UNBOUNDED = Bounds()

@@ -16,7 +16,7 @@ from retrieval.apps.memories.asked import (
     conditions,
     start_of,
 )
-from retrieval.apps.memories.bounds import Bounds, TokenCounter, estimated_tokens
+from retrieval.apps.memories.bounds import Bounds, TokenCounter, checked_length, estimated_tokens
 from retrieval.apps.memories.collection import COLLECTION, memories_collection
 from retrieval.apps.memories.context import context_text
 from retrieval.apps.memories.entities import entity_set
@@ -128,6 +128,7 @@ class RetrievalEngine:
         headings, labels or fences of the page. Only the memories that it shows count an access. Raises as
         ``retrieve_relevant_memories`` does.
         """
+        checked_length("content_characters", content_characters)
         bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
         result = await self._get_candidate_memories(
             project_id,

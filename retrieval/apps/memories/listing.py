@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import overload
 
+from retrieval.apps.memories.asked import checked_project, checked_types
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
-from retrieval.domain.memory import Memory
+from retrieval.domain.memory import Memory, checked_name
+from retrieval.domain.moment import fault_of
 from retrieval.jobs.memory_records import MemoryRecords
 
 MOST_LISTED = 1000
@@ -51,12 +53,10 @@ async def list_page(
     """A page of at most ``limit`` memories behind ``after``. One more is read, to know whether another page follows."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
-    if isinstance(kinds, str):
-        raise InvalidRequestError(f"interaction_types come in a list such as ['insights'], not {kinds!r:.80}")
     found = await records.page(
-        project_id,
-        kinds=kinds,
-        user_id=user_id,
+        checked_project(project_id),
+        kinds=checked_types(kinds) or None,
+        user_id=None if user_id is None else checked_name("user_id", user_id),
         are_archived_too=are_archived_too,
         now=now,
         before=None if after is None else _place(after),
@@ -76,6 +76,6 @@ def _place(after: str) -> tuple[datetime, str]:
         happened_at = datetime.fromisoformat(moment)
     except ValueError:
         happened_at = None
-    if happened_at is None or happened_at.tzinfo is None or not memory_id:
+    if happened_at is None or fault_of(happened_at) or not memory_id or "\x00" in memory_id:
         raise InvalidRequestError(f"after is {after!r:.80}; it must be the `next` of the page before")
     return happened_at, memory_id

@@ -20,6 +20,7 @@ from retrieval.domain.memory import (
     Memory,
     NewMemory,
     StoredMemory,
+    checked_name,
     checked_relevance,
     duplicates_named,
 )
@@ -47,9 +48,11 @@ class MemoryStore:
         chance: random.Random | None = None,
     ) -> None:
         """``duplicate_threshold``, 0 to 1: from which similarity on two memories are near-duplicates."""
+        if not isinstance(db, Platform):
+            raise InvalidRequestError(f"db is {db!r:.80}; give an open platform, as `async with connect()` gives")
         self._platform = db
         self._name = collection
-        self._threshold = checked_relevance(duplicate_threshold)
+        self._threshold = checked_relevance(duplicate_threshold, "duplicate_threshold")
         self._chance = chance or random.Random()  # noqa: S311 - ids are to be different, not secret
         self._opened: Collection | None = None
 
@@ -111,6 +114,8 @@ class MemoryStore:
         ``report`` and ``merge`` the memories before it, stored.
         """
         how = duplicates_named(duplicates)
+        if not isinstance(memories, Iterable):
+            raise InvalidRequestError(f"memories come in a list of mappings, not {memories!r:.80}")
         checked = [self._from_record(one) for one in memories]
         for memory in checked:
             memory.item()  # what no item can hold is refused before anything is stored
@@ -238,13 +243,17 @@ class MemoryStore:
     async def forget_user(self, user_id: str) -> int:
         """Forget all memories of a user, superseded ones too; gives how many. See ``forget``.
 
+        Raises ``InvalidRequestError`` for anything but a name.
+
         What the user searched for bears the user's name still: ``platform.pseudonymise`` takes that out.
         """
+        checked_name("user_id", user_id)
         await self._platform.recorded()
         return await (await self._records()).forget_user(user_id)
 
     async def forget_project(self, project_id: str) -> int:
         """Forget all memories of a project, superseded ones too; gives how many. See ``forget``."""
+        checked_name("project_id", project_id)
         await self._platform.recorded()
         return await (await self._records()).forget_project(project_id)
 

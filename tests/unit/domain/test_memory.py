@@ -14,6 +14,11 @@ from retrieval.domain.memory_changes import changed, has_expired, may_join, merg
 
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
+NESTED: Any = []
+for _ in range(5000):
+    NESTED = [NESTED]
+CIRCULAR: dict[str, Any] = {}
+CIRCULAR["again"] = CIRCULAR
 
 
 def new(**more: Any) -> NewMemory:
@@ -86,6 +91,13 @@ def test_fingerprints_go_by_words_and_project() -> None:
         ({"links": ["x"]}, "mapping"),
         ({"metadata": {"content": 1}}, "keeps its own"),
         ({"metadata": "x"}, "mapping"),
+        ({"project_id": "a\0"}, "without NUL"),
+        ({"user_id": "\ud800"}, "user_id"),
+        ({"content": "\ud800"}, "surrogate"),
+        ({"content": {"\ud800": 1}}, "surrogate"),
+        ({"content": NESTED}, "nested deeper"),
+        ({"content": CIRCULAR}, "nested deeper"),
+        ({"summary": []}, "summary is"),
     ],
 )
 def test_what_no_memory_can_be_is_refused(arguments: dict[str, Any], message: str) -> None:
@@ -106,6 +118,16 @@ def test_a_keyword_links_to_the_plural_of_its_stem(stem: str, plural: str) -> No
     """As entity filters name the types."""
     assert entity_type(stem) == plural
     assert links_of(None, {f"linked_{stem}_ids": ["1", "1", "2"]}) == {plural: ("1", "2")}
+
+
+@pytest.mark.parametrize("ids", [{}, set(), "", 0, False])
+def test_links_that_are_no_list_are_refused_though_there_is_nothing_in_them(ids: Any) -> None:
+    """Only None, or an empty list, says that there are none."""
+    with pytest.raises(InvalidRequestError, match="come in a list"):
+        links_of(None, {"linked_question_ids": ids})
+    assert links_of(None, {"linked_question_ids": None, "linked_paper_ids": []}) == {}  # type: ignore[dict-item]
+    with pytest.raises(InvalidRequestError, match="mapping"):
+        links_of([], {})  # type: ignore[arg-type]
 
 
 def test_links_of_both_ways_come_together() -> None:

@@ -35,6 +35,8 @@ UNION = Fusion(kind=FusionKind.UNION)
         ({"fusion": UNION, "signals": (Recency(weight=1), Recency(weight=2))}, "given twice"),
         ({"fusion": UNION, "signals": (Recency(weight=1),), "min_score": 2}, "min_score"),
         ({"min_score": 0.3}, "for profiles with signals"),
+        ({"fusion": UNION, "signals": (1,)}, "give signals in a tuple"),
+        ({"fusion": UNION, "signals": Recency(weight=1)}, "give signals in a tuple"),
     ],
 )
 def test_a_profile_that_cannot_search_is_refused(fields: dict[str, Any], said: str) -> None:

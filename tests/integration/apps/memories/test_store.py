@@ -11,7 +11,7 @@ import pytest
 
 from retrieval import Platform
 from retrieval.adapters.store.memories import write_memories
-from retrieval.apps.memories import MemoryStore
+from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.domain.errors import (
     InvalidItemError,
     InvalidLimitError,
@@ -89,6 +89,35 @@ async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: Me
         await store.supersede(new, old)
     with pytest.raises(InvalidRequestError, match="its own place"):
         await store.supersede(new, new)
+
+
+async def test_of_those_who_store_a_memory_at_the_same_moment_one_makes_it(store: MemoryStore) -> None:
+    """It is new to that one alone."""
+    calls = [store.store_memory("p1", "note", f"words {n}", memory_id="m", duplicates="keep") for n in range(8)]
+    assert sum(one.is_new for one in await asyncio.gather(*calls)) == 1
+
+
+async def test_what_nobody_can_be_called_is_refused(store: MemoryStore) -> None:
+    """With a readable error, before anything is read or forgotten; an empty list of types filters nothing."""
+    await store.store_memory("p1", "note", "words")
+    given: list[Any] = [None, "", 5, float("nan"), {}, "a\0", "\ud800"]
+    for one in given:
+        for call in (store.forget_user(one), store.forget_project(one), store.list_memories(one)):
+            with pytest.raises(InvalidRequestError, match=r"user_id is|project_id is"):
+                await call
+    for one in given[1:]:
+        with pytest.raises(InvalidRequestError, match="user_id is"):
+            await store.list_memories("p1", user_id=one)
+    wrong: Any = 5
+    with pytest.raises(InvalidRequestError, match="interaction_types come in a list"):
+        await store.list_memories("p1", interaction_types=wrong)
+    with pytest.raises(InvalidRequestError, match="memories come in a list"):
+        await store.store_memories(wrong)
+    with pytest.raises(InvalidRequestError, match="db is 5"):
+        MemoryStore(wrong)
+    with pytest.raises(InvalidRequestError, match="db is 5"):
+        RetrievalEngine(wrong)
+    assert len(await store.list_memories("p1", interaction_types=[])) == 1
 
 
 async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryStore) -> None:

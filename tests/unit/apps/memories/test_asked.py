@@ -38,7 +38,7 @@ def test_the_filter_names_the_project_and_what_else_was_asked_for() -> None:
         (lambda: conditions("", [], None, None), "name the project"),
         (lambda: conditions(None, [], None, None), "name the project"),  # type: ignore[arg-type]
         (lambda: checked_types("insights"), r"come in a list such as \['insights'\]"),
-        (lambda: checked_types([1]), "an interaction type is a text"),
+        (lambda: checked_types([1]), "an interaction type is 1; it must be a text"),
         (lambda: entity_set(["q1"]), "links are a mapping"),  # type: ignore[arg-type]
         (lambda: entity_set({"questions": "q1"}), "ids come in a list"),
         (lambda: entity_set({"questions": [1]}), "links of type 'questions': 1 is none"),  # type: ignore[list-item]

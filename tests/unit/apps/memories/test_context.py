@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.apps.memories.bounds import Bounds
+from retrieval.apps.memories.bounds import Bounds, checked_length
 from retrieval.apps.memories.context import NOTHING, context_text
 from retrieval.apps.memories.relevant_memory import RelevantMemory
 from retrieval.domain.errors import InvalidRequestError
@@ -68,6 +68,17 @@ def test_times_are_told_in_utc() -> None:
     text = context_text([memory(occurred_at=datetime(2025, 1, 1, 12, 0, 0, 5, tzinfo=tokyo))]).text
 
     assert "**Created**: 2025-01-01T03:00:00\n" in text
+
+
+@pytest.mark.parametrize("number", ["5", None, -1, float("nan"), True])
+def test_a_count_that_is_none_is_refused(number: Any) -> None:
+    """As is what cannot count, and a length that is none."""
+    with pytest.raises(InvalidRequestError, match="count_tokens gave"):
+        Bounds(max_tokens=9, count_tokens=lambda _: number).fits("x")
+    with pytest.raises(InvalidRequestError, match="count_tokens is 5"):
+        Bounds(count_tokens=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequestError, match="content_characters is"):
+        checked_length("content_characters", number)
 
 
 def test_without_memories_it_says_so() -> None:
