@@ -125,6 +125,9 @@ class OneMeaning:
         """The same vector for each, shape (len(texts), 4)."""
         return np.tile(np.array([1.0, 0, 0, 0], dtype=np.float32), (len(texts), 1))
 
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
 
 async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: Settings) -> None:
     """Vectors stand for summaries too; where there is one, the words of the contents alone decide."""
