@@ -36,9 +36,11 @@ _TERM = re.compile(
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»")
 _WORD = re.compile(r"[^\W\d_]\w*")
+_ALL_QUOTED = re.compile(r"\A\s*\"([^\"]*\?)\"\s*\Z")
+"""A question that stands in quotation marks as a whole."""
 _BEFORE = 20
 """Characters before a word that tell how it is meant."""
-_SENTENCE_START = re.compile(r"(?:\A|[.!?:;…\n(\[–—]|\s-)\s*$")
+_SENTENCE_START = re.compile(r"(?:\A(?:\s*[-*•])?|[.!?:;…\n(\[–—]|\s-)\s*$")
 _TITLE_OF_A_PERSON = re.compile(r"\b(?:dr|mr|mrs|ms|st|prof)\.\s*$", re.IGNORECASE)
 _WISH = re.compile(r"(?:\bwould|'d)\s+$", re.IGNORECASE)
 
@@ -53,6 +55,7 @@ def deep_triggers(query: str) -> tuple[str, ...]:
     "would like". What comes after the first ``LONGEST_QUERY`` characters is not read.
     """
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
+    text = _ALL_QUOTED.sub(r"\1", text)
     text = _QUOTED.sub(" . ", text)
     return tuple(" ".join(found.lower().split()) for found in _found(text))
 

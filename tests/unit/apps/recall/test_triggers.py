@@ -109,3 +109,9 @@ def test_names_and_other_words_do_not_trigger(query: str) -> None:
 def test_triggers_come_in_the_order_of_the_question() -> None:
     """Each as it was found, in lower case."""
     assert deep_triggers("What happened last week, and who was involved?") == ("what", "last week", "who", "involved")
+
+
+@pytest.mark.parametrize("query", ["- Who is it", "* Who is it", '"Who is Ann?"'])
+def test_a_question_in_a_list_or_in_quotation_marks_as_a_whole_is_one(query: str) -> None:
+    """The marks are not its own."""
+    assert deep_triggers(query) == ("who",)
