@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
+from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
+from retrieval.domain.moment import fault_of
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Fusion, FusionKind, Profile
 
@@ -35,8 +37,13 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
     """One turn as an item, whose key is ``conversation/session/turn``, with ``%2F`` for a slash within a name.
 
     ``turn`` is its number within the session, ``at`` when it was said, with a time zone; the title has the day in that
-    zone. Raises ``InvalidItemError`` for what no item can hold.
+    zone. Raises ``InvalidItemError`` for what no item can hold, and for a name, a number or a time that is none.
     """
+    _check_names(conversation=conversation, session=session, speaker=speaker)
+    if isinstance(turn, bool) or not isinstance(turn, int):
+        raise InvalidItemError(f"turn is {turn!r:.80}; it must be a whole number")
+    if fault := fault_of(at):
+        raise InvalidItemError(f"at is {at!r:.80}; {fault}")
     place = f"{_in_key(conversation)}/{_in_key(str(session))}"
     return Item(
         item_id=f"{place}/{turn}",
@@ -46,6 +53,13 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
         attributes={"conversation": conversation, "session": place, "turn": turn, "speaker": speaker},
         occurred_at=at,
     )
+
+
+def _check_names(**names: object) -> None:
+    for name, value in names.items():
+        is_number = name == "session" and isinstance(value, int) and not isinstance(value, bool)
+        if not is_number and not (isinstance(value, str) and value):
+            raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty")
 
 
 def _in_key(name: str) -> str:

@@ -13,7 +13,7 @@ from retrieval.domain.entity_links import Links
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.memory import checked_name
 from retrieval.domain.moment import fault_of
-from retrieval.domain.profile import FusionKind, Profile
+from retrieval.domain.profile import FusionKind, LegName, Profile
 
 
 def checked_project(project_id: object) -> str:
@@ -68,6 +68,15 @@ def chosen_profile(strategy: object, profile: Profile | None) -> Profile:
     if not isinstance(strategy, str) or strategy not in PROFILES:
         raise InvalidRequestError(f"there is no strategy {strategy!r:.80}; there are {', '.join(PROFILES)}")
     return PROFILES[strategy]
+
+
+def check_start(profile: Profile, entities: Links | None) -> None:
+    """Raises ``InvalidRequestError`` where a profile starts from entities alone, and there are none."""
+    legs = {leg for leg, weight in profile.legs.items() if weight}
+    if legs == {LegName.LINKED} and not entity_set(entities):
+        raise InvalidRequestError(
+            "this strategy goes by links alone: give entity_ids={'questions': ['q1']}, or choose another strategy"
+        )
 
 
 def checked_match(match_entities: object) -> bool:

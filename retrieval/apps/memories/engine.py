@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
 from retrieval.apps.memories.asked import (
+    check_start,
     checked_match,
     checked_moment,
     checked_project,
@@ -42,6 +44,8 @@ from retrieval.domain.profile import Profile
 from retrieval.domain.signals.signal import Asked, Facts
 from retrieval.platform import Platform
 
+_log = logging.getLogger(__name__)
+
 CONTEXT_LIMIT = 5
 TIMELINE_HOURS = 24.0
 TIMELINE_LIMIT = 20
@@ -62,6 +66,7 @@ class RetrievalEngine:
         self._name = collection
         self._store = MemoryStore(db, collection)
         self._collection: Collection | None = None
+        self._told: set[str] = set()
 
     async def retrieve_relevant_memories(  # noqa: PLR0917 - the order that its callers know
         self,
@@ -177,8 +182,9 @@ class RetrievalEngine:
             raise EmptyQueryError("this strategy goes by the words of a query alone, and there are none; give some")
         filters = entity_ids if checked_match(match_entities) else None
         where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
+        check_start(profile, entity_ids)
         collection = await self._opened()
-        return await collection.search(
+        result = await collection.search(
             query,
             where=where,
             limit=limit,
@@ -188,6 +194,15 @@ class RetrievalEngine:
             syntax=False,
             context=context,
         )
+        self._tell(result.notes)
+        return result
+
+    def _tell(self, notes: Sequence[str]) -> None:
+        """Log what an answer went without, such as vectors where nothing embeds; the same once."""
+        for note in notes:
+            if note not in self._told:
+                _log.warning("memories of collection %r: %s", self._name, note)
+                self._told.add(note)
 
     async def _memories_of(self, result: SearchResult) -> list[RelevantMemory]:
         """The hits with what else is known of them; one that was forgotten meanwhile is left out."""

@@ -170,6 +170,11 @@ def neighbours(
     from retrieval.surfaces.cli.output import console, print_json, table
     from retrieval.surfaces.cli.run import run
 
+    if not before and not after:
+        raise InvalidRequestError("--before or --after must be above 0; for no neighbours give --none")
+    if sequence is None and any(_is_given(context, name) for name in ("order", "before", "after", "own_weight")):
+        raise InvalidRequestError("--order, --before, --after and --own-weight say how: give --sequence too")
+
     async def work(platform: Platform) -> Neighbours | None:
         if none and sequence is not None:
             raise InvalidRequestError("give --sequence or --none, not both")
@@ -191,6 +196,11 @@ def neighbours(
             f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME",
             soft_wrap=True,
         )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def collections_table(found: list[CollectionInfo]) -> Table:

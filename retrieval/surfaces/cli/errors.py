@@ -63,7 +63,7 @@ def described(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            return f"error: {one_line(error.format_message())}{_see_help(error)}", USAGE
+            return f"error: {one_line(error.format_message()) or 'a command is missing'}{_see_help(error)}", USAGE
         case _ if _is_validation_error(error):
             return f"error: {wrong_settings(error)}", FAILED
         case _:

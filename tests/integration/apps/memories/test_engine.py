@@ -280,12 +280,24 @@ async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> Non
     assert "(0 relevant memories)" in await engine.retrieve_context_for_task("p", "insights")
 
 
+async def test_meaning_without_an_embedder_is_logged_once(
+    open_platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A list of memories has no notes; the log says why no vectors count."""
+    engine = RetrievalEngine(open_platform)
+    await MemoryStore(open_platform).store_memory("p", "chat", "x")
+    for _ in range(2):
+        await engine.retrieve_relevant_memories("p", "x", strategy="semantic")
+    assert [one.message for one in caplog.records if "collection 'memories'" in one.message and "embed" in one.message]
+    assert sum("memories of collection" in one.message for one in caplog.records) == 1
+
+
 async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform: Platform) -> None:
     """Words for the keywords, entities for the entities."""
     engine = RetrievalEngine(open_platform)
     await MemoryStore(open_platform).store_memory("p", "chat", "x")
 
-    for strategy, said in (("keyword", "the words of a query alone"), ("entity", "entities")):
+    for strategy, said in (("keyword", "the words of a query alone"), ("entity", "entity_ids")):
         with pytest.raises(InvalidRequestError, match=said):
             await engine.retrieve_relevant_memories("p", strategy=strategy)
 

@@ -9,9 +9,11 @@ import sys
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from retrieval.domain.errors import EmptyQueryError
+from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.settings import Settings
+from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_line, report_error, wrong_settings
 
 
@@ -24,6 +26,23 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
     """Typer's own errors are one line too."""
     line, code = described(typer.BadParameter("no such option"))
     assert (line, code) == ("error: Invalid value: no such option (see: retrieval --help)", 2)
+
+
+def test_a_missing_command_is_named() -> None:
+    """Typer has no words for it, as it shows the help."""
+    error = CliRunner().invoke(app, ["memories"], standalone_mode=False).exception
+    assert error is not None
+    assert described(error)[0].startswith("error: a command is missing (see: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(["--before", "3"], "give --sequence too"), (["--before", "0", "--after", "0"], "--none")]
+)
+def test_neighbours_that_change_nothing_are_an_error(options: list[str], said: str) -> None:
+    """The setting that there is would be shown as if it were the new one."""
+    error = CliRunner().invoke(app, ["collections", "neighbours", "talks", *options]).exception
+    assert isinstance(error, InvalidRequestError)
+    assert said in str(error)
 
 
 def test_an_unexpected_error_exits_with_70_and_names_its_type() -> None:
