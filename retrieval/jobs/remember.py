@@ -177,7 +177,7 @@ class MemoryWriter:
         if fresh:
             changed = {item.item_id: item.text for item in fresh if item.item_id in known}
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            old = [text for one in before.values() if (text := to_store(one).item().text) != changed[one.memory_id]]
+            old = [text for one in before.values() if (text := _text_of(one)) != changed[one.memory_id]]
             await write_items(connection, collection_id, fresh)
         if replaced is not None:
             await self._archive(connection, replaced)
@@ -251,3 +251,8 @@ def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> Non
             f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"
             f" {new.project_id!r:.80}; it would be lost to its own"
         )
+
+
+def _text_of(memory: Memory) -> str:
+    """What is embedded of it; of an item that was added as such too, which could not be stored as a memory."""
+    return Item(item_id=memory.memory_id, title=memory.summary, body=memory.text).text

@@ -268,6 +268,7 @@ async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platfo
     assert (await store.get_memory("i0")).relevance_score == 0.25
     assert (await store.get_memory("i1")).superseded_by == "i0"
     assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i2"}
+    assert not (await store.store_memory("p", "note", "stored over it", memory_id="i0")).is_new
 
 
 async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> None:

@@ -150,7 +150,7 @@ async def test_both_memories_are_held_before_one_takes_the_others_place(
     free: list[str] = []
     free_ones = f"SELECT item_id FROM {SCHEMA}.memories WHERE collection_id = %s FOR UPDATE SKIP LOCKED"  # noqa: S608
 
-    async def watched(*where: Any) -> Any:
+    async def watched(*where: Any) -> set[str]:
         async with await psycopg.AsyncConnection.connect(database_url) as connection:
             free.extend(row[0] for row in await (await connection.execute(free_ones, (number,))).fetchall())
         return await write_memories(*where)
