@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -48,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signal:
+class Signal(ABC):
     """A signal with its weight. Raises ``InvalidProfileError`` for a weight that is negative, NaN or infinite."""
 
     name: ClassVar[str]
@@ -59,9 +60,9 @@ class Signal:
     def __post_init__(self) -> None:
         check_weight(f"the weight of signal {self.name!r}", self.weight)
 
+    @abstractmethod
     def value(self, facts: Facts, asked: Asked) -> float:
         """0 (speaks against it, or nothing is known) to 1."""
-        raise NotImplementedError
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""

@@ -18,7 +18,7 @@ from retrieval.domain.signals.popularity import Popularity
 from retrieval.domain.signals.priority import Priority
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.resolution_time import ResolutionTime
-from retrieval.domain.signals.signal import Asked, Facts, check_entity
+from retrieval.domain.signals.signal import Asked, Facts, Signal, check_entity
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -111,6 +111,34 @@ def test_vector_similarity_is_the_cosine_above_zero(cosine: float | None, value:
 def test_base_relevance_stays_within_its_range(given: float, value: float) -> None:
     """Whatever the application said."""
     assert BaseRelevance(weight=1).value(Facts(base_relevance=given), ASKED) == value
+
+
+FACTS = st.builds(
+    Facts,
+    title=st.text(max_size=20),
+    body=st.text(max_size=40),
+    attributes=st.dictionaries(
+        st.sampled_from(["priority", "resolution_time_hours", "resolved_at"]),
+        st.none() | st.booleans() | st.floats() | st.text(max_size=12) | st.lists(st.integers(), max_size=2),
+    ),
+    happened_at=st.none() | st.datetimes(timezones=st.just(UTC)),
+    cosine=st.none() | st.floats(-1.01, 1.01),
+    base_relevance=st.floats(-2, 2),
+    accesses=st.integers(-3, 10**12),
+    entities=st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"))),
+)
+
+
+@pytest.mark.parametrize("kind", SIGNALS.values(), ids=list(SIGNALS))
+@given(facts=FACTS, words=st.text(max_size=20))
+def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
+    kind: type[Signal], facts: Facts, words: str
+) -> None:
+    """Whatever is known of the candidate; what a new signal must keep, too, by being in the catalogue."""
+    asked = Asked(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}))
+    signal = kind(weight=1)
+    assert 0 <= signal.value(facts, asked) <= 1
+    assert signal.value(facts, asked) == signal.value(facts, asked)
 
 
 def test_stored_signals_come_back_equal() -> None:
