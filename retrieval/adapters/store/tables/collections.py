@@ -1,0 +1,158 @@
+"""Tenants, their collections with what is kept about each, embedding spaces, and jobs."""
+
+from __future__ import annotations
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
+
+from retrieval.adapters.store.tables.columns import collection_id, metadata, now_column, own_key
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant_id", BigInteger, Identity(always=True), primary_key=True),
+    own_key("name"),
+    now_column("created_at"),
+    UniqueConstraint("name"),
+)
+
+embedding_spaces = Table(
+    "embedding_spaces",
+    metadata,
+    Column("space_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("distance", Text, nullable=False),
+    Column("document_prefix", Text, nullable=False),
+    Column("query_prefix", Text, nullable=False),
+    now_column("created_at"),
+    UniqueConstraint(
+        "provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix",
+        name="embedding_spaces_identity_key",
+    ),
+)  # fmt: skip
+
+collections = Table(
+    "collections",
+    metadata,
+    Column("collection_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id"), nullable=False),
+    own_key("name"),
+    Column("text_search_config", Text, nullable=False, server_default=text("'english'")),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id")),
+    Column("profile_version", Integer, nullable=False, server_default=text("1")),
+    now_column("created_at"),
+    Column("neighbours", JSONB),
+    UniqueConstraint("tenant_id", "name"),
+)
+
+profiles = Table(
+    "profiles",
+    metadata,
+    collection_id(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("definition", JSONB, nullable=False),
+    Column("note", Text, nullable=False, server_default=text("''")),
+    now_column("created_at"),
+)
+
+collection_attributes = Table(
+    "collection_attributes",
+    metadata,
+    collection_id(),
+    Column("name", Text(collation="C"), primary_key=True),
+    Column("types", ARRAY(Text), nullable=False),
+    Column("filterable", Text),
+)
+
+embedding_cache = Table(
+    "embedding_cache",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), primary_key=True),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("text_hash", LargeBinary, primary_key=True),
+    Column("vector", HALFVEC, nullable=False),
+    now_column("created_at"),
+)
+
+query_rewrites = Table(
+    "query_rewrites",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), primary_key=True),
+    Column("model", Text(collation="C"), primary_key=True),
+    Column("query_hash", LargeBinary, primary_key=True),
+    Column("rewrites", ARRAY(Text), nullable=False),
+    now_column("created_at"),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
+
+ann_indexes = Table(
+    "ann_indexes",
+    metadata,
+    collection_id(),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("index_bytes", BigInteger, nullable=False),
+    Column("effort_10", Integer, nullable=False),
+    Column("effort_100", Integer, nullable=False),
+    Column("effort_200", Integer, nullable=False),
+    Column("recall", REAL, nullable=False),
+    Column("exact_row_us", REAL, nullable=False),
+    Column("walk_row_us", REAL, nullable=False),
+    now_column("measured_at"),
+)
+
+job_runs = Table(
+    "job_runs",
+    metadata,
+    collection_id(),
+    Column("run_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("job", Text, nullable=False),
+    now_column("started_at"),
+    Column("finished_at", DateTime(timezone=True)),
+    Column("outcome", Text, nullable=False, server_default=text("'running'")),
+    Column("details", JSONB, nullable=False, server_default=text("'{}'")),
+    Index(None, "collection_id", "job", "run_id"),
+)
+
+query_samples = Table(
+    "query_samples",
+    metadata,
+    collection_id(),
+    Column("sample_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), nullable=False),
+    Column("vector", HALFVEC, nullable=False),
+    Column("condition", JSONB),
+    Column("result_limit", Integer, nullable=False),
+    now_column("sampled_at"),
+)
+
+recall_measurements = Table(
+    "recall_measurements",
+    metadata,
+    collection_id(),
+    Column("space_id", BigInteger, ForeignKey("embedding_spaces.space_id", ondelete="CASCADE"), primary_key=True),
+    Column("measured_at", DateTime(timezone=True), primary_key=True, server_default=func.now()),
+    Column("bucket", Text, primary_key=True),
+    Column("samples", Integer, nullable=False),
+    Column("recall", REAL, nullable=False),
+    Column("short_pages", Integer, nullable=False),
+    Column("effort", Integer, nullable=False),
+)
