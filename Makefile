@@ -82,7 +82,7 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its development tools into $(VENV) (a minute or two the first time) ..."
-	@$(INSTALL) -e '.[local,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@$(INSTALL) -e '.[local,mcp,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $@
 
 $(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made

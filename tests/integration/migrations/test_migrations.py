@@ -119,7 +119,9 @@ def test_going_down_by_one_leaves_what_going_up_by_one_makes(database: str, sche
     """Of what lies in tables that stay, such as policies and grants, nothing is left either."""
     upgrade(database, schema)
     first = dumped(database, schema)
-    for revision, below in pairwise(("0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0016")[::-1]):
+    for revision, below in pairwise(
+        ("0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0016", "0017")[::-1]
+    ):
         downgrade(database, schema, below)
         upgrade(database, schema, revision)
         downgrade(database, schema, below)
