@@ -18,7 +18,7 @@ from uuid import UUID
 from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.store.actors import Pseudonymised, pseudonymise
 from retrieval.adapters.store.analytics import analytics_rows, analytics_views
@@ -86,13 +86,10 @@ class Platform(FeedbackCalls):
         self._decider: Decider | None = None
         self._clock = clock
         self._wall_clock = wall_clock
-        self._given_embedder = embedder
+        self._embedders = ChosenEmbedders(settings, embedder)
         self._llm = ChosenLLM(settings, llm)
-        self._configured: Embedder | None = None
         self._calls = SharedCalls()
         self._stack = AsyncExitStack()
-        self._embedders: dict[EmbeddingSpace, Embedder] = {}
-        self._cached: dict[int, CachedEmbedder] = {}
         self._database: Database | None = None
         self._tenant_id = 0
 
@@ -101,7 +98,7 @@ class Platform(FeedbackCalls):
             url = await self._server_url(stack)
             self._database = await self._open_database(url)
             stack.push_async_callback(self._database.close)
-            stack.push_async_callback(self._close_embedders)
+            stack.push_async_callback(self._embedders.aclose)
             stack.push_async_callback(self._llm.aclose)
             self._calls = SharedCalls()
             stack.push_async_callback(self._calls.aclose)
@@ -273,7 +270,7 @@ class Platform(FeedbackCalls):
             self.database,
             self._tenant_id,
             stored,
-            self._embedder_of(stored.space),
+            self._embedders.of(stored.space, self.database, self._tenant_id),
             clock=self._clock,
             wall_clock=self._wall_clock,
             chance=self._chance,
@@ -312,34 +309,12 @@ class Platform(FeedbackCalls):
         """The space asked for, or the configured embedder's; None where neither is."""
         if wanted is not None:
             return await register_space(self.database, wanted)
-        if self._configured is None:
-            self._configured = self._given_embedder or configured_embedder(self.settings)
-        if self._configured is None:
-            return None
-        self._embedders.setdefault(self._configured.space, self._configured)
-        return await register_space(self.database, self._configured.space)
-
-    def _embedder_of(self, space: StoredSpace | None) -> CachedEmbedder | None:
-        """The embedder of a collection's space, one for all collections of this platform."""
-        if space is None:
-            return None
-        if space.space_id not in self._cached:
-            embedder = self._embedders.get(space.space)
-            if embedder is None and self._given_embedder and self._given_embedder.space == space.space:
-                embedder = self._given_embedder
-            embedder = embedder or embedder_for(space.space, self.settings)
-            if embedder is None:
-                return None
-            self._embedders[space.space] = embedder
-            self._cached[space.space_id] = CachedEmbedder(embedder, self.database, self._tenant_id, space)
-        return self._cached[space.space_id]
+        embedder = self._embedders.for_new()
+        return None if embedder is None else await register_space(self.database, embedder.space)
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
         """The embedder of a space, for whichever tenant: each has a cache of its own."""
-        own = self._embedder_of(space)
-        if own is None or tenant_id == self._tenant_id:
-            return own
-        return CachedEmbedder(self._embedders[space.space], self.database, tenant_id, space)
+        return self._embedders.of(space, self.database, tenant_id)
 
     async def _ensure_months(self) -> None:
         """Let the searches to come fall into months; where there is no worker nobody else would make them."""
@@ -347,14 +322,6 @@ class Platform(FeedbackCalls):
             await ensure_months(self.database)
         except DatabaseError as error:
             _log.warning("the months of recorded searches were not made: %s; retrieval jobs run months", error)
-
-    async def _close_embedders(self) -> None:
-        for embedder in self._embedders.values():
-            if embedder is not self._given_embedder:
-                await embedder.aclose()
-        self._embedders.clear()
-        self._configured = None
-        self._cached.clear()
 
     async def _server_url(self, stack: AsyncExitStack) -> str:
         """The configured server, or the embedded one, started."""

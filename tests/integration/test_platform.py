@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import retrieval.platform
+import retrieval.adapters.embedders.chosen
 from retrieval import Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
@@ -32,7 +32,7 @@ async def test_one_embedder_serves_all_collections(
         made.append(HashingEmbedder())
         return made[-1]
 
-    monkeypatch.setattr(retrieval.platform, "configured_embedder", make)
+    monkeypatch.setattr(retrieval.adapters.embedders.chosen, "configured_embedder", make)
     async with connect(database_url, settings=settings) as platform:
         for name in ("a", "b", "c"):
             await (await platform.collection(name)).add([{"_id": "1", "text": name}])

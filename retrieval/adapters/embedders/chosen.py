@@ -1,0 +1,60 @@
+"""The embedders of a platform: one for each space, with the cache of each tenant before it."""
+
+from __future__ import annotations
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import Embedder, EmbeddingSpace
+from retrieval.settings import Settings
+
+
+class ChosenEmbedders:
+    """An embedder that was given, else the one configured, and those of other spaces: made when first asked for."""
+
+    def __init__(self, settings: Settings, given: Embedder | None = None) -> None:
+        self._settings = settings
+        self._given = given
+        self._configured: Embedder | None = None
+        self._by_space: dict[EmbeddingSpace, Embedder] = {}
+        self._cached: dict[tuple[int, int], CachedEmbedder] = {}
+
+    def for_new(self) -> Embedder | None:
+        """The embedder of new collections; None: they are searched by words alone.
+
+        Raises ``ConfigurationError`` for one that is configured and cannot be made.
+        """
+        if self._configured is None:
+            self._configured = self._given or configured_embedder(self._settings)
+            if self._configured is not None:
+                self._by_space.setdefault(self._configured.space, self._configured)
+        return self._configured
+
+    def of(self, space: StoredSpace | None, database: Database, tenant_id: int) -> CachedEmbedder | None:
+        """The embedder of a collection's space with the tenant's cache; None where this process has none for it."""
+        embedder = None if space is None else self._embedder(space.space)
+        if space is None or embedder is None:
+            return None
+        key = (space.space_id, tenant_id)
+        if key not in self._cached:
+            self._cached[key] = CachedEmbedder(embedder, database, tenant_id, space)
+        return self._cached[key]
+
+    async def aclose(self) -> None:
+        """Close what was made here; what was given is the giver's to close."""
+        for embedder in self._by_space.values():
+            if embedder is not self._given:
+                await embedder.aclose()
+        self._by_space.clear()
+        self._configured = None
+        self._cached.clear()
+
+    def _embedder(self, space: EmbeddingSpace) -> Embedder | None:
+        if space not in self._by_space:
+            is_given = self._given is not None and self._given.space == space
+            made = self._given if is_given else embedder_for(space, self._settings)
+            if made is None:
+                return None
+            self._by_space[space] = made
+        return self._by_space[space]
