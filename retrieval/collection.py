@@ -12,32 +12,28 @@ from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine, item_from_record
-from retrieval.adapters.store.arm_upkeep import Decay, set_decay
-from retrieval.adapters.store.collections import StoredCollection, add_profile, find_collection
+from retrieval.adapters.store.collections import StoredCollection, add_profile
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embeddings import count_pending
-from retrieval.adapters.store.feedback import set_daily_cap
 from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
-from retrieval.adapters.store.items import delete_items, read_items
-from retrieval.adapters.store.models import StoredModel, latest_models, use_model
+from retrieval.adapters.store.items import delete_items
 from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbours
-from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.attribute import checked_filterable, checked_name
-from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context, checked_context
-from retrieval.domain.embedding import EmbeddingSpace, checked_vectors
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownCollectionError, UnknownFieldError
+from retrieval.domain.embedding import checked_vectors
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.domain.profile import Profile, leg_name
-from retrieval.domain.value_count import ValueCount
 from retrieval.engine.accesses import AccessCounter
+from retrieval.engine.answer_calls import AnswerCalls
+from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
+from retrieval.engine.reading_calls import ReadingCalls
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_request, checked_requests
 from retrieval.engine.rewrite_cache import RewriteCache
@@ -48,16 +44,15 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
+from retrieval.jobs.learning_calls import LearningCalls
 from retrieval.jobs.neighbours import refresh_windows
 from retrieval.jobs.weights import refresh_weights
+from retrieval.jobs.workplace import Workplace
 
 _VECTORS_BATCH_ITEMS = 2000
 
-FRESH_SECONDS = 1.0
-"""How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
 
-
-class Collection:
+class Collection(ReadingCalls, LearningCalls, AnswerCalls):
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(
@@ -74,29 +69,27 @@ class Collection:
         recorder: Recorder | None = None,
         accesses: AccessCounter | None = None,
         decider: Decider | None = None,
+        workplace: Workplace | None = None,
         rewrites_days: float = 30,
         calls: SharedCalls | None = None,
     ) -> None:
+        super().__init__(
+            database,
+            tenant_id,
+            stored,
+            embedder,
+            clock=clock,
+            wall_clock=wall_clock,
+            chance=chance,
+            recorder=recorder,
+            decider=decider,
+        )
         self.calls = calls or SharedCalls()
         """Calls of language models that are under way, shared by all who ask the same."""
         self._rewrites_days = rewrites_days
         self._accesses = accesses
-        self._decider = decider
         self._sampler = sampler
-        self._recorder = recorder
-        self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
-        self._wall_clock = wall_clock
-        self._clock = clock
-        self._database = database
-        self._tenant_id = tenant_id
-        self._stored = stored
-        self._read_at = self._clock()
-        self._embedder = embedder
-
-    @property
-    def name(self) -> str:
-        """The collection's name, unique within its tenant."""
-        return self._stored.name
+        self._workplace = workplace
 
     @property
     def rewrite_cache(self) -> RewriteCache:
@@ -104,11 +97,6 @@ class Collection:
         return RewriteCache(
             database=self._database, tenant_id=self._tenant_id, wall_clock=self._wall_clock, days=self._rewrites_days
         )
-
-    @property
-    def profile(self) -> Profile:
-        """The active profile, as last read."""
-        return self._stored.profile
 
     def __repr__(self) -> str:
         return f"<Collection {self.name!r}: {self._stored.documents} items>"
@@ -297,6 +285,7 @@ class Collection:
             wall_clock=self._wall_clock,
             decider=self._decider,
             chance=self._chance,
+            workplace=self._workplace,
             rewrites_days=self._rewrites_days,
             calls=self.calls,
         )
@@ -314,11 +303,6 @@ class Collection:
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
         request = checked_request(query, limit=depth, condition=parse_where(where), profile=profile, syntax=False)
         return await self._searcher(stored).leg_rankings(request)
-
-    async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
-        """The items of those ids that exist, by item id."""
-        keys = checked_item_ids(item_ids)
-        return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
 
     async def count_accesses(self, item_ids: Sequence[str]) -> None:
         """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
@@ -350,33 +334,6 @@ class Collection:
             version = await add_profile(connection, self._stored.collection_id, profile, note)
         await self.refresh()
         return version
-
-    async def models(self) -> list[StoredModel]:
-        """The models of the learned reward that were fitted, the newest first; the latest twenty."""
-        return await latest_models(self._database, self._tenant_id, self._stored.collection_id)
-
-    async def use_model(self, version: int | None) -> None:
-        """Search with that model and no other; 0: with none. None: with the latest, and with better ones to come.
-
-        Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
-        """
-        async with self._database.transaction(self._tenant_id) as connection:
-            await use_model(connection, self._stored.collection_id, version)
-        await self.refresh()
-
-    async def set_half_life(self, days: float) -> None:
-        """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
-        if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
-            raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
-        now = datetime.fromtimestamp(self._wall_clock(), UTC)
-        decay = Decay(half_life_days=float(days), landmark=now)
-        await set_decay(self._database, self._tenant_id, self._stored.collection_id, decay, now)
-
-    async def set_daily_cap(self, events: int) -> None:
-        """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
-        if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
-            raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
-        await set_daily_cap(self._database, self._tenant_id, self._stored.collection_id, events)
 
     async def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
@@ -423,54 +380,6 @@ class Collection:
         await flush_lexical(self._database, indexed)
         await self.refresh()
         return indexed
-
-    async def space(self) -> EmbeddingSpace | None:
-        """The active embedding space; None: lexical search only."""
-        stored = (await self._fresh()).space
-        return stored.space if stored else None
-
-    async def info(self) -> CollectionInfo:
-        """The collection at a glance, read now."""
-        stored = await self.refresh()
-        pending = 0
-        if stored.space is not None:
-            pending = await count_pending(self._database, self._tenant_id, stored.collection_id, stored.space)
-        return CollectionInfo(
-            name=stored.name,
-            documents=stored.documents,
-            pending=pending,
-            space=stored.space.space.name if stored.space else None,
-            text_search_config=stored.text_search_config,
-            profile_version=stored.profile_version,
-            model_version=stored.model_version,
-            has_hnsw=stored.ann_index is not None,
-            filterable={attribute: kind.value for attribute, kind in stored.filterable},
-            neighbours=stored.neighbours,
-        )
-
-    async def value_counts(self, attribute: str) -> list[ValueCount]:
-        """How many items have each value of the attribute, the most frequent first; archived ones do not count."""
-        stored, name = await self._fresh(), checked_name(attribute)
-        return await value_counts(self._database, self._tenant_id, stored.collection_id, stored.space, name)
-
-    async def count_vectors(self) -> int:
-        """How many items have their vector in the active embedding space; 0 without one."""
-        stored = await self._fresh()
-        return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
-
-    async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection's profile, space and size again, if they were read longer ago than that."""
-        if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:
-            return self._stored
-        stored = await find_collection(self._database, self._tenant_id, self.name)
-        if stored is None:
-            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
-        self._stored = stored
-        self._read_at = self._clock()
-        return stored
-
-    async def _fresh(self) -> StoredCollection:
-        return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
     async def _writer(self) -> Writer:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)

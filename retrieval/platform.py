@@ -278,6 +278,7 @@ class Platform(FeedbackCalls):
             recorder=self._recorder,
             accesses=self._accesses,
             decider=self._decider,
+            workplace=self.workplace,
             rewrites_days=self.settings.rewrites_ttl_days,
             calls=self._calls,
         )

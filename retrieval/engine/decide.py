@@ -100,11 +100,7 @@ class Decider:
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
         cluster = await self.models.cluster(collection, one.vector)
-        model = None
-        if not one.profile.learned.is_off:
-            model = await self.models.model(collection.collection_id, collection.model_version)
-        if model is not None and not model.serves(one.profile.learned):
-            model = None
+        model = await self.models.serving(collection, one.profile.learned)
         return _Known(cluster, model, one.context.buckets(cluster))
 
     def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:

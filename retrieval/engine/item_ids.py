@@ -12,11 +12,11 @@ def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
     if isinstance(item_ids, str) or not isinstance(item_ids, Sequence):
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
-        if not isinstance(item_id, str) or "\x00" in item_id or _is_broken(item_id):
+        if not is_storable(item_id):
             raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
     return list(item_ids)
 
 
-def _is_broken(text: str) -> bool:
-    """Whether half of a surrogate pair stands in the text, which has no UTF-8."""
-    return text.encode(errors="replace").decode() != text
+def is_storable(text: object) -> bool:
+    """Whether PostgreSQL can store it: text without NUL and without half of a surrogate pair, which has no UTF-8."""
+    return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text

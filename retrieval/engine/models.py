@@ -15,6 +15,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.models import read_definition
 from retrieval.domain.embedding import Vector, Vectors
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learned import Learned
 from retrieval.learning.clusters import nearest
 from retrieval.learning.learned_model import LearnedModel
 
@@ -46,6 +47,13 @@ class Models:
             _keep(self._models, key, None if stored is None else _read(version, stored[0]))
         self._models.move_to_end(key)
         return self._models[key]
+
+    async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
+        """The collection's model, where it may be used as the profile asks; None: relevance alone counts."""
+        if learned.is_off:
+            return None
+        model = await self.model(collection.collection_id, collection.model_version)
+        return model if model is not None and model.serves(learned) else None
 
     async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:
         """The cluster that a query lies in; None: it has no vector, or there are no clusters."""

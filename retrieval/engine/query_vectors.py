@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.embedding import Vector
-from retrieval.domain.errors import EmbedderError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import EmbedderError, RetrievalError
 from retrieval.domain.profile import LegName, Profile
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
-from retrieval.engine.request import SearchRequest, check_vector
+from retrieval.engine.request import SearchRequest, checked_query_vector
 
 NO_SPACE = (
     "no embedder is configured for this collection; set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
@@ -39,21 +39,13 @@ async def query_vectors(
     for place, one in enumerate(requests):
         if one.vector is not None:
             try:
-                given[place] = _given(collection, one)
+                given[place] = checked_query_vector(one.vector, collection)
             except RetrievalError as error:
                 raise error if len(requests) == 1 else type(error)(f"query {place + 1}: {error}") from None
     wanting = [place for place in range(len(requests)) if place not in given]
     made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
     given |= zip(wanting, made, strict=True)
     return QueryVectors(tuple(given[place] for place in range(len(requests))), why_none)
-
-
-def _given(collection: StoredCollection, request: SearchRequest) -> Vector | None:
-    if request.vector is None:
-        return None
-    if collection.space is None:
-        raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
-    return check_vector(request.vector, collection.space.space)
 
 
 async def _made(

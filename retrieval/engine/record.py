@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from retrieval.adapters.store.candidate_request import Query
@@ -25,6 +25,24 @@ from retrieval.engine.shown import score_spread, signals_of, top_score
 
 NO_POLICY = "off/1"
 """The policy of a search that explores nothing."""
+
+
+class Recordable(Protocol):
+    """What the recorder keeps: something that was answered."""
+
+    @property
+    def retrieval_id(self) -> UUID:
+        """Under which it is recorded."""
+
+    @property
+    def collection_id(self) -> int:
+        """The collection that answered."""
+
+    def without_texts(self) -> Recordable:
+        """The same without what only the answer needs, for records wait."""
+
+    def record(self) -> RecordedSearch:
+        """Everything that is kept; made behind the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +96,10 @@ class Answered:
             Hit(item_id=hit.item_id, score=hit.score, rank=hit.rank, explanation=hit.explanation) for hit in self.hits
         ]
         return replace(self, hits=hits, found=replace(self.found, rows={}))
+
+    def record(self) -> RecordedSearch:
+        """Everything that is kept of the search."""
+        return record(self)
 
 
 def record(answered: Answered) -> RecordedSearch:

@@ -19,7 +19,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.recordings import Losses, encoded, store_recordings
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.retrieval_id import time_of
-from retrieval.engine.record import Answered, record
+from retrieval.engine.record import Recordable
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class RecordingState:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    answered: Answered
+    answered: Recordable
     number: int
     """From 1, in the order of the searches."""
     stored: asyncio.Future[bool] | None = None
@@ -96,11 +96,11 @@ class Recorder:
         """How recording goes."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
-    def offer(self, answered: Answered) -> bool:
+    def offer(self, answered: Recordable) -> bool:
         """Have the search recorded behind its answer; False: there is no room."""
         return self._enqueue(answered, None)
 
-    async def store(self, each: Sequence[Answered]) -> list[bool]:
+    async def store(self, each: Sequence[Recordable]) -> list[bool]:
         """Have the searches recorded now; gives of each whether it is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
@@ -137,7 +137,7 @@ class Recorder:
             except RetrievalError as error:
                 _log.warning("that %d searches were not recorded was not kept: %s", self._untold.total(), error)
 
-    def _enqueue(self, answered: Answered, stored: asyncio.Future[bool] | None) -> bool:
+    def _enqueue(self, answered: Recordable, stored: asyncio.Future[bool] | None) -> bool:
         self._offered += 1
         waiting = _Waiting(answered, self._offered, stored)
         if len(self._queue) >= self.most_waiting or self._is_closing:
@@ -197,7 +197,7 @@ class Recorder:
                 self._drop(one, UNREACHABLE)
             elif one.text is None:
                 try:
-                    one.text = encoded(record(one.answered))
+                    one.text = encoded(one.answered.record())
                 except Exception:  # noqa: BLE001 - as above
                     _log.warning("a search could not be written down", exc_info=True)
                     self._drop(one, UNWRITABLE)

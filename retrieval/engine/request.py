@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors
 from retrieval.domain.errors import (
@@ -218,6 +219,16 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
             return unit
     row: Vector = checked_vectors([vector], space, ["the query vector"])[0]
     return row
+
+
+def checked_query_vector(vector: object, collection: StoredCollection) -> Vector:
+    """A vector of the caller's at unit length, shape (dimensions,).
+
+    Raises ``InvalidRequestError`` for a collection without a space, ``WrongDimensionError`` or ``InvalidVectorError``.
+    """
+    if collection.space is None:
+        raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
+    return check_vector(_flat(vector), collection.space.space)
 
 
 def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field | None = None) -> None:

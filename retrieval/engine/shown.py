@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from retrieval.domain.hit import Hit
 
@@ -11,12 +11,20 @@ SPREAD_HITS = 5
 """The spread of the scores is that of so many hits."""
 
 
-def top_score(hits: Sequence[Hit]) -> float | None:
+class Scored(Protocol):
+    """What was shown with a score."""
+
+    @property
+    def score(self) -> float:
+        """Higher is better."""
+
+
+def top_score(hits: Sequence[Scored]) -> float | None:
     """The first score; None without hits."""
     return hits[0].score if hits else None
 
 
-def score_spread(hits: Sequence[Hit]) -> float | None:
+def score_spread(hits: Sequence[Scored]) -> float | None:
     """The first score minus the fifth one, or the last where there are fewer; None without hits."""
     return hits[0].score - hits[:SPREAD_HITS][-1].score if hits else None
 

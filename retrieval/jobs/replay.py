@@ -17,7 +17,7 @@ from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recording import Recording
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
-from retrieval.engine.record import Answered, record
+from retrieval.engine.record import Recordable
 from retrieval.engine.recorded_request import request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import Difference, Replay, differences, why_not_reproduced
@@ -128,7 +128,7 @@ async def _asked_again(
     )
     await searcher.search(replace(request, profile=replace(profile, recording=kept)), _context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
-    return replace(record(catcher.caught[0]), profile_version=version)
+    return replace(catcher.caught[0].record(), profile_version=version)
 
 
 def _context_of(recorded: RecordedSearch) -> Context:
@@ -147,8 +147,8 @@ class _Catcher(Recorder):
 
     def __init__(self, database: Database, tenant_id: int) -> None:
         super().__init__(database, tenant_id)
-        self.caught: list[Answered] = []
+        self.caught: list[Recordable] = []
 
-    def offer(self, answered: Answered) -> bool:
+    def offer(self, answered: Recordable) -> bool:
         self.caught.append(answered)
         return True

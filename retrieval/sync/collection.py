@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.collections import StoredCollection
@@ -12,13 +13,17 @@ from retrieval.adapters.store.models import StoredModel
 from retrieval.collection import Collection
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context
-from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.embedding import EmbeddingSpace, Vector, Vectors
+from retrieval.domain.expectation import Expectation
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
+from retrieval.domain.recorded_answer import RecordedAnswer
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.standing import Standing
 from retrieval.domain.value_count import ValueCount
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
@@ -163,6 +168,75 @@ class SyncCollection:
         """See ``Collection.get``."""
         return self._run(self.twin.get, item_ids)
 
+    def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> Iterator[Item]:
+        """See ``Collection.scan``."""
+        return self.door.each(self.twin.scan(where, batch=batch), batch=batch)
+
+    def vectors_of(self, queries: Sequence[str]) -> Vectors:
+        """See ``Collection.vectors_of``."""
+        return self._run(self.twin.vectors_of, queries)
+
+    def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """See ``Collection.embeddings``."""
+        return self._run(self.twin.embeddings, item_ids)
+
+    def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
+        """See ``Collection.standings``."""
+        return self._run(self.twin.standings, item_ids)
+
+    def expectations(
+        self,
+        item_ids: Sequence[str],
+        *,
+        context: Context = Context(),
+        vector: object = None,
+        query: str | None = None,
+        relevance: Mapping[str, float] | None = None,
+    ) -> dict[str, Expectation]:
+        """See ``Collection.expectations``."""
+        return self._run(
+            self.twin.expectations, item_ids, context=context, vector=vector, query=query, relevance=relevance
+        )
+
+    def is_trained(self) -> bool:
+        """See ``Collection.is_trained``."""
+        return self._run(self.twin.is_trained)
+
+    def count_verdicts(self, *, domain: str | None = None) -> int:
+        """See ``Collection.count_verdicts``."""
+        return self._run(self.twin.count_verdicts, domain=domain)
+
+    def learn(self) -> dict[str, Any]:
+        """See ``Collection.learn``."""
+        return self._run(self.twin.learn)
+
+    def record_answer(
+        self,
+        query: str,
+        shown: Sequence[ShownItem],
+        *,
+        origin: str,
+        retrieval_time_ms: float,
+        context: Context = Context(),
+        vector: object = None,
+        notes: Sequence[str] = (),
+    ) -> UUID | None:
+        """See ``Collection.record_answer``."""
+        return self._run(
+            self.twin.record_answer,
+            query,
+            shown,
+            origin=origin,
+            retrieval_time_ms=retrieval_time_ms,
+            context=context,
+            vector=vector,
+            notes=notes,
+        )
+
+    def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
+        """See ``Collection.answers_of``."""
+        return self._run(self.twin.answers_of, session, origin=origin, limit=limit)
+
     def count_accesses(self, item_ids: Sequence[str]) -> None:
         """See ``Collection.count_accesses``."""
         self._run(self.twin.count_accesses, item_ids)
@@ -211,9 +285,9 @@ class SyncCollection:
         """See ``Collection.info``."""
         return self._run(self.twin.info)
 
-    def value_counts(self, attribute: str) -> list[ValueCount]:
+    def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
         """See ``Collection.value_counts``."""
-        return self._run(self.twin.value_counts, attribute)
+        return self._run(self.twin.value_counts, field, where=where)
 
     def count_vectors(self) -> int:
         """See ``Collection.count_vectors``."""

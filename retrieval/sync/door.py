@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -33,6 +33,15 @@ class Door:
             future.cancel()
             raise
 
+    def each(self, found: AsyncIterator[T], *, batch: int) -> Iterator[T]:
+        """What an async iterator gives, fetched by so many at once, so that not each waits for the other thread."""
+        try:
+            while page := self.run(_page, found, batch):
+                yield from page
+        finally:
+            if isinstance(found, AsyncGenerator):
+                self.run(found.aclose)
+
 
 def refuse_running_loop() -> None:
     """Raise ``RunningLoopError`` where a loop runs already."""
@@ -44,3 +53,14 @@ def refuse_running_loop() -> None:
         "retrieval.sync cannot be used inside a running event loop, which it would freeze; "
         "await the async API there: async with retrieval.connect() as platform"
     )
+
+
+async def _page(found: AsyncIterator[T], size: int) -> list[T]:
+    """The next so many, or the last fewer."""
+    page: list[T] = []
+    while len(page) < size:
+        try:
+            page.append(await anext(found))
+        except StopAsyncIteration:
+            break
+    return page

@@ -267,7 +267,7 @@ async def test_a_search_is_two_statements(
     monkeypatch.setattr(Database, "read_each", counted)
     monkeypatch.setattr(Database, "transaction", refused)
     # Every second a search looks at the collection again, which is not what is counted.
-    monkeypatch.setattr("retrieval.collection.FRESH_SECONDS", math.inf)
+    monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
     hits = await collection.search("common word3", vector=corpus.queries[0], where=where, limit=10)
     assert len(hits) == 10
     assert set(hits[0].explanation.as_dict()) >= {"contributions"}

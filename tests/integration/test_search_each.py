@@ -126,7 +126,7 @@ def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(Database, "read_each", noted)
     monkeypatch.setattr(Database, "transaction", refused)
     # Every second a search looks at the collection again, which is not what is counted.
-    monkeypatch.setattr("retrieval.collection.FRESH_SECONDS", math.inf)
+    monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
     return made
 
 

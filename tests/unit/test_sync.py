@@ -60,7 +60,8 @@ def test_signatures_are_equal(awaited: type, plain: type, name: str) -> None:
     found = inspect.signature(getattr(plain, name))
 
     assert found.parameters == wanted.parameters
-    assert found.return_annotation.replace("SyncCollection", "Collection") == wanted.return_annotation
+    awaited_returns = wanted.return_annotation.replace("AsyncIterator", "Iterator")
+    assert found.return_annotation.replace("SyncCollection", "Collection") == awaited_returns
     assert not inspect.iscoroutinefunction(getattr(plain, name))
 
 

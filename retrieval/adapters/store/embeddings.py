@@ -46,6 +46,10 @@ _SAMPLE = """
     ORDER BY hashtextextended(item_id, 0)
     LIMIT %(number)s
 """
+_READ = """
+    SELECT item_id, vector FROM {table}
+    WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)
+"""
 _COMPARE = """
     SELECT max(near.distance)
     FROM unnest(%(item_ids)s::text[]) AS wanted (item_id)
@@ -127,6 +131,15 @@ async def sample_vectors(
     return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
 
 
+async def read_embeddings(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
+) -> dict[str, Vector]:
+    """The vectors of those items that have one, by item id: shape (dimensions,), unit length."""
+    parameters = {"collection_id": collection_id, "item_ids": list(item_ids)}
+    rows = await database.read(tenant_id, Compiled(_for_table(_READ, space.table_name).as_string(), parameters))
+    return {row[0]: _unit(np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows}
+
+
 def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
     """A statement that looks up these items' vectors by their keys and compares each with the given one."""
     parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": HalfVector(vector)}
@@ -154,6 +167,12 @@ async def cache_vectors(
     }
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_CACHE, parameters)
+
+
+def _unit(vector: Vector) -> Vector:
+    """At length 1: half precision has rounded it a little."""
+    unit: Vector = vector / np.linalg.norm(vector)
+    return unit
 
 
 @lru_cache(maxsize=256)

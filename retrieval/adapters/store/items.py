@@ -195,8 +195,11 @@ async def _hold(connection: Connection, collection_id: int, ids: list[str]) -> l
     return [row[0] for row in await cursor.fetchall()]
 
 
+ITEM_COLUMNS = ("item_id", "kind", "title", "body", "tags", "attributes", "status", "source", "occurred_at")
+"""What is read of an item, in this order."""
+
 _READ = Compiled(
-    "SELECT item_id, kind, title, body, tags, attributes, status, source, occurred_at FROM items "
+    f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of the names above
     "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 )
 
@@ -206,7 +209,7 @@ async def read_items(
 ) -> dict[str, Item]:
     """The items of those ids that exist, by item id."""
     statement = _READ.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: _item(row) for row in await database.read(tenant_id, statement)}
+    return {row[0]: item_from_row(row) for row in await database.read(tenant_id, statement)}
 
 
 _READ_HITS = compiled(
@@ -225,9 +228,9 @@ async def read_hit_rows(
     return {row[0]: row[1:] for row in await database.read(tenant_id, statement)}
 
 
-def _item(row: tuple[Any, ...]) -> Item:
-    names = ("item_id", "kind", "title", "body", "tags", "attributes", "status", "source", "occurred_at")
-    return Item(**dict(zip(names, row, strict=True)))
+def item_from_row(row: tuple[Any, ...]) -> Item:
+    """The item whose ``ITEM_COLUMNS`` were read."""
+    return Item(**dict(zip(ITEM_COLUMNS, row, strict=True)))
 
 
 def _staged(item: Item) -> tuple[Any, ...]:

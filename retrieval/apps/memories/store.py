@@ -11,7 +11,7 @@ from typing import Any
 from retrieval.apps.memories.collection import COLLECTION, memories_collection
 from retrieval.apps.memories.listing import MemoryPage, list_page
 from retrieval.apps.memories.near import near_memories
-from retrieval.collection import FRESH_SECONDS, Collection
+from retrieval.collection import Collection
 from retrieval.domain.duplicates import THRESHOLD
 from retrieval.domain.entity_links import Links, links_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
@@ -26,6 +26,7 @@ from retrieval.domain.memory import (
 )
 from retrieval.domain.memory_changes import check_current, has_expired
 from retrieval.domain.retrieval_id import uuid7
+from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.memory_records import MemoryRecords

@@ -85,7 +85,7 @@ async def test_a_record_waits_without_the_texts_of_the_items(monkeypatch: pytest
         written.append(kept)
         return record(kept)
 
-    monkeypatch.setattr(module, "record", noting)
+    monkeypatch.setattr(Answered, "record", noting)
     recorder, search = _recorder(Store()), _search()
     recorder.offer(search)
     await recorder.recorded()

@@ -1,0 +1,99 @@
+"""What is called about answers that an application puts together itself, and about those of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.session_answers import answers_of
+from retrieval.domain.context import Context, checked_context
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import EmbedderError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.recorded_answer import RecordedAnswer
+from retrieval.domain.retrieval_id import uuid7
+from retrieval.domain.shown_item import ShownItem
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.composed_answer import ComposedAnswer, checked_ms, checked_notes, checked_origin, checked_shown
+from retrieval.engine.recorder import Recorder
+from retrieval.engine.request import MAX_LIMIT, checked_query_vector, checked_words
+
+
+class AnswerCalls(CollectionHandle):
+    """The calls about answers, for a collection to inherit; see docs/how-to/recording.md."""
+
+    async def record_answer(
+        self,
+        query: str,
+        shown: Sequence[ShownItem],
+        *,
+        origin: str,
+        retrieval_time_ms: float,
+        context: Context = Context(),
+        vector: object = None,
+        notes: Sequence[str] = (),
+    ) -> UUID | None:
+        """Record an answer that an application put together itself, as a search is recorded: behind the call.
+
+        ``shown``: what was shown, in that order; ``origin`` names what put it together; ``vector``, shape
+        (dimensions,), is what it looked for, where that was not the words themselves. Gives the identifier, under which
+        feedback counts as for a search, in the buckets of the ``context`` and of the question's cluster; None where it
+        is not recorded: by the profile, for want of room, or in ``unrecorded`` collections. Raises
+        ``InvalidRequestError`` and ``InvalidVectorError``.
+        """
+        asked, items, situation = checked_words(query), checked_shown(shown), checked_context(context)
+        source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
+        stored = await self._fresh()
+        given = None if vector is None else checked_query_vector(vector, stored)
+        if self._recorder is None or not self._is_recorded(stored):
+            return None
+        model = await self._models.serving(stored, stored.profile.learned)
+        answer = ComposedAnswer(
+            retrieval_id=uuid7(int(self._wall_clock() * 1000), self._chance),
+            collection_id=stored.collection_id,
+            query=asked,
+            vector=given,
+            shown=items,
+            context=situation,
+            origin=source,
+            retrieval_time_ms=took,
+            notes=said,
+            cluster=await self._models.cluster(stored, await self._asked_for(stored, asked, given)),
+            model_version=0 if model is None else model.version,
+        )
+        return answer.retrieval_id if await _kept(self._recorder, stored, answer) else None
+
+    async def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
+        """What a session was answered, the newest first: searches, and answers that an application put together.
+
+        ``origin``: of these alone that were recorded with it; empty: searches. Answers of this platform that wait to be
+        recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
+        limit outside 1 to 1000.
+        """
+        if not Context(session=session).session:
+            raise InvalidRequestError("name a session, as it was given with the search or the answer")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+            raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
+        if self._recorder is not None:
+            await self._recorder.recorded()
+        collection_id = self._stored.collection_id
+        return await answers_of(self._database, self._tenant_id, collection_id, session, origin=origin, limit=limit)
+
+    def _is_recorded(self, stored: StoredCollection) -> bool:
+        rate = stored.profile.recording.rate
+        return rate >= 1 or (rate > 0 and self._chance.random() < rate)
+
+    async def _asked_for(self, stored: StoredCollection, words: str, given: Vector | None) -> Vector | None:
+        """The vector that tells the cluster; a record does without where it cannot be had."""
+        if given is not None or not words or stored.clustered_at is None or self._embedder is None:
+            return given
+        try:
+            return await self._embedder.embed_query(words)
+        except EmbedderError:
+            return None
+
+
+async def _kept(recorder: Recorder, stored: StoredCollection, answer: ComposedAnswer) -> bool:
+    if stored.profile.recording.wait:
+        return (await recorder.store([answer]))[0]
+    return recorder.offer(answer)

@@ -1,0 +1,96 @@
+"""A collection as one process holds it: what was last read of it, and the parts that its calls work with."""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import UTC, datetime
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.collections import StoredCollection, find_collection
+from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import UnknownCollectionError, UnknownFieldError
+from retrieval.domain.filters import Filter, Where, parse_where
+from retrieval.domain.profile import Profile
+from retrieval.engine.decide import Decider
+from retrieval.engine.models import Models
+from retrieval.engine.recorder import Recorder
+from retrieval.engine.request import check_fields, check_filter
+from retrieval.engine.stopwatch import Clock
+
+FRESH_SECONDS = 1.0
+"""How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
+
+
+class CollectionHandle:
+    """What the calls about a collection share; ``Collection`` inherits it with them."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenant_id: int,
+        stored: StoredCollection,
+        embedder: CachedEmbedder | None,
+        *,
+        clock: Clock = time.monotonic,
+        wall_clock: Clock = time.time,
+        chance: random.Random | None = None,
+        recorder: Recorder | None = None,
+        decider: Decider | None = None,
+    ) -> None:
+        self._database = database
+        self._tenant_id = tenant_id
+        self._stored = stored
+        self._embedder = embedder
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
+        self._recorder = recorder
+        self._decider = decider
+        self._models = Models(database, tenant_id) if decider is None else decider.models
+        self._read_at = self._clock()
+
+    @property
+    def name(self) -> str:
+        """The collection's name, unique within its tenant."""
+        return self._stored.name
+
+    @property
+    def profile(self) -> Profile:
+        """The active profile, as last read."""
+        return self._stored.profile
+
+    async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
+        """Read the collection's profile, space and size again, if they were read longer ago than that."""
+        if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:
+            return self._stored
+        stored = await find_collection(self._database, self._tenant_id, self.name)
+        if stored is None:
+            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+        self._stored = stored
+        self._read_at = self._clock()
+        return stored
+
+    async def _fresh(self) -> StoredCollection:
+        return await self.refresh(older_than_seconds=FRESH_SECONDS)
+
+    @property
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._wall_clock(), UTC)
+
+    async def _filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
+        """The collection, and the filter that was asked for, whose fields there are."""
+        wanted, stored = parse_where(where), await self._fresh()
+        try:
+            _check(wanted, stored)
+        except UnknownFieldError:
+            # The field may have come with items that another process added a moment ago.
+            stored = await self.refresh()
+            _check(wanted, stored)
+        return stored, wanted
+
+
+def _check(wanted: Filter | None, stored: StoredCollection) -> None:
+    if stored.documents:  # of an empty collection no field is known yet, and every filter finds nothing
+        check_fields(wanted, stored.attributes)
+    check_filter(wanted, stored.filterable)

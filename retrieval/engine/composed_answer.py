@@ -1,0 +1,161 @@
+"""An answer that an application put together itself, and its record. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from retrieval.domain.context import MAX_NAME_LENGTH, Context
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Path
+from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.slate import Slot
+from retrieval.engine.item_ids import checked_item_ids, is_storable
+from retrieval.engine.record import NO_POLICY
+from retrieval.engine.recorded_request import recorded_request
+from retrieval.engine.request import MAX_LIMIT, SearchRequest
+from retrieval.engine.shown import score_spread, top_score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedAnswer:
+    """What an application showed, with all that its record is made of."""
+
+    retrieval_id: UUID
+    collection_id: int
+    query: str
+    vector: Vector | None
+    """What it looked for, shape (dimensions,), unit length; None: the words."""
+    shown: Sequence[ShownItem]
+    """In the order in which they were shown."""
+    context: Context
+    origin: str
+    """What put it together."""
+    retrieval_time_ms: float
+    notes: Sequence[str] = ()
+    cluster: int | None = None
+    model_version: int = 0
+
+    def without_texts(self) -> ComposedAnswer:
+        """All that the record is made of: no text of an item is part of it."""
+        return self
+
+    def record(self) -> RecordedSearch:
+        """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
+        retrieved_at = time_of(self.retrieval_id)
+        asked = SearchRequest(
+            query=self.query, vector=self.vector, limit=max(len(self.shown), 1), condition=None, profile=None
+        )
+        condition, request = recorded_request(asked)
+        pool = sorted(self.shown, key=lambda one: (-one.relevance, one.item_id))
+        return RecordedSearch(
+            collection_id=self.collection_id,
+            retrieval_id=self.retrieval_id,
+            retrieved_at=retrieved_at,
+            actor=self.context.actor,
+            session=self.context.session,
+            domain=self.context.domain,
+            complexity=self.context.complexity,
+            cluster=self.cluster,
+            query=self.query,
+            vector=None if self.vector is None else self.vector.tolist(),
+            condition=condition,
+            request={**request, "origin": self.origin},
+            profile_version=0,
+            model_version=self.model_version,
+            policy=self._policy,
+            statistics_at=retrieved_at,
+            seed=0,
+            eligible=0,
+            hits=len(self.shown),
+            path=Path.NONE.value,
+            notes=tuple(self.notes),
+            timings_ms={"total": self.retrieval_time_ms},
+            retrieval_time_ms=self.retrieval_time_ms,
+            top_score=top_score(self.shown),
+            score_spread=score_spread(self.shown),
+            generation_triggered=self.context.generated,
+            backtrack_count=self.context.backtracks,
+            pool_items=[one.item_id for one in pool],
+            pool_signals=_pool_signals(pool),
+            impressions=[_impression(rank, one) for rank, one in enumerate(self.shown, 1)],
+        )
+
+    @property
+    def _policy(self) -> str:
+        """Chance was the application's own, where there was any."""
+        is_certain = all(one.slot is Slot.EXPLOIT and one.propensity == 1 for one in self.shown)
+        return NO_POLICY if is_certain else f"{self.origin}/1"
+
+
+def checked_shown(shown: object) -> tuple[ShownItem, ...]:
+    """The items. Raises ``InvalidRequestError`` for anything else, one that comes twice, or more than 1000."""
+    if isinstance(shown, str) or not isinstance(shown, Sequence):
+        raise InvalidRequestError("what was shown comes in a list of ShownItem values")
+    for one in shown:
+        if not isinstance(one, ShownItem):
+            raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(one).__name__}")
+    if len(shown) > MAX_LIMIT:
+        raise InvalidRequestError(f"{len(shown)} items were shown; an answer has at most {MAX_LIMIT}")
+    ids = checked_item_ids([one.item_id for one in shown])
+    if len(set(ids)) < len(ids):
+        twice = next(item_id for item_id in ids if ids.count(item_id) > 1)
+        raise InvalidRequestError(f"item {twice!r:.80} was shown twice; name each item once")
+    return tuple(shown)
+
+
+def checked_origin(origin: object) -> str:
+    """The name. Raises ``InvalidRequestError`` for one that is empty, too long or no text."""
+    if not isinstance(origin, str) or not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
+        raise InvalidRequestError(
+            f"origin is {origin!r:.80}; name what put the answer together, in at most {MAX_NAME_LENGTH} characters"
+        )
+    return origin.strip()
+
+
+def checked_notes(notes: object) -> tuple[str, ...]:
+    """The notes. Raises ``InvalidRequestError`` for what is no list of texts."""
+    if isinstance(notes, str) or not isinstance(notes, Sequence):
+        raise InvalidRequestError("notes come in a list of texts")
+    for note in notes:
+        if not is_storable(note):
+            raise InvalidRequestError(f"a note is {note!r:.80}; it must be text without NUL")
+    return tuple(notes)
+
+
+def checked_ms(value: object) -> float:
+    """The milliseconds. Raises ``InvalidRequestError`` for what is no finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InvalidRequestError(f"retrieval_time_ms is {value!r:.80}; it must be a number of at least 0")
+    return float(value)
+
+
+def _pool_signals(pool: Sequence[ShownItem]) -> Mapping[str, Any]:
+    relevance = [one.relevance for one in pool]
+    return {
+        "legs": {},
+        "ranks": {},
+        "bounds": {},
+        "relevance": relevance,
+        "scaled": relevance,
+        "score": [one.score for one in pool],
+    }
+
+
+def _impression(rank: int, one: ShownItem) -> Impression:
+    return Impression(
+        item_id=one.item_id,
+        rank=rank,
+        score=one.score,
+        signals={name: {"raw": value} for name, value in one.signals.items()},
+        slot=one.slot,
+        propensity=one.propensity,
+        rank_propensity=one.propensity,
+        pulls=0.0,
+    )

@@ -1,0 +1,125 @@
+"""What is read of a collection without searching it: items, vectors, counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import numpy as np
+
+from retrieval.adapters.store.embeddings import count_pending, read_embeddings
+from retrieval.adapters.store.items import read_items
+from retrieval.adapters.store.scan import items_after
+from retrieval.adapters.store.value_counts import count_vectors, value_counts
+from retrieval.domain.collection_info import CollectionInfo
+from retrieval.domain.embedding import EmbeddingSpace, Vector, Vectors
+from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
+from retrieval.domain.filters import Filter, Where
+from retrieval.domain.item import Item
+from retrieval.domain.value_count import ValueCount, counted_field
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.item_ids import checked_item_ids
+from retrieval.engine.query_vectors import NO_SPACE
+from retrieval.engine.request import checked_words
+
+MAX_BATCH = 10_000
+"""Items that one page of a scan holds at most."""
+
+
+class ReadingCalls(CollectionHandle):
+    """The calls that read, for a collection to inherit."""
+
+    async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
+        """The items of those ids that exist, by item id."""
+        keys = checked_item_ids(item_ids)
+        return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
+
+    async def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
+        """Every item that the filter lets through, in order of item id, read page by page of ``batch`` items.
+
+        Archived items are among them only where the filter names their status, as ``{"status": "archived"}`` does.
+        Items that are added or removed meanwhile may or may not be. Raises ``InvalidFilterError``,
+        ``UnknownFieldError``, and ``InvalidRequestError`` for a batch outside 1 to 10,000.
+        """
+        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_BATCH:
+            raise InvalidRequestError(f"batch is {batch!r:.80}; it must be a whole number from 1 to {MAX_BATCH}")
+        stored, wanted = await self._filtered(where)
+        page: list[Item] | None = None
+        while page is None or len(page) == batch:
+            after = page[-1].item_id if page else ""
+            page = await items_after(self._database, self._tenant_id, stored, wanted, after=after, limit=batch)
+            for item in page:
+                yield item
+
+    async def space(self) -> EmbeddingSpace | None:
+        """The active embedding space; None: lexical search only."""
+        stored = (await self._fresh()).space
+        return stored.space if stored else None
+
+    async def vectors_of(self, queries: Sequence[str]) -> Vectors:
+        """The vectors that searches for these words look for, shape (len(queries), dimensions), float32, unit length.
+
+        The words are taken as they stand. Those that were not embedded before are embedded in one call. Raises the
+        embedder's errors, ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection
+        without an embedding space, or whose embedder is not configured.
+        """
+        stored = await self._fresh()
+        if stored.space is None or self._embedder is None:
+            raise InvalidRequestError(f"collection {self.name!r} has no vectors of words: {NO_SPACE}")
+        words = _checked_queries(queries)
+        if not words:
+            return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
+        return np.stack(await self._embedder.embed_queries(words))
+
+    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """The items' vectors as searches compare them, by item id: shape (dimensions,), float32, unit length.
+
+        Those that have none, because they wait for it or are archived, are missing; without a space all are.
+        """
+        keys, stored = checked_item_ids(item_ids), await self._fresh()
+        if stored.space is None or not keys:
+            return {}
+        return await read_embeddings(self._database, self._tenant_id, stored.collection_id, stored.space, keys)
+
+    async def info(self) -> CollectionInfo:
+        """The collection at a glance, read now."""
+        stored = await self.refresh()
+        pending = 0
+        if stored.space is not None:
+            pending = await count_pending(self._database, self._tenant_id, stored.collection_id, stored.space)
+        return CollectionInfo(
+            name=stored.name,
+            documents=stored.documents,
+            pending=pending,
+            space=stored.space.space.name if stored.space else None,
+            text_search_config=stored.text_search_config,
+            profile_version=stored.profile_version,
+            model_version=stored.model_version,
+            has_hnsw=stored.ann_index is not None,
+            filterable={attribute: kind.value for attribute, kind in stored.filterable},
+            neighbours=stored.neighbours,
+        )
+
+    async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
+        """How many items have each value of the field, the most frequent first; archived ones do not count.
+
+        ``field`` is an attribute, ``tags`` (each tag of an item counts), ``kind``, ``status`` or ``source``; ``where``
+        says of which items. Raises ``InvalidRequestError`` for another field, and the errors of filters.
+        """
+        counted = counted_field(field)
+        stored, wanted = await self._filtered(where)
+        return await value_counts(self._database, self._tenant_id, stored, counted, wanted)
+
+    async def count_vectors(self) -> int:
+        """How many items have their vector in the active embedding space; 0 without one."""
+        stored = await self._fresh()
+        return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
+
+
+def _checked_queries(queries: Sequence[str]) -> list[str]:
+    if isinstance(queries, str) or not isinstance(queries, Sequence):
+        raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
+    words = [checked_words(query) for query in queries]
+    for number, one in enumerate(words, 1):
+        if not one:
+            raise EmptyQueryError(f"query {number} is empty; give some words")
+    return words

@@ -1,0 +1,126 @@
+"""What is called about learning: what is known of items, the models, and how feedback counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrieval.adapters.store.arm_upkeep import Decay, set_decay
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.feedback import set_daily_cap
+from retrieval.adapters.store.models import StoredModel, latest_models, use_model
+from retrieval.adapters.store.standings import count_verdicts, read_standings
+from retrieval.domain.context import Context, checked_context
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.expectation import Expectation
+from retrieval.domain.standing import Standing
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.expectations import checked_relevance, read_expectations
+from retrieval.engine.item_ids import checked_item_ids
+from retrieval.engine.request import checked_query_vector, checked_words
+from retrieval.jobs.learn_now import learn_now
+from retrieval.jobs.workplace import Workplace
+from retrieval.learning.learned_model import LearnedModel
+
+
+class LearningCalls(CollectionHandle):
+    """The calls about learning, for a collection to inherit; see docs/concepts/learning.md."""
+
+    _workplace: Workplace | None = None
+    """Where jobs work; None: this handle runs none."""
+
+    async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
+        """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
+        keys = checked_item_ids(item_ids)
+        return await read_standings(self._database, self._tenant_id, self._stored.collection_id, keys)
+
+    async def expectations(
+        self,
+        item_ids: Sequence[str],
+        *,
+        context: Context = Context(),
+        vector: object = None,
+        query: str | None = None,
+        relevance: Mapping[str, float] | None = None,
+    ) -> dict[str, Expectation]:
+        """What each item is expected to earn in the context, by item id; also one that nothing is known of.
+
+        With a model in use (``is_trained``) it is the model's prediction, in the cluster of the question too where its
+        ``vector``, shape (dimensions,), or its words are given; ``relevance``, 0 to 1 by item id, is used by logistic
+        models. Without a model it is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts.
+        Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
+        """
+        keys, stored = checked_item_ids(item_ids), await self._fresh()
+        model = await self._model_in_use(stored)
+        given = await self._vector_of(stored, vector, query) if model is not None else None
+        cluster = await self._models.cluster(stored, given)
+        return await read_expectations(
+            self._database,
+            self._tenant_id,
+            stored,
+            keys,
+            model=model,
+            buckets=checked_context(context).buckets(cluster),
+            relevance=checked_relevance(relevance or {}),
+            now=self._now,
+        )
+
+    async def is_trained(self) -> bool:
+        """Whether what was learned counts in the searches of the collection's profile: a model is in use."""
+        return await self._model_in_use(await self._fresh()) is not None
+
+    async def count_verdicts(self, *, domain: str | None = None) -> int:
+        """How many verdicts on the collection's items count: in all contexts, or in those of a domain."""
+        bucket = Context(domain=domain or "").buckets()[-1]
+        return await count_verdicts(self._database, self._tenant_id, self._stored.collection_id, bucket=bucket)
+
+    async def learn(self) -> dict[str, Any]:
+        """Run the jobs ``clusters`` and ``learn`` for this collection now; gives what ``learn`` did.
+
+        ``published`` says whether the model that was fitted is in use from now on, ``reason`` why, ``verdicts`` from
+        how many it was, ``clusters`` how many clusters there are. Raises ``RetrievalError`` where a job failed.
+        """
+        if self._workplace is None:
+            raise InvalidRequestError("this handle runs no jobs; take the collection from platform.collection(name)")
+        done = await learn_now(self._workplace, self._tenant_id, self.refresh)
+        await self.refresh()
+        return done
+
+    async def models(self) -> list[StoredModel]:
+        """The models of the learned reward that were fitted, the newest first; the latest twenty."""
+        return await latest_models(self._database, self._tenant_id, self._stored.collection_id)
+
+    async def use_model(self, version: int | None) -> None:
+        """Search with that model and no other; 0: with none. None: with the latest, and with better ones to come.
+
+        Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
+        """
+        async with self._database.transaction(self._tenant_id) as connection:
+            await use_model(connection, self._stored.collection_id, version)
+        await self.refresh()
+
+    async def set_half_life(self, days: float) -> None:
+        """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
+        if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
+            raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
+        decay = Decay(half_life_days=float(days), landmark=self._now)
+        await set_decay(self._database, self._tenant_id, self._stored.collection_id, decay, decay.landmark)
+
+    async def set_daily_cap(self, events: int) -> None:
+        """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
+        if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
+            raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
+        await set_daily_cap(self._database, self._tenant_id, self._stored.collection_id, events)
+
+    async def _model_in_use(self, stored: StoredCollection) -> LearnedModel | None:
+        return await self._models.serving(stored, stored.profile.learned)
+
+    async def _vector_of(self, stored: StoredCollection, vector: object, query: str | None) -> Vector | None:
+        """The vector that was given, or else that of the words, where clusters make use of it."""
+        if vector is not None:
+            return checked_query_vector(vector, stored)
+        words = checked_words(query)
+        if not words or stored.clustered_at is None or self._embedder is None:
+            return None
+        return await self._embedder.embed_query(words)
