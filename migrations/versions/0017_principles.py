@@ -15,8 +15,11 @@ down_revision = "0016"
 branch_labels = None
 depends_on = None
 
-INSTALLED: tuple[str, ...] = ()
+INSTALLED: tuple[str, ...] = ("session_index", "query_log")
 """New functions and indexes, each after those that it needs."""
+
+REMOVED: tuple[str, ...] = ("remove_session_index", "remove_query_log")
+"""What takes back the new indexes and views."""
 
 FORMER: tuple[tuple[str, str], ...] = ()
 """Functions that are changed, and the revision that installed them before."""
@@ -32,6 +35,8 @@ def downgrade() -> None:
     """Bring the former functions back, and remove what is new."""
     for name, at in FORMER:
         install(name, at)
+    for name in REMOVED:
+        install(name)
 
 
 def install(name: str, at: str = revision) -> None:

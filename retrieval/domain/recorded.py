@@ -53,7 +53,7 @@ class RecordedSearch:
     request: Mapping[str, Any]
     """The rest of what was asked: see ``retrieval.engine.recorded_request``."""
     profile_version: int
-    """0: the call brought its own, which stands in ``request``."""
+    """0: the call brought its own, which stands in ``request``, or an application put the answer together."""
     model_version: int
     """0: nothing learned counted."""
     policy: str
@@ -84,3 +84,8 @@ class RecordedSearch:
     ``logit_mean``, ``logit_sd``, ``cosine`` (of the query and those that the item was rewarded for); where a policy
     drew ``propensity``. And ``bounds``: by leg, the scores that a weighted sum takes as 0 and as 1."""
     impressions: Sequence[Impression]
+
+    @property
+    def origin(self) -> str:
+        """What put the answer together, where that was an application; empty: a search."""
+        return str(self.request.get("origin", ""))

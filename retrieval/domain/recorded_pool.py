@@ -28,6 +28,8 @@ class RecordedPool:
     """Whether only the best of each group was shown."""
     policy: str
     """Name and version of the exploration policy that ran."""
+    origin: str = ""
+    """What put the answer together, where that was an application; empty: a search."""
     seed: int
     """What chance went by."""
     item_ids: Sequence[str]

@@ -130,6 +130,8 @@ def why_not_reproduced(
 
     ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
     """
+    if recorded.origin:
+        return (f"an application put it together itself ({recorded.origin}): there is no ranking to compute again",)
     if recorded.policy.startswith("team_draft"):
         return ("it shows the hits of two profiles, which are not ranked again together",)
     if profile is None:

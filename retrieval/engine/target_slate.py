@@ -20,6 +20,7 @@ from retrieval.learning.slate import slate_probabilities
 class Unanswerable(StrEnum):
     """Why a recorded search cannot tell what a profile would have shown."""
 
+    COMPOSED = "an application put it together itself"
     NO_POOL = "no candidates were recorded with it"
     GROUPED = "it showed the best of each group"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
@@ -46,6 +47,8 @@ def target_slate(
     A search that this very version answered showed what it showed. Else its candidates are ranked again. ``model`` is
     the one that counted in the search; None: none did, or it is gone.
     """
+    if pool.origin:
+        return Unanswerable.COMPOSED
     if target.version is not None and target.version == pool.profile_version:
         return _recorded(pool)
     if not pool.item_ids:

@@ -97,6 +97,8 @@ async def _moved(
 async def _today(
     workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
+    if then.origin:
+        return (f"an application put it together itself ({then.origin}), so it cannot be asked again",), ()
     try:
         now = await _asked_again(workplace, tenant_id, stored, then)
     except RetrievalError as error:

@@ -19,7 +19,8 @@ _POOLS: LiteralString = """
     SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
            r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.pool_items, r.pool_signals, shown.propensities,
            shown.rewards, r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
-           coalesce(r.request->'profile'->'exploration', p.definition->'exploration')
+           coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
+           coalesce(r.request->>'origin', '')
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
     CROSS JOIN LATERAL (
@@ -76,7 +77,7 @@ def _pool(row: tuple[Any, ...]) -> RecordedPool:
     retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, items, signals, propensities, rewards = row[
         :11
     ]
-    model_version, learned, exploration = row[11:]
+    model_version, learned, exploration, origin = row[11:]
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
@@ -84,6 +85,7 @@ def _pool(row: tuple[Any, ...]) -> RecordedPool:
         profile_version=version,
         is_grouped=is_grouped,
         policy=policy,
+        origin=origin,
         seed=seed,
         item_ids=items,
         model_version=model_version,

@@ -56,6 +56,7 @@ retrievals = Table(
     Column("pool_signals", JSONB, nullable=False),
     Index(None, "collection_id", "retrieved_at"),
     Index(None, "collection_id", "actor", postgresql_where=text("actor <> ''")),
+    Index(None, "collection_id", "session", postgresql_where=text("session <> ''")),
     postgresql_partition_by="RANGE (retrieved_at)",
 )
 

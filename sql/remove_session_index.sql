@@ -1,0 +1,2 @@
+-- Undo sql/session_index.sql.
+DROP INDEX retrievals_collection_id_session_idx;

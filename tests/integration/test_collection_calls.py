@@ -1,0 +1,230 @@
+"""What a collection is asked beside searches: its items and vectors, what was learned, and answers of one's own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from retrieval import Collection, Context, EmbeddingSpace, Item, Platform, Profile, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.recordings import find_recorded
+from retrieval.domain.errors import (
+    EmptyQueryError,
+    InvalidLimitError,
+    InvalidRequestError,
+    UnknownFieldError,
+    UnknownRetrievalError,
+)
+from retrieval.domain.expectation import Expectation
+from retrieval.domain.feedback import Feedback
+from retrieval.domain.recording import Recording
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.slate import Slot
+from retrieval.engine.target_slate import NamedProfile, Unanswerable
+from retrieval.jobs.compare import compare_profiles
+from tests.support.database import SCHEMA
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NUMBER = 30
+IDS = [f"i{number:02}" for number in range(NUMBER)]
+
+
+def _item(number: int) -> Item:
+    return Item(
+        item_id=IDS[number],
+        body=f"{'disk' if number % 2 else 'network'} text word{number}",
+        tags=("even", "all") if number % 2 == 0 else ("all",),
+        kind="note",
+        attributes={"level": number % 3},
+    )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(database_url: str) -> AsyncIterator[Platform]:
+    """A platform whose collection ``docs`` holds thirty items and one that is archived."""
+    settings = Settings(tenant=f"calls-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+        docs = await opened.collection("docs")
+        await docs.add([*map(_item, range(NUMBER)), Item(item_id="old", body="network", status="archived")])
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def docs(platform: Platform) -> Collection:
+    """That collection, to ask."""
+    return await platform.collection("docs")
+
+
+async def _own(platform: Platform, name: str, profile: Profile | None = None) -> Collection:
+    """A collection of one test, with the same items."""
+    own = await platform.collection(name, profile=profile)
+    await own.add([_item(number) for number in range(NUMBER)])
+    return own
+
+
+async def test_a_scan_gives_every_item_once_in_the_order_of_its_key(docs: Collection) -> None:
+    """Page by page, whatever the page's size; archived items only for who asks for them."""
+    assert [item.item_id async for item in docs.scan(batch=7)] == IDS
+    assert [item async for item in docs.scan({"tags": "even"}, batch=5)] == [
+        _item(number) for number in range(0, 30, 2)
+    ]
+    assert [item.item_id async for item in docs.scan({"status": "archived"})] == ["old"]
+    assert [item.item_id async for item in docs.scan({"level": 2, "kind": "note"}, batch=10)] == IDS[2::3]
+
+
+async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
+    """A field that no item has, or a page of nothing, is an error and no empty answer."""
+    with pytest.raises(UnknownFieldError, match="no item has a field 'levle'; did you mean 'level'"):
+        await anext(docs.scan({"levle": 1}))
+    with pytest.raises(InvalidRequestError, match="batch is 0; it must be a whole number from 1 to 10000"):
+        await anext(docs.scan(batch=0))
+
+
+async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collection) -> None:
+    """So a search by them finds what the words find."""
+    vectors = await docs.vectors_of(["disk text", "network word4"])
+    assert vectors.shape == (2, HashingEmbedder().space.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1], abs=1e-3)
+    by_words = await docs.search("network word4", legs=["dense"], limit=5)
+    by_vector = await docs.search(vector=vectors[1], legs=["dense"], limit=5)
+    assert [(hit.item_id, hit.score) for hit in by_vector] == [(hit.item_id, hit.score) for hit in by_words]
+    assert (await docs.vectors_of([])).shape == (0, HashingEmbedder().space.dimensions)
+    with pytest.raises(EmptyQueryError, match="query 2 is empty"):
+        await docs.vectors_of(["disk", " "])
+
+
+async def test_a_collection_without_an_embedder_has_no_vectors_of_words(platform: Platform) -> None:
+    """The message says what is missing."""
+    own = await platform.collection("given", space=EmbeddingSpace(provider="test", model="given", dimensions=3))
+    with pytest.raises(InvalidRequestError, match="collection 'given' has no vectors of words"):
+        await own.vectors_of(["disk"])
+
+
+async def test_stored_vectors_are_read_by_item(docs: Collection) -> None:
+    """At unit length; of the items that have one."""
+    found = await docs.embeddings(["i03", "i04", "old", "nobody"])
+    assert set(found) == {"i03", "i04"}
+    assert float(np.linalg.norm(found["i03"])) == pytest.approx(1, abs=1e-6)
+    hit = (await docs.search("disk", legs=["dense"], where={"item_id": "i03"}))[0]
+    cosine = float(found["i03"] @ (await docs.vectors_of(["disk"]))[0])
+    assert hit.explanation.contributions[0].raw_score == pytest.approx(cosine, abs=1e-3)
+
+
+async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -> None:
+    """Each tag of an item counts; archived items do not."""
+    tags = await docs.value_counts("tags")
+    assert [(one.value, one.items, one.vectors) for one in tags] == [("all", 30, 30), ("even", 15, 15)]
+    levels = await docs.value_counts("level", where={"tags": "even"})
+    assert [(one.value, one.items) for one in levels] == [("0", 5), ("1", 5), ("2", 5)]
+    assert [(one.value, one.items) for one in await docs.value_counts("kind")] == [("note", 30)]
+    with pytest.raises(InvalidRequestError, match="'occurred_at' is no attribute's own name"):
+        await docs.value_counts("occurred_at")
+
+
+async def test_what_is_known_of_items_without_a_model_are_their_counts(platform: Platform) -> None:
+    """Standings are raw counts; expectations those of Beta(successes + 1, failures + 1)."""
+    own = await _own(platform, "counts")
+    in_shop = Feedback(collection="counts", item_id="i01", helpful=True, context=Context(domain="shop"))
+    await platform.feedback_each([in_shop, in_shop, Feedback(collection="counts", item_id="i01", helpful=False)])
+    standings = await own.standings(["i01", "i02", "nobody"])
+    assert {key: (one.uses, one.successes) for key, one in standings.items()} == {"i01": (3, 2), "i02": (0, 0)}
+    assert standings["i02"].last_used_at is None
+    assert standings["i02"].created_at <= datetime.now(UTC)
+    assert not await own.is_trained()
+    expected = await own.expectations(["i01", "i02"], context=Context(domain="shop"), query="disk")
+    assert expected == {"i01": Expectation.of_counts(3, 2), "i02": Expectation.of_counts(0, 0)}
+    assert [await own.count_verdicts(domain=domain) for domain in (None, "shop", "other")] == [3, 2, 0]
+
+
+ANSWER = [
+    ShownItem(item_id="i02", score=0.9, signals={"relevance": 0.4, "learned": 0.95}),
+    ShownItem(item_id="i01", score=0.7, slot=Slot.EXPLORE, propensity=0.25),
+]
+
+
+async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platform) -> None:
+    """With its situation, its scores and its own time; feedback on it counts in the buckets of its context."""
+    own = await _own(platform, "composed")
+    situation = Context(domain="shop", complexity=0.9, session="s1", actor="ann", backtracks=2, generated=True)
+    answer = await own.record_answer(
+        "what to do", ANSWER, context=situation, origin="advice", retrieval_time_ms=12.5, notes=["made by hand"]
+    )
+    assert answer is not None
+    assert answer.version == 7
+    await platform.feedback(answer, "i01", helpful=True)
+    record = await find_recorded(platform.database, platform.tenant_id, answer)
+    assert record is not None
+    assert (record.origin, record.query, record.policy, record.hits) == ("advice", "what to do", "advice/1", 2)
+    assert (record.domain, record.complexity, record.session, record.actor) == ("shop", 0.9, "s1", "ann")
+    assert (record.pool_items, record.pool_signals["scaled"]) == (["i01", "i02"], [0.7, 0.4])
+    shown = [(one.item_id, one.rank, one.slot, one.propensity, one.rank_propensity) for one in record.impressions]
+    assert shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.25)]
+    assert [await own.count_verdicts(domain=domain) for domain in (None, "shop")] == [1, 1]
+    table = await platform.analytics("queries", collection="composed")
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (row["retrieval_time_ms"], row["top_score"], row["notes"]) == (12.5, 0.9, ["made by hand"])
+    assert row["score_spread"] == pytest.approx(0.2)
+    assert (row["generation_triggered"], row["backtrack_count"], row["origin"]) == (True, 2, "advice")
+    with pytest.raises(UnknownRetrievalError):
+        await platform.feedback(uuid.uuid4(), "i01", helpful=True)
+
+
+async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: Platform) -> None:
+    """What an application put together cannot be computed again, and both say so."""
+    own = await _own(platform, "unasked")
+    answer = await own.record_answer("what to do", ANSWER, origin="advice", retrieval_time_ms=1)
+    assert answer is not None
+    found = await platform.replay(answer)
+    assert not found.is_reproduced
+    assert "an application put it together itself (advice)" in found.why_not[0]
+    assert found.changes == ("an application put it together itself (advice), so it cannot be asked again",)
+    stored = await own.refresh()
+    now = NamedProfile(name="now", profile=stored.profile, version=stored.profile_version)
+    other = NamedProfile(name="other", profile=Profile(legs={"lexical": 1}))
+    since = datetime.now(UTC) - timedelta(days=1)
+    compared = await compare_profiles(platform.database, platform.tenant_id, stored, now, other, since=since)
+    assert (compared.searches, compared.left_out) == (0, {Unanswerable.COMPOSED.value: 1})
+
+
+async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> None:
+    """The newest first, searches and answers of one's own, or those of one origin; nobody else's."""
+    own = await _own(platform, "sessions")
+    mine, other = Context(session="mine"), Context(session="other")
+    first = await own.record_answer("start", ANSWER, origin="start", retrieval_time_ms=1, context=mine)
+    search = await own.search("disk text", limit=2, context=mine)
+    last = await own.record_answer("more", [], origin="more", retrieval_time_ms=1, context=mine)
+    await own.record_answer("start", ANSWER, origin="start", retrieval_time_ms=1, context=other)
+    answers = await own.answers_of("mine")
+    assert {one.retrieval_id for one in answers} == {first, search.retrieval_id, last}
+    times = [one.retrieved_at for one in answers]
+    assert times == sorted(times, reverse=True)
+    (started,) = await own.answers_of("mine", origin="start")
+    assert (started.retrieval_id, started.origin, started.query) == (first, "start", "start")
+    assert [(one.item_id, one.rank, one.score, one.slot) for one in started.hits] == [
+        ("i02", 1, 0.9, Slot.EXPLOIT), ("i01", 2, 0.7, Slot.EXPLORE),
+    ]  # fmt: skip
+    (searched,) = await own.answers_of("mine", origin="")
+    assert [one.item_id for one in searched.hits] == [hit.item_id for hit in search]
+    assert len(await own.answers_of("mine", limit=2)) == 2
+    with pytest.raises(InvalidRequestError, match="name a session"):
+        await own.answers_of("")
+    with pytest.raises(InvalidLimitError, match="limit is 0"):
+        await own.answers_of("mine", limit=0)
+
+
+async def test_profiles_and_trials_say_whether_an_answer_is_recorded(platform: Platform, docs: Collection) -> None:
+    """As of searches: a rate of 0 and ``unrecorded`` record nothing, and who waits finds it stored."""
+    assert await docs.unrecorded().record_answer("q", ANSWER, origin="advice", retrieval_time_ms=1) is None
+    silent = await platform.collection("silent", profile=Profile(recording=Recording(rate=0)))
+    assert await silent.record_answer("q", ANSWER, origin="advice", retrieval_time_ms=1) is None
+    careful = await platform.collection("careful", profile=Profile(recording=Recording(wait=True)))
+    kept = await careful.record_answer("q", [], origin="advice", retrieval_time_ms=1)
+    assert kept is not None
+    assert await find_recorded(platform.database, platform.tenant_id, kept) is not None
