@@ -74,7 +74,7 @@ def with_learned(
     """
     if learned.is_off or not pool.learned:
         return candidates
-    if model is not None and learned.combination not in model.passed:
+    if model is not None and learned.combination not in model.passed and not model.is_trusted(learned):
         return candidates
     if not _is_about_the_same(pool, learned, model):
         return None

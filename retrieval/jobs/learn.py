@@ -13,7 +13,7 @@ import numpy as np
 from retrieval.adapters.store.models import RewardedQueries, add_model, read_definition
 from retrieval.adapters.store.training import count_new_verdicts
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learned import Combination
+from retrieval.domain.learned import Combination, Learned
 from retrieval.jobs.learning_examples import read_examples
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 from retrieval.learning.examples import Direction, unit
@@ -41,14 +41,16 @@ class _Tried(NamedTuple):
 
 async def is_there_to_learn(workplace: Workplace, target: Target) -> bool:
     """Whether enough verdicts came since a model was fitted last."""
-    count = await count_new_verdicts(
-        workplace.database, target.tenant_id, target.collection.collection_id, most=LEAST_VERDICTS
-    )
-    return count >= LEAST_VERDICTS
+    least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
+    count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
+    return count >= least
 
 
 async def learn(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
-    """Fit a model on the feedback there is, and publish it if a trial shows it to be better than what is in use."""
+    """Fit a model on the feedback there is, and publish it if a trial shows it to be better than what is in use.
+
+    A profile with ``trusted_from`` has it published from so many verdicts on, whatever the trial says.
+    """
     until = datetime.now(UTC)
     examples = await read_examples(workplace, target, until=until)
     advance(len(examples.rated))
@@ -77,7 +79,7 @@ async def learn(workplace: Workplace, target: Target, advance: Advance = unheede
         "version": version,
         "published": is_published,
         "passed": sorted(passed),
-        "reason": outcome.reason if outcome else UNUSED,
+        "reason": _reason(outcome, made, learned),
     }
 
 
@@ -100,10 +102,11 @@ async def _stored(
     workplace: Workplace, target: Target, made: LearnedModel, fitted: Fitted, tried: _Tried
 ) -> tuple[int, bool]:
     """The model's version, and whether it is in use now."""
-    wanted = target.collection.profile.learned.combination
+    learned = target.collection.profile.learned
     # What the profile searches with must have passed: another one's success is no reason to change it.
-    is_published = wanted in made.passed or (bool(made.passed) and tried.incumbent is None)
-    outcome = tried.outcomes.get(wanted)
+    has_won = learned.combination in made.passed or (bool(made.passed) and tried.incumbent is None)
+    is_published = has_won or made.is_trusted(learned)
+    outcome = tried.outcomes.get(learned.combination)
     async with workplace.database.transaction(target.tenant_id) as connection:
         version = await add_model(
             connection,
@@ -115,10 +118,19 @@ async def _stored(
             events=tried.verdicts,
             statistics_at=tried.until,
             is_published=is_published,
-            reason=outcome.reason if outcome else UNUSED,
+            reason=_reason(outcome, made, learned),
             queries=_queries(fitted.directions),
         )
     return version, is_published
+
+
+def _reason(outcome: Outcome | None, made: LearnedModel, learned: Learned) -> str:
+    """Why the model is used, or is not."""
+    if outcome is None:
+        return UNUSED
+    if not outcome.passed and made.is_trusted(learned):
+        return f"trusted from {learned.trusted_from} verdicts on, as the profile says; its trial: {outcome.reason}"
+    return outcome.reason
 
 
 def _queries(directions: Mapping[str, Direction]) -> list[RewardedQueries]:

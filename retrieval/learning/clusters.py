@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from retrieval.domain.embedding import Vectors
 
-LEAST_ITEMS = 100
+LEAST_ITEMS = 24
 """A collection with fewer vectors is one subject."""
 
 MOST_CLUSTERS = 64
@@ -26,14 +26,17 @@ def number_of_clusters(items: int) -> int:
 def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None = None) -> Vectors:
     """The centroids, shape (number, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
 
-    Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA 2007). ``start``: centroids found before, from which
-    it goes on, so that a cluster keeps its number; more are added where the vectors are far from these.
+    There are no more of them than different vectors. Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA
+    2007). ``start``: centroids found before, from which it goes on, so that a cluster keeps its number; more are added
+    where the vectors are far from these.
     """
     from scipy.cluster.vq import kmeans2
 
     rows = np.asarray(vectors, dtype=np.float64)
     chance = np.random.default_rng(seed)
-    begun: Any = number if start is None else _extended(rows, np.asarray(start, dtype=np.float64), number, chance)
+    # Seeding by distance divides by nothing once every vector has its centroid.
+    most = number if start is not None else min(number, len({row.tobytes() for row in rows}))
+    begun: Any = most if start is None else _extended(rows, np.asarray(start, dtype=np.float64), number, chance)
     with warnings.catch_warnings():
         # A cluster that loses all its items stays where it was, and keeps its number.
         warnings.filterwarnings("ignore", message="One of the clusters is empty")

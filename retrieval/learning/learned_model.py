@@ -30,9 +30,18 @@ class LearnedModel:
     """The embedding space of the queries that items were rewarded for; None: none."""
 
     def serves(self, learned: Learned) -> bool:
-        """Whether what a profile asks for is what was tried and passed."""
+        """Whether what a profile asks for is what was tried and passed, or is trusted without that."""
         is_tried = learned.combination is not Combination.SUM or learned.share == self.share
-        return is_tried and learned.combination in self.passed
+        return (is_tried and learned.combination in self.passed) or self.is_trusted(learned)
+
+    def is_trusted(self, learned: Learned) -> bool:
+        """Whether the profile uses a model of so many verdicts whatever its trial said."""
+        if learned.trusted_from is None or self.reward.events < learned.trusted_from:
+            return False
+        # A stack that was fitted on no impression weighs nothing.
+        return learned.combination is Combination.SUM or (
+            learned.combination is Combination.LOGIT_STACK and any(self.stack.weights.values())
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

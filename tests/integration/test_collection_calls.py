@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,14 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.expectation import Expectation
 from retrieval.domain.feedback import Feedback
+from retrieval.domain.learned import Learned
 from retrieval.domain.recording import Recording
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from retrieval.engine.target_slate import NamedProfile, Unanswerable
 from retrieval.jobs.compare import compare_profiles
+from retrieval.jobs.learn import is_there_to_learn
+from retrieval.jobs.workplace import Target
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -167,8 +171,7 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
     shown = [(one.item_id, one.rank, one.slot, one.propensity, one.rank_propensity) for one in record.impressions]
     assert shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.25)]
     assert [await own.count_verdicts(domain=domain) for domain in (None, "shop")] == [1, 1]
-    table = await platform.analytics("queries", collection="composed")
-    row = dict(zip(table.columns, table.rows[0], strict=True))
+    (row,) = await platform.analytics("queries", collection="composed")
     assert (row["retrieval_time_ms"], row["top_score"], row["notes"]) == (12.5, 0.9, ["made by hand"])
     assert row["score_spread"] == pytest.approx(0.2)
     assert (row["generation_triggered"], row["backtrack_count"], row["origin"]) == (True, 2, "advice")
@@ -228,3 +231,95 @@ async def test_profiles_and_trials_say_whether_an_answer_is_recorded(platform: P
     kept = await careful.record_answer("q", [], origin="advice", retrieval_time_ms=1)
     assert kept is not None
     assert await find_recorded(platform.database, platform.tenant_id, kept) is not None
+
+
+GOOD = {f"i{number:02}" for number in range(0, NUMBER, 3)}
+
+
+async def _advise(platform: Platform, own: Collection, answers: int) -> None:
+    """Answers of one's own, of two items each, and verdicts on them."""
+    for number in range(answers):
+        shown = [ShownItem(item_id=IDS[(2 * number + place) % NUMBER], score=0.5) for place in range(2)]
+        situation = Context(domain="shop")
+        answer = await own.record_answer(
+            f"disk word{number}", shown, origin="advice", retrieval_time_ms=1, context=situation
+        )
+        events = [Feedback(retrieval_id=answer, item_id=one.item_id, helpful=one.item_id in GOOD) for one in shown]
+        await platform.feedback_each(events)
+
+
+async def test_few_new_verdicts_are_enough_to_look_where_few_are_trusted(platform: Platform) -> None:
+    """Not one fewer than the profile trusts."""
+    own = await _own(platform, "looking", Profile(learned=Learned(trusted_from=20)))
+    await _advise(platform, own, 9)
+    target = Target(platform.tenant_id, await own.refresh())
+    assert not await is_there_to_learn(platform.workplace, target)
+    await _advise(platform, own, 1)
+    assert await is_there_to_learn(platform.workplace, target)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def trained(platform: Platform) -> tuple[Collection, dict[str, Any]]:
+    """A collection whose profile trusts what forty verdicts teach, and what its learning gave."""
+    own = await _own(platform, "trusting", Profile(learned=Learned(trusted_from=20)))
+    await _advise(platform, own, 20)
+    return own, await own.learn()
+
+
+SITUATION = Context(domain="shop")
+
+
+async def test_a_trusted_model_is_used_without_winning(
+    platform: Platform, trained: tuple[Collection, dict[str, Any]]
+) -> None:
+    """From so many verdicts on; its trial is run and kept, and a profile without trust goes on by relevance."""
+    own, details = trained
+    assert (details["published"], details["verdicts"], details["passed"], details["clusters"]) == (True, 40, [], 4)
+    assert details["reason"].startswith("trusted from 20 verdicts on, as the profile says; its trial: ")
+    assert await own.is_trained()
+    model = (await own.models())[0]
+    assert (model.is_published, model.metrics["sum"]["passed"]) == (True, False)
+    by_model = await own.search("disk text", limit=NUMBER, context=SITUATION)
+    assert "learned" in {part.leg for part in by_model[0].explanation.contributions}
+    alone = await own.search("disk text", profile=Profile(), limit=5)
+    assert {part.leg for hit in alone for part in hit.explanation.contributions} == {"dense", "lexical"}
+    replayed = await platform.replay(by_model.retrieval_id or "")
+    assert replayed.is_reproduced, replayed.why_not
+
+
+async def test_expectations_are_those_that_searches_count_with(trained: tuple[Collection, dict[str, Any]]) -> None:
+    """The mean of the learned reward in this context and cluster, for words or their vector."""
+    own, _ = trained
+    parts = {
+        hit.item_id: hit.explanation.contributions
+        for hit in await own.search("disk text", limit=NUMBER, context=SITUATION)
+    }
+    counted = {key: part.raw_score for key, each in parts.items() for part in each if part.leg == "learned"}
+    expected = await own.expectations(IDS, context=SITUATION, query="disk text")
+    assert {key: expected[key].mean for key in counted} == pytest.approx(counted)
+    assert expected["i00"].mean > expected["i01"].mean
+    assert expected["i00"].uses == 2
+    assert 0 < expected["i00"].sd < 0.5
+    vector = (await own.vectors_of(["disk text"]))[0]
+    by_vector = await own.expectations(IDS, context=SITUATION, vector=vector)
+    assert {key: one.mean for key, one in by_vector.items()} == pytest.approx(
+        {key: one.mean for key, one in expected.items()}
+    )
+
+
+async def test_an_answer_of_ones_own_is_recorded_with_cluster_and_model(
+    platform: Platform, trained: tuple[Collection, dict[str, Any]]
+) -> None:
+    """Those of a search for the same, so that what is said of it counts in the same buckets."""
+    own, _ = trained
+    search = await own.search("disk text", context=SITUATION)
+    answer = await own.record_answer("disk text", [], origin="advice", retrieval_time_ms=1, context=SITUATION)
+    await platform.recorded()
+    assert search.retrieval_id is not None
+    assert answer is not None
+    other = await find_recorded(platform.database, platform.tenant_id, search.retrieval_id)
+    made = await find_recorded(platform.database, platform.tenant_id, answer)
+    assert other is not None
+    assert made is not None
+    assert made.cluster is not None
+    assert (made.cluster, made.model_version) == (other.cluster, other.model_version) == (other.cluster, 1)

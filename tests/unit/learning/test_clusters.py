@@ -39,7 +39,16 @@ def test_the_same_seed_gives_the_same_centroids() -> None:
     assert np.array_equal(centroids(rows, 5, seed=3), centroids(rows, 5, seed=3))
 
 
-@pytest.mark.parametrize(("items", "clusters"), [(2, 2), (100, 7), (1000, 22), (1_000_000, MOST_CLUSTERS)])
+@pytest.mark.parametrize("different", [1, 2, 3])
+def test_there_are_no_more_clusters_than_different_vectors(different: int) -> None:
+    """A small collection may hold the same text many times."""
+    rows = np.eye(8, dtype=np.float32)[np.arange(24) % different]
+    found = centroids(rows, number_of_clusters(24), seed=1)
+    assert found.shape == (different, 8)
+    assert len(set(nearest(rows, found))) == different
+
+
+@pytest.mark.parametrize(("items", "clusters"), [(2, 2), (48, 5), (100, 7), (1000, 22), (1_000_000, MOST_CLUSTERS)])
 def test_more_items_make_more_clusters_up_to_a_limit(items: int, clusters: int) -> None:
     """By the square root, so that each has enough items to be learned by."""
     assert number_of_clusters(items) == clusters

@@ -1,0 +1,78 @@
+"""Answers of one's own are checked before they wait to be recorded, and recorded whole."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrieval.adapters.store.recordings import encoded
+from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.retrieval_id import uuid7
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.slate import Slot
+from retrieval.engine.composed_answer import ComposedAnswer, checked_ms, checked_notes, checked_origin, checked_shown
+
+SHOWN = [ShownItem(item_id="b", score=0.9, signals={"relevance": 0.2}), ShownItem(item_id="a", score=0.5)]
+
+
+def _answer(**more: Any) -> ComposedAnswer:
+    values = {"query": "words", "vector": None, "shown": SHOWN, "context": Context(), "origin": "advice"}
+    return ComposedAnswer(
+        retrieval_id=uuid7(1_770_000_000_000, random.Random(1)),
+        collection_id=1,
+        retrieval_time_ms=2.0,
+        **{**values, **more},
+    )
+
+
+def test_a_record_has_what_models_and_figures_need() -> None:
+    """Candidates by relevance, hits as they were shown, and the application's own time."""
+    made = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32)).record()
+    assert made.pool_items == ["a", "b"]
+    assert made.pool_signals["scaled"] == [0.5, 0.2]
+    assert [(one.item_id, one.rank) for one in made.impressions] == [("b", 1), ("a", 2)]
+    assert made.impressions[0].signals == {"relevance": {"raw": 0.2}}
+    assert (made.cluster, made.model_version, made.profile_version, made.origin) == (3, 2, 0, "advice")
+    assert (made.top_score, made.score_spread) == (0.9, 0.4)
+    assert (made.retrieval_time_ms, made.timings_ms) == (2.0, {"total": 2.0})
+    assert json.loads(encoded(made))["vector"] == pytest.approx([0.6, 0.8])
+
+
+def test_chance_of_the_applications_own_is_named_after_it() -> None:
+    """Where nothing was left to chance, the policy is that of a search that explores nothing."""
+    assert _answer().record().policy == "off/1"
+    drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5)
+    assert _answer(shown=[*SHOWN, drawn]).record().policy == "advice/1"
+
+
+def test_an_answer_may_be_empty() -> None:
+    """Nothing was shown, so nothing has a score."""
+    made = _answer(shown=[]).record()
+    assert (made.hits, made.top_score, made.score_spread, made.impressions) == (0, None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "message"),
+    [
+        (checked_shown, [*SHOWN, SHOWN[0]], "item 'b' was shown twice"),
+        (checked_shown, ["a"], "a list of ShownItem values, not of str"),
+        (checked_shown, "ab", "comes in a list"),
+        (checked_shown, [ShownItem(item_id=str(number), score=1) for number in range(1001)], "at most 1000"),
+        (checked_shown, [ShownItem(item_id="\ud800", score=1)], "is no item id"),
+        (checked_origin, " ", "name what put the answer together"),
+        (checked_origin, "x" * 201, "in at most 200 characters"),
+        (checked_ms, -1, "retrieval_time_ms is -1; it must be a number of at least 0"),
+        (checked_ms, float("inf"), "retrieval_time_ms is inf"),
+        (checked_notes, "a note", "notes come in a list"),
+        (checked_notes, ["\x00"], "must be text without NUL"),
+    ],
+)
+def test_what_could_not_be_recorded_is_refused(check: Any, value: object, message: str) -> None:
+    """Before it is answered, while somebody can mend it."""
+    with pytest.raises(InvalidRequestError, match=message):
+        check(value)
