@@ -19,7 +19,6 @@ from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.expectations import checked_relevance, read_expectations
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.request import checked_query_vector, checked_words
-from retrieval.jobs.learn_now import learn_now
 from retrieval.jobs.workplace import Workplace
 from retrieval.learning.learned_model import LearnedModel
 
@@ -83,6 +82,9 @@ class LearningCalls(CollectionHandle):
         """
         if self._workplace is None:
             raise InvalidRequestError("this handle runs no jobs; take the collection from platform.collection(name)")
+        # All jobs come with it, and a process that only searches should not wait for them.
+        from retrieval.jobs.learn_now import learn_now
+
         done = await learn_now(self._workplace, self._tenant_id, self.refresh)
         await self.refresh()
         return done

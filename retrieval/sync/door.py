@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -35,12 +35,8 @@ class Door:
 
     def each(self, found: AsyncIterator[T], *, batch: int) -> Iterator[T]:
         """What an async iterator gives, fetched by so many at once, so that not each waits for the other thread."""
-        try:
-            while page := self.run(_page, found, batch):
-                yield from page
-        finally:
-            if isinstance(found, AsyncGenerator):
-                self.run(found.aclose)
+        while page := self.run(_page, found, batch):
+            yield from page
 
 
 def refuse_running_loop() -> None:

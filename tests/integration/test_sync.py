@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval import Settings, read_items
+from retrieval import Context, Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
@@ -27,6 +27,7 @@ from retrieval.domain.errors import (
     UnknownCollectionError,
     UnknownItemError,
 )
+from retrieval.domain.shown_item import ShownItem
 from retrieval.jobs.ingest import IngestReport
 from retrieval.sync import DualRetriever, MemoryStore, RetrievalService, SyncPlatform, connect
 
@@ -70,10 +71,27 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert [hit.item_id for hit in hits] == ["1", "3"]
     assert hits[0].score == pytest.approx(hits[0].explanation.score)
     assert tickets.get(["2", "9"])["2"].title == "Disk full"
+    assert [item.item_id for item in tickets.scan(batch=2)] == ["1", "2", "3"]
+    assert next(tickets.scan({"p": "Low"})).item_id == "2"
+    assert tickets.vectors_of(["disk"]).shape == (1, tickets.embeddings(["2"])["2"].size)
     assert tickets.delete(["2"]) == 1
     assert tickets.info().documents == 2
     assert [one.name for one in platform.collections()] == ["tickets"]
     assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
+
+
+def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
+    """What is known of the items follows from what was said of them."""
+    tickets = platform.collection("tickets")
+    tickets.add(ITEMS)
+    shown = [ShownItem(item_id="2", score=1.0)]
+    answer = tickets.record_answer("disk", shown, origin="desk", retrieval_time_ms=1, context=Context(session="s"))
+    platform.feedback(answer, "2", helpful=True)
+    assert [one.retrieval_id for one in tickets.answers_of("s", origin="desk")] == [answer]
+    assert tickets.standings(["2"])["2"].successes == tickets.count_verdicts() == 1
+    assert tickets.expectations(["2"])["2"].mean == pytest.approx(2 / 3)
+    assert not tickets.learn()["published"]
+    assert not tickets.is_trained()
 
 
 def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> None:
