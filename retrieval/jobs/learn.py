@@ -104,7 +104,8 @@ async def _stored(
     """The model's version, and whether it is in use now."""
     learned = target.collection.profile.learned
     # What the profile searches with must have passed: another one's success is no reason to change it.
-    has_won = learned.combination in made.passed or (bool(made.passed) and tried.incumbent is None)
+    has_none = tried.incumbent is None or not tried.incumbent.model.passed
+    has_won = learned.combination in made.passed or (bool(made.passed) and has_none)
     is_published = has_won or made.is_trusted(learned)
     outcome = tried.outcomes.get(learned.combination)
     async with workplace.database.transaction(target.tenant_id) as connection:

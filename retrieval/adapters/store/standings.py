@@ -9,11 +9,15 @@ from retrieval.adapters.store.database import Database
 from retrieval.domain.context import ANYWHERE
 from retrieval.domain.standing import Standing
 
+# Each item's arm is looked up by its key: a join may read all arms of a collection.
 _READ = Compiled("""
     SELECT i.item_id, i.created_at, coalesce(a.uses, 0), coalesce(a.raw_successes, 0), a.last_used_at
     FROM items AS i
-    LEFT JOIN arms AS a
-        ON a.collection_id = i.collection_id AND a.item_id = i.item_id AND a.context = %(anywhere)s
+    LEFT JOIN LATERAL (
+        SELECT known.uses, known.raw_successes, known.last_used_at FROM arms AS known
+        WHERE known.collection_id = %(collection_id)s AND known.item_id = i.item_id AND known.context = %(anywhere)s
+        LIMIT 1
+    ) AS a ON true
     WHERE i.collection_id = %(collection_id)s AND i.item_id = ANY(%(item_ids)s)
 """).bind(anywhere=ANYWHERE)
 _COUNT = Compiled("""
