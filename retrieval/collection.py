@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine, item_from_record
 from retrieval.adapters.store.collections import StoredCollection, add_profile
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
 from retrieval.adapters.store.items import delete_items
-from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbours
-from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError
@@ -25,11 +21,9 @@ from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
-from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
-from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
@@ -43,16 +37,16 @@ from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
+from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
 from retrieval.jobs.learning_calls import LearningCalls
-from retrieval.jobs.neighbours import refresh_windows
 from retrieval.jobs.weights import refresh_weights
 from retrieval.jobs.workplace import Workplace
 
 _VECTORS_BATCH_ITEMS = 2000
 
 
-class Collection(ReadingCalls, LearningCalls, AnswerCalls):
+class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(
@@ -312,7 +306,7 @@ class Collection(ReadingCalls, LearningCalls, AnswerCalls):
         """
         keys = checked_item_ids(item_ids)
         if self._accesses is not None:
-            self._accesses.count(self._stored.collection_id, keys, datetime.fromtimestamp(self._wall_clock(), UTC))
+            self._accesses.count(self._stored.collection_id, keys, self._now)
 
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives how many there were.
@@ -334,52 +328,6 @@ class Collection(ReadingCalls, LearningCalls, AnswerCalls):
             version = await add_profile(connection, self._stored.collection_id, profile, note)
         await self.refresh()
         return version
-
-    async def make_filterable(self, attributes: Mapping[str, str]) -> None:
-        """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
-
-        They get an index, the stored items too, while writers wait; filters then compare them by that type. What is
-        declared so already costs nothing. Raises ``InvalidRequestError`` for a name or a type that cannot be, and for
-        an attribute that is declared with another type.
-        """
-        wanted = checked_filterable(attributes)
-        if set(wanted) <= set((await self.refresh()).filterable):
-            return
-        async with self._database.transaction(self._tenant_id) as connection:
-            await declare(connection, self._stored.collection_id, self.name, wanted)
-        await self.refresh()
-
-    async def make_unfilterable(self, names: Sequence[str]) -> None:
-        """Take back what ``make_filterable`` did; the items keep their attributes, and filters still work, slower."""
-        if isinstance(names, str):
-            raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
-        wanted = [checked_name(name) for name in names]
-        async with self._database.transaction(self._tenant_id) as connection:
-            await undeclare(connection, self._stored.collection_id, wanted)
-        await self.refresh()
-        # Other handles go by the declaration, and so by its index, until they look again.
-        await asyncio.sleep(1.5 * FRESH_SECONDS)
-        async with self._database.transaction(self._tenant_id) as connection:
-            await clear_undeclared(connection, self._stored.collection_id, wanted)
-
-    async def set_neighbours(self, neighbours: Neighbours | None) -> int:
-        """Index the items together with their neighbours in a sequence from now on, or each alone (None).
-
-        The stored items are indexed anew, by their words and by the vectors that they have, while searches and writes
-        go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
-        already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
-        """
-        wanted = checked_neighbours(neighbours)
-        collection_id = self._stored.collection_id
-        if wanted != (await self.refresh()).neighbours:
-            async with self._database.transaction(self._tenant_id) as connection:
-                await set_neighbours(connection, collection_id, wanted)
-        elif not await are_windows_behind(self._database, self._tenant_id, collection_id):
-            return 0
-        indexed = await refresh_windows(self._database, self._tenant_id, collection_id)
-        await flush_lexical(self._database, indexed)
-        await self.refresh()
-        return indexed
 
     async def _writer(self) -> Writer:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
