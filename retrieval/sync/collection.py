@@ -75,6 +75,7 @@ class SyncCollection:
         rewrites: Sequence[str] = (),
         prefer: Where | Filter | None = None,
         entities: Mapping[str, Sequence[str]] | None = None,
+        tags: Sequence[str] = (),
         as_of: datetime | None = None,
         context: Context = Context(),
     ) -> SearchResult:
@@ -92,6 +93,7 @@ class SyncCollection:
             rewrites=rewrites,
             prefer=prefer,
             entities=entities,
+            tags=tags,
             as_of=as_of,
             context=context,
         )
