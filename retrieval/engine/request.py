@@ -26,6 +26,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.filters import (
     FIELDS,
     LINKS,
+    NUMBER_FIELDS,
     And,
     Contains,
     Field,
@@ -216,6 +217,8 @@ def _checked_group(name: str) -> Field:
     field = parse_field(name)
     if field == LINKS:
         raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
+    if not field.is_attribute and field.name in NUMBER_FIELDS:
+        raise InvalidRequestError(f"{name!r} is told by verdicts: group by another field, or filter by it")
     return field
 
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
+import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import Found, bound, find_candidates, settings
+from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.conditions import condition
+from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.tables import items
 from retrieval.domain.filters import parse_where
 from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way
 from tests.support.database import SCHEMA
 from tests.support.tagged_items import Tagged, filled
 
-SIZE, DEPTH = 20_000, 100
+SIZE, DEPTH = 12_000, 100
 ITEMS = [Tagged(number) for number in range(SIZE)]
 ACTIVE = [one for one in ITEMS if not one.is_archived]
-FEW, MANY = {"group": ["g3"], "item_id": {"gte": "015000"}}, {"group": ["g3", "g4"]}
+FEW, MANY = {"group": ["g3"], "item_id": {"gte": "009000"}}, {"group": ["g3", "g4"]}
 QUESTIONS = [("t7", "eleven"), ("all",), ("t7", "all", "none"), ("eleven", "all", "t3"), ("none",)]
 Opened = tuple[Platform, Collection]
 Wanted = Callable[[Tagged], bool]
@@ -29,7 +35,7 @@ Wanted = Callable[[Tagged], bool]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened(database_url: str) -> AsyncIterator[Opened]:
-    """20,000 items, every third with verdicts."""
+    """12,000 items, every third with verdicts."""
     asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=asked) as platform:
         yield platform, await filled(platform, "items", SIZE)
@@ -104,11 +110,13 @@ async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) 
 async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match(opened: Opened) -> None:
     """Where what matches was all stored long ago, the page is full and right nevertheless."""
     platform, collection = opened
-    where = {"item_id": {"gte": "015000"}}
-    found = await _found(platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all")
-    assert found.fell_short
-    assert _ids(found, LegName.TAGGED) == _best_tagged(_among(where), ("all",))
-    assert _ids(found, LegName.RATED) == _best_rated(_among(where))
+    where = {"item_id": {"gte": "010500"}}
+    best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
+    request = replace(await _request(collection, *best, where=where), few=50, reach=200)
+    for leg in best:
+        found = await _found(platform, replace(request, legs=(leg,)), "all")
+        assert found.fell_short, leg
+        assert _ids(found, leg) == best[leg]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -159,3 +167,50 @@ async def test_a_leg_walks_its_own_index_under_the_policies(
     assert not [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]
     read = [int(one[1]) for line in plan if (one := re.search(r"Scan.* on (?:items|arms).*rows=(\d+)", line))]
     assert max(read, default=0) <= 10_000, plan
+
+
+VERDICTS: dict[str, tuple[dict[str, Any], Wanted]] = {
+    "good": ({"rating": {"gt": 0.6}}, lambda one: one.rating > 0.6),
+    "not bad": ({"rating": {"gte": 0.4}}, lambda one: one.rating >= 0.4),
+    "bad": ({"rating": {"lt": 0.5}}, lambda one: one.rating < 0.5),
+    "middle": ({"rating": 0.5}, lambda one: one.rating == 0.5),
+    "not middle": ({"rating": {"ne": 0.5}}, lambda one: one.rating != 0.5),
+    "some": ({"rating": [0.6, 0.25]}, lambda one: one.rating in {0.6, 0.25}),
+    "none": ({"uses": 0}, lambda one: one.uses == 0),
+    "few": ({"uses": {"lt": 3}, "rating": {"lte": 0.25}}, lambda one: one.uses < 3 and one.rating <= 0.25),
+    "many": ({"uses": {"gte": 6}, "group": ["g3"]}, lambda one: one.uses >= 6 and one.group == "g3"),
+    "either": ({"or": [{"uses": 7}, {"rating": {"gt": 0.8}}]}, lambda one: one.uses == 7 or one.rating > 0.8),
+    "no": ({"not": {"or": [{"uses": {"lt": 5}}, {"group": "g1"}]}}, lambda one: one.uses >= 5 and one.group != "g1"),
+    "all": ({"uses": {"exists": True}}, lambda _: True),
+}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", list(VERDICTS))
+async def test_a_filter_knows_the_verdicts(opened: Opened, kind: str) -> None:
+    """As keys that an index finds, and as a question about an item that was found; without verdicts: .5 and 0."""
+    platform, collection = opened
+    stored = await collection.refresh()
+    where, is_wanted = VERDICTS[kind]
+    wanted = parse_where(where)
+    assert wanted is not None
+    about = condition(wanted, stored.collection_id, stored.filterable)
+    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
+    for statement in (
+        matching(stored.collection_id, wanted, stored.filterable),
+        sa.select(items.c.item_id).where(*active, about),
+    ):
+        rows = await platform.database.read(platform.tenant_id, compiled(statement))
+        assert sorted(row[0] for row in rows) == [one.item_id for one in ACTIVE if is_wanted(one)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", ["good", "none", "few", "no"])
+async def test_the_legs_keep_to_a_filter_on_verdicts(opened: Opened, kind: str) -> None:
+    """The page is as full as it can be, whatever the filter leaves out; the same statement serves other values."""
+    platform, collection = opened
+    where, is_wanted = VERDICTS[kind]
+    among = [one for one in ACTIVE if is_wanted(one)]
+    found = await _found(platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7")
+    assert _ids(found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
+    assert _ids(found, LegName.RATED) == _best_rated(among)

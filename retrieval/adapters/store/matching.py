@@ -24,6 +24,7 @@ from retrieval.adapters.store.keys import (
     range_keys,
     tag_keys,
 )
+from retrieval.adapters.store.ratings import lets_unrated_through, rated_items
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.filters import LINKS, AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
@@ -151,6 +152,8 @@ def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | 
             return tag_keys(wanted, collection_id)
         case OneOf(field=name, values=[_, *_]) if name == LINKS:
             return link_keys(wanted, collection_id)
+        case OneOf() | Compare() if (of_unrated := lets_unrated_through(wanted)) is not None:
+            return None if of_unrated else Keys(rated_items(wanted, collection_id), once=True, are_active=False)
         case OneOf():
             kind = _type_of(wanted, filterable)
             return attribute_keys(wanted, kind, collection_id) if kind is not None else None
