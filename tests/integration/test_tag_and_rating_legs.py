@@ -113,10 +113,24 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     where = {"item_id": {"gte": "010500"}}
     best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
     request = replace(await _request(collection, *best, where=where), few=50, reach=200)
-    for leg in best:
+    for leg, expected in best.items():
         found = await _found(platform, replace(request, legs=(leg,)), "all")
         assert found.fell_short, leg
-        assert _ids(found, leg) == best[leg]
+        assert _ids(found, leg) == expected
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, {"rating": {"gt": 0.1}}, {"uses": {"gte": 1}}])
+async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
+    opened: Opened, database_url: str, where: dict[str, Any]
+) -> None:
+    """Whoever names the collection's number: the policies of the database let nothing through."""
+    _, collection = opened
+    request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
+    asked = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=asked) as other:
+        found = await _found(other, request, "all", "t7")
+    assert found.rankings == {"tagged": [], "rated": []}
 
 
 @pytest.mark.asyncio(loop_scope="module")
