@@ -24,7 +24,7 @@ from retrieval.adapters.store.keys import (
     range_keys,
     tag_keys,
 )
-from retrieval.adapters.store.ratings import lets_unrated_through, rated_items
+from retrieval.adapters.store.ratings import lets_unrated_through, no_verdicts_against, rated_items
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.filters import LINKS, AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
@@ -107,13 +107,19 @@ def _statement(demands: _Demands, collection_id: int, filterable: Filterable) ->
     else:
         rest = demands.keys
         statement = _active_items(collection_id).where(
-            *(condition(one, collection_id, filterable) for one in demands.others)
+            *(_of_all_items(one, collection_id, filterable) for one in demands.others)
         )
     key = statement.selected_columns[0]
     return statement.where(
         *(key.in_(keys.statement) for keys in rest),
         *(_about(condition(one, collection_id), key) for one in demands.of_key),
     )
+
+
+def _of_all_items(wanted: Filter, collection_id: int, filterable: Filterable) -> Condition:
+    if isinstance(wanted, OneOf | Compare) and lets_unrated_through(wanted):
+        return no_verdicts_against(wanted, collection_id, items.c.item_id)
+    return condition(wanted, collection_id, filterable)
 
 
 def _active_items(collection_id: int) -> sa.Select[Any]:

@@ -56,6 +56,17 @@ def rated_items(wanted: OneOf | Compare, collection_id: int) -> sa.Select[Any]:
     return sa.select(table.c.item_id).where(anywhere(collection_id, table), passing).correlate(None)
 
 
+def no_verdicts_against(
+    wanted: OneOf | Compare, collection_id: int, item_id: sa.ColumnElement[str]
+) -> sa.ColumnElement[bool]:
+    """The same where items without verdicts pass, as a join: for a look at all items, not at one."""
+    table = arms.alias()
+    fails = sa.not_(_passes(wanted, _value(wanted.field, table)))
+    return ~sa.exists(
+        sa.select(sa.literal_column("1")).where(anywhere(collection_id, table), table.c.item_id == item_id, fails)
+    )
+
+
 def rated_condition(
     wanted: OneOf | Compare, collection_id: int, item_id: sa.ColumnElement[str]
 ) -> sa.ColumnElement[bool]:

@@ -28,9 +28,9 @@ from retrieval.adapters.store.stored_order import WALKED_AT_MOST, latest_stored,
 from retrieval.adapters.store.tables import item_tags, items
 
 _TEXTS = ARRAY(sa.Text)
-_ROWS = 20_000
+_ROWS = 10_000
 """Rows of the index of tags that a question reads, shared out among its tags."""
-_LOOKED_AT = 2000
+_LOOKED_AT = 1000
 """Items with most of the tags that are looked at."""
 
 Part = sa.Select[Any]
