@@ -151,6 +151,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         rewrites: Sequence[str] = (),
         prefer: Where | Filter | None = None,
         entities: Mapping[str, Sequence[str]] | None = None,
+        tags: Sequence[str] = (),
         as_of: datetime | None = None,
         context: Context = Context(),
     ) -> SearchResult:
@@ -163,7 +164,8 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
         leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once more
         within it, and nothing is left out; ``entities``, at most 100, are what the question is about, by type;
-        ``as_of`` is the moment that signals take as now; ``context`` is the situation that the search is recorded with.
+        ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now; ``context``
+        is the situation that the search is recorded with.
         Words may be missing where the profile has a leg that needs none. Raises ``EmptyQueryError``,
         ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``,
         ``WrongDimensionError``, ``InvalidRequestError``.
@@ -182,6 +184,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
             rewrites=rewrites,
             preferred=parse_where(prefer),
             entities=entities,
+            tags=tags,
             as_of=as_of,
             needs_question=(chosen or stored.profile).needs_question,
         )

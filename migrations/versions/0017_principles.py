@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from alembic import context, op
 
+from retrieval.adapters.store.concurrent_index import build_statement, drop_invalid
 from retrieval.adapters.store.installed_sql import installed_sql, verbatim
 
 revision = "0017"
@@ -21,14 +22,32 @@ INSTALLED: tuple[str, ...] = ("session_index", "query_log")
 REMOVED: tuple[str, ...] = ("remove_session_index", "remove_query_log")
 """What takes back the new indexes and views."""
 
+RATING = "((raw_successes + 1)::double precision / (uses + 2)::double precision)"
+
+ORDERS = (
+    ("items_by_arrival_idx", "items", "(collection_id, created_at DESC, item_id) WHERE status <> 'archived'"),
+    (
+        "arms_by_rating_idx",
+        "arms",
+        f"(collection_id, {RATING} DESC, item_id) WHERE context = ''",
+    ),
+)
+"""Indexes on tables that may be large already: name, table, definition. The latest stored items, and the best rated."""
+
 FORMER: tuple[tuple[str, str], ...] = ()
 """Functions that are changed, and the revision that installed them before."""
 
 
 def upgrade() -> None:
-    """Install them."""
+    """Install them; the indexes are built outside a transaction, and what a failed build left is removed first."""
     for name in INSTALLED:
         install(name)
+    schema = context.config.attributes["names"].schema
+    with op.get_context().autocommit_block():
+        for name, table, definition in ORDERS:
+            if not context.is_offline_mode():
+                drop_invalid(op.get_bind(), schema, name)
+            op.execute(verbatim(build_statement(name, schema, table, definition)))
 
 
 def downgrade() -> None:
@@ -37,6 +56,8 @@ def downgrade() -> None:
         install(name, at)
     for name in REMOVED:
         install(name)
+    for name, table, _ in ORDERS:
+        op.drop_index(name, table)
 
 
 def install(name: str, at: str = revision) -> None:

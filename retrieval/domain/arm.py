@@ -34,6 +34,14 @@ NO_ARM = Arm()
 """An item that was never used."""
 
 
+def rate(successes: int, uses: int) -> float:
+    """(successes + 1) / (uses + 2), above 0 and below 1; .5 without uses.
+
+    The mean of Beta(successes + 1, failures + 1): Laplace's rule of succession.
+    """
+    return (successes + 1) / (uses + 2)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemArms:
     """An item with its arms in the buckets of one context."""

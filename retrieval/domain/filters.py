@@ -5,13 +5,15 @@
     {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
     {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
     {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
+    {"rating": {"gte": 0.3}}  {"uses": {"lt": 5}}    how good the verdicts on it are, and how many
     {"resolution": {"exists": True}}              the attribute is there
     {"priority": {"ne": "Low"}}                   not equal, or absent
     {"and": [...]}  {"or": [...]}  {"not": {...}}
 
-Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``; every
-other name is an attribute. ``attributes.kind`` is the attribute of that name. An entity in ``links`` is ``type:id``,
-the type without a colon.
+Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
+``rating``, ``uses``; every other name is an attribute. ``attributes.kind`` is the attribute of that name. An entity in
+``links`` is ``type:id``, the type without a colon. ``uses`` are the verdicts on the item in all contexts, ``rating`` is
+(good ones + 1) / (uses + 2): .5 without any.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from retrieval.domain.item import MAX_INTEGER_BITS
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
-FIELDS = TEXT_FIELDS | TIME_FIELDS | {"tags", "links"}
-"""The fields that every item has; ``links`` are a memory's."""
+NUMBER_FIELDS = frozenset({"rating", "uses"})
+FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
+"""The fields that every item has; ``links`` are a memory's, and verdicts tell the numbers."""
 
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
@@ -289,6 +292,8 @@ def _value(field: Field, value: object) -> Scalar:
         return _time(field.name, value)
     if field == LINKS:
         return _link(value)
+    if not field.is_attribute and field.name in NUMBER_FIELDS:
+        return _number(field.name, value)
     if isinstance(value, str):
         return _text(field.name, value)
     if not field.is_attribute:
@@ -302,6 +307,15 @@ def _value(field: Field, value: object) -> Scalar:
     if isinstance(value, bool | int | float):
         return value
     raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
+    if name == "uses" and value != int(value):
+        raise InvalidFilterError(f"'uses' is a whole number; it cannot be compared with {value!r}")
+    # Beyond these, there is nothing that a value could tell apart.
+    return min(max(value, -(2**53)), 2**53)
 
 
 def _link(value: object) -> str:

@@ -15,6 +15,7 @@ from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Learned
 from retrieval.domain.profile_numbers import check_share
 from retrieval.domain.recording import Recording
+from retrieval.domain.signals.attribute_value import AttributeValue
 from retrieval.domain.signals.catalogue import signals_as_dict, signals_from_dict
 from retrieval.domain.signals.signal import Signal
 
@@ -41,9 +42,15 @@ class LegName(StrEnum):
     """The memories with the highest base relevance, the latest first."""
     LINKED = "linked"
     """The memories that are linked to the entities of the question."""
+    TAGGED = "tagged"
+    """The items that have the tags of the question: those with most of them first."""
+    RATED = "rated"
+    """The items with the best verdicts; those without any stand in the middle, the latest stored first."""
 
 
-_ASKED_NOTHING = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED)
+_ASKED_NOTHING = (
+    LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED, LegName.TAGGED, LegName.RATED,
+)  # fmt: skip
 """The legs that can bring candidates for a question without words."""
 
 
@@ -111,7 +118,7 @@ class Profile:
     @property
     def weights(self) -> Mapping[str, float]:
         """What makes the score, with its weight: the legs, or in a union the signals, by name."""
-        return {signal.name: signal.weight for signal in self.signals} if self.signals else self.legs
+        return {signal.key: signal.weight for signal in self.signals} if self.signals else self.legs
 
     @property
     def needs_question(self) -> bool:
@@ -128,7 +135,7 @@ class Profile:
             raise InvalidProfileError(
                 f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
             )
-        names = [signal.name for signal in self.signals]
+        names = [signal.key for signal in self.signals]
         if len(set(names)) < len(names):
             raise InvalidProfileError(f"a signal is given twice: {', '.join(names)}")
         if names and not any(self.weights.values()):
@@ -194,8 +201,12 @@ class Profile:
 
 
 def leg_of(ranking: str) -> str:
-    """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query."""
-    return ranking.partition(":")[0]
+    """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query.
+
+    ``attribute:wit`` is a signal's, and no other wording's.
+    """
+    leg = ranking.partition(":")[0]
+    return ranking if leg == AttributeValue.name else leg
 
 
 def leg_name(name: str) -> LegName:

@@ -84,7 +84,7 @@ def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:
 
     None where some signal of the profile cannot be told of a row, or no leg is one of memories.
     """
-    weights = {signal.name: signal.weight for signal in profile.signals if signal.weight}
+    weights = {signal.key: signal.weight for signal in profile.signals if signal.weight}
     stored = [weights.get(signal.name, 0.0) for signal in (BaseRelevance, Recency, Popularity)]
     if not {LegName.POPULAR, LegName.RELEVANT}.intersection(legs) or not weights.keys() <= _WEIGHED:
         return None
@@ -120,16 +120,19 @@ def _legs(
             notes.append(why_no_vector if has_question else _NO_QUESTION.format(leg))
         elif leg is LegName.LEXICAL and not request.query:
             notes.append(_NO_WORDS if has_question else _NO_QUESTION.format(leg))
-        elif leg is LegName.LINKED and not request.entities:
+        elif (leg is LegName.LINKED and not request.entities) or (leg is LegName.TAGGED and not request.tags):
             continue
         else:
             legs.append(leg)
     if why_no_vector is not None and weighs_vectors(profile) and not profile.legs.get(LegName.DENSE):
         notes.append(why_no_vector)
     if not legs:
-        raise InvalidRequestError("; ".join(notes) or "the linked leg needs entities; give entities={...}, or words")
+        raise InvalidRequestError("; ".join(notes) or _NOTHING_ASKED)
     return tuple(legs), tuple(notes) if has_question else ()
 
 
 _NO_WORDS = "the lexical leg did not run: the search has a vector and no words"
+_NOTHING_ASKED = (
+    "the linked leg needs entities and the tagged leg tags; give entities={...} or tags=[...], or words with other legs"
+)
 _NO_QUESTION = "the {} leg needs words; give some, or a profile with other legs"

@@ -23,7 +23,8 @@ class RequestValues(NamedTuple):
     """The filter as a mapping; empty: none."""
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred``, ``entities`` and ``as_of``."""
+    ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred``, ``entities``,
+    ``tags`` and ``as_of``."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -43,6 +44,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "rewrites": list(request.rewrites),
             "preferred": preferred or {},
             "entities": sorted(map(list, request.entities)),
+            "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
         },
     )
@@ -72,6 +74,7 @@ def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
         "rewrites": tuple(asked.get("rewrites", ())),
         "preferred": parse_where(asked.get("preferred", {})),
         "entities": frozenset((kind, entity_id) for kind, entity_id in asked.get("entities", ())),
+        "tags": frozenset(asked.get("tags", ())),
         "as_of": None if as_of is None else datetime.fromisoformat(as_of),
     }
 

@@ -27,6 +27,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.filters import (
     FIELDS,
     LINKS,
+    NUMBER_FIELDS,
     And,
     Contains,
     Field,
@@ -56,6 +57,9 @@ MAX_REWRITES = 10
 MAX_ENTITIES = 100
 """What one question is about."""
 
+MAX_TAGS = 100
+"""The same, by tag."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
@@ -81,6 +85,8 @@ class SearchRequest:
     """What is to be ranked higher: every leg runs once more within it."""
     entities: frozenset[Entity] = frozenset()
     """What the question is about."""
+    tags: frozenset[str] = frozenset()
+    """What it is about, by tag."""
     as_of: datetime | None = None
     """The moment that signals take as now; None: the clock's."""
 
@@ -110,6 +116,7 @@ def checked_request(
     rewrites: object = (),
     preferred: Filter | None = None,
     entities: object = None,
+    tags: object = (),
     as_of: datetime | None = None,
     needs_question: bool = True,
 ) -> SearchRequest:
@@ -136,6 +143,7 @@ def checked_request(
         rewrites=_checked_rewrites(rewrites, words, vector),
         preferred=preferred,
         entities=checked_entities(entities),
+        tags=checked_tags(tags),
         as_of=_checked_moment(as_of),
     )
 
@@ -155,6 +163,18 @@ def checked_entities(entities: object) -> frozenset[Entity]:
             if len(found) > MAX_ENTITIES:
                 raise InvalidRequestError(f"a search is about at most {MAX_ENTITIES} entities; give fewer")
     return frozenset(found)
+
+
+def checked_tags(tags: object) -> frozenset[str]:
+    """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
+    if isinstance(tags, str) or not isinstance(tags, Sequence | frozenset | set):
+        raise InvalidRequestError('tags come in a list such as ["react", "frontend"]')
+    if len(tags) > MAX_TAGS:
+        raise InvalidRequestError(f"{len(tags)} tags; a search is about at most {MAX_TAGS}, give fewer")
+    for tag in tags:
+        if not isinstance(tag, str) or "\x00" in tag or tag != tag.encode(errors="replace").decode():
+            raise InvalidRequestError(f"a tag is a text without NUL bytes, not {tag!r:.80}")
+    return frozenset(tags)
 
 
 def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str, ...]:
@@ -198,6 +218,8 @@ def _checked_group(name: str) -> Field:
     field = parse_field(name)
     if field == LINKS:
         raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
+    if not field.is_attribute and field.name in NUMBER_FIELDS:
+        raise InvalidRequestError(f"{name!r} is told by verdicts: group by another field, or filter by it")
     return field
 
 

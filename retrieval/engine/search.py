@@ -369,8 +369,8 @@ def _why_no_vector(request: SearchRequest, why_none: str | None) -> str | None:
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:
-    entities = tuple(sorted(request.entities))
-    return Query(request.query, vector, request.prefixes, entities, request.as_of or now, now)
+    entities, tags = tuple(sorted(request.entities)), tuple(sorted(request.tags))
+    return Query(request.query, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
 def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:

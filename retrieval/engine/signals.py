@@ -41,7 +41,7 @@ class Signaller:
         request = FactsRequest(
             collection_id=self.collection.collection_id,
             searches=[Candidates(_ids(found), query.vector) for found, query in zip(each, queries, strict=True)],
-            texts=frozenset().union(*(signal.reads for signal in weighing)),
+            read=frozenset().union(*(signal.reads for signal in weighing)),
             with_entities=needs_entities and any(query.entities for query in queries),
             space=self.collection.space if needs_vectors else None,
         )
@@ -67,8 +67,8 @@ def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known
     rankings = dict(kept.rankings)
     for signal in signals:
         values = sorted((-signal.value(one.facts, asked), item_id) for item_id, one in known.items())
-        rankings[signal.name] = [
-            Candidate(signal.name, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
+        rankings[signal.key] = [
+            Candidate(signal.key, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
         ]
     return replace(kept, rankings=rankings)
 
@@ -85,7 +85,9 @@ def only(found: Found, item_ids: Container[str]) -> Found:
 def _signalled(
     found: Found, known: Mapping[str, Known], query: Query, now: datetime, signals: Sequence[Signal]
 ) -> Found:
-    asked = Asked(now=query.as_of or now, words=query.words, entities=frozenset(query.entities))
+    asked = Asked(
+        now=query.as_of or now, words=query.words, entities=frozenset(query.entities), tags=frozenset(query.tags)
+    )
     present = {item_id: one for item_id, one in known.items() if not _has_expired(one, now)}
     return signalled(found, signals, present, asked)
 

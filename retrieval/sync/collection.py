@@ -80,6 +80,7 @@ class SyncCollection:
         rewrites: Sequence[str] = (),
         prefer: Where | Filter | None = None,
         entities: Mapping[str, Sequence[str]] | None = None,
+        tags: Sequence[str] = (),
         as_of: datetime | None = None,
         context: Context = Context(),
     ) -> SearchResult:
@@ -97,6 +98,7 @@ class SyncCollection:
             rewrites=rewrites,
             prefer=prefer,
             entities=entities,
+            tags=tags,
             as_of=as_of,
             context=context,
         )

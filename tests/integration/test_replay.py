@@ -52,7 +52,7 @@ UNION = Profile(
         {"legs": ["lexical"]},
         {"where": {"group": [0, 1]}, "group_by": "group"},
         {"profile": UNION, "as_of": EPOCH},
-        {"rewrites": ["word3", "common 4"], "entities": {"questions": ["q1"]}},
+        {"rewrites": ["word3", "common 4"], "entities": {"questions": ["q1"]}, "tags": ["odd"]},
         {"profile": replace(SUM, diversity=Diversity(collapse_above=0.99, relevance_share=0.7))},
         {"vector": np.linspace(0.1, 1, 256)},
     ],

@@ -91,6 +91,8 @@ class Query:
     """Beginnings of words, for the lexical leg."""
     entities: tuple[Entity, ...] = ()
     """What the question is about, for the linked leg."""
+    tags: tuple[str, ...] = ()
+    """What it is about, for the tagged leg."""
     as_of: datetime | None = None
     """The moment that recency goes by. None: nothing is weighed before it is sent."""
     now: datetime | None = None

@@ -22,11 +22,13 @@ from retrieval.adapters.store.lexical_leg import lexical_leg
 from retrieval.adapters.store.linked_leg import linked_leg
 from retrieval.adapters.store.memory_legs import popular_leg, relevant_leg
 from retrieval.adapters.store.ordered_leg import ordered_settings
+from retrieval.adapters.store.rated_leg import rated_leg
 from retrieval.adapters.store.recent_leg import recent_leg
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
 from retrieval.adapters.store.statement_parts import literal, matches_of
 from retrieval.adapters.store.tables import items
+from retrieval.adapters.store.tagged_leg import tag_values, tagged_leg
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
@@ -39,6 +41,8 @@ _LEGS = {
     LegName.POPULAR: popular_leg,
     LegName.RELEVANT: relevant_leg,
     LegName.LINKED: linked_leg,
+    LegName.TAGGED: tagged_leg,
+    LegName.RATED: rated_leg,
 }
 _EVERY = 2**62
 """More matching items than there can be."""
@@ -106,6 +110,7 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         "as_of": query.as_of,
         "now": query.now,
         "enough": request.depth if request.enough is None else request.enough,
+        **tag_values(query.tags, request.depth),
     }
     if request.standing is not None:
         values |= standing_values(request.standing, entities=len(entities))

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled, LateValue, rendered
 from retrieval.adapters.store.keys import values_shape
+from retrieval.adapters.store.ratings import lets_unrated_through
 from retrieval.domain.attribute import Filterable
 from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, Not, OneOf, Or
 
@@ -81,9 +82,10 @@ def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
         case Not(inner):
             return ("Not", shape_of(inner, filterable))
         case OneOf(field, values):
-            return ("OneOf", field, values_shape(field, values, filterable))
+            return ("OneOf", field, values_shape(field, values, filterable), lets_unrated_through(wanted))
         case Compare(field, operator, value):
-            return ("Compare", field, operator, values_shape(field, (value,), filterable))
+            shape = values_shape(field, (value,), filterable)
+            return ("Compare", field, operator, shape, lets_unrated_through(wanted))
         case AllTags(tags):
             return ("AllTags", len(tags))
         case Exists(field):

@@ -19,6 +19,7 @@ from retrieval.adapters.store.keys import (
     link_keys,
     linked_keys,
 )
+from retrieval.adapters.store.ratings import is_of_verdicts, rated_condition
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.filters import (
@@ -69,9 +70,8 @@ def condition(wanted: Filter, collection_id: int, filterable: Filterable = ()) -
             return items.c.item_id.in_(_found_elsewhere(wanted, collection_id))
         case Exists(field):
             return _exists(field)
-        case OneOf(field) | Compare(field):
-            kind = declared_type(field, filterable)
-            return _declared(wanted, kind, collection_id) if kind else _compared(wanted)
+        case OneOf() | Compare():
+            return _of_values(wanted, collection_id, filterable)
 
 
 def _found_elsewhere(wanted: Contains | Exists | OneOf, collection_id: int) -> sa.Select[Any]:
@@ -94,6 +94,13 @@ def containing(wanted: Contains, collection_id: int) -> sa.Select[Any]:
         sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(late(wanted, lambda one: one.text), sa.Text)
     ).table_valued("item_id", name="found")
     return sa.select(found.c.item_id)
+
+
+def _of_values(wanted: OneOf | Compare, collection_id: int, filterable: Filterable) -> Condition:
+    if is_of_verdicts(wanted.field):
+        return rated_condition(wanted, collection_id, items.c.item_id)
+    kind = declared_type(wanted.field, filterable)
+    return _declared(wanted, kind, collection_id) if kind else _compared(wanted)
 
 
 def _declared(wanted: OneOf | Compare, kind: AttributeType, collection_id: int) -> Condition:
@@ -155,4 +162,6 @@ def _exists(field: Field) -> Condition:
         return sa.func.cardinality(_TAGS) > 0
     if field.name in {"occurred_at", "created_at"}:
         return items.c[field.name].is_not(None)
+    if is_of_verdicts(field):
+        return sa.true()
     return items.c[field.name] != ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from pgvector import HalfVector
@@ -15,9 +16,10 @@ from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.spaces import StoredSpace
-from retrieval.adapters.store.tables import items, memories, memory_links
+from retrieval.adapters.store.tables import arms, items, memories, memory_links
+from retrieval.domain.context import ANYWHERE
 from retrieval.domain.embedding import Vector
-from retrieval.domain.signals.signal import TEXTS, Facts
+from retrieval.domain.signals.signal import READ, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class FactsRequest:
 
     collection_id: int
     searches: Sequence[Candidates]
-    texts: frozenset[str] = TEXTS
-    """Which of the long facts are wanted."""
+    read: frozenset[str] = READ
+    """Which of the facts that are read only where they are needed."""
     with_entities: bool = False
     """Whether what they are linked to is wanted."""
     space: StoredSpace | None = None
@@ -56,7 +58,7 @@ async def read_facts(database: Database, tenant_id: int, request: FactsRequest) 
     if not all_ids:
         return [{} for _ in request.searches]
     wanted = {"collection_id": request.collection_id, "item_ids": all_ids}
-    statements = [_items(request.texts).bind(**wanted)]
+    statements = [_items(request.read).bind(**wanted)]
     if request.with_entities:
         statements.append(_LINKS.bind(**wanted))
     statements += [asked for search in request.searches for asked in _cosines_of(request, search)]
@@ -88,26 +90,33 @@ _LINKS = compiled(
 )
 
 
-@lru_cache(maxsize=8)
-def _items(texts: frozenset[str]) -> Compiled:
-    nothing = {"title": sa.text("''"), "body": sa.text("''"), "attributes": sa.text("NULL")}
+@lru_cache(maxsize=32)
+def _items(read: frozenset[str]) -> Compiled:
+    nothing = {"title": sa.text("''"), "body": sa.text("''"), "attributes": sa.text("NULL"), "tags": sa.text("NULL")}
+    columns = [items.c[name] if name in read else nothing[name] for name in nothing]
+    rows = items.outerjoin(memories, _same_item(memories))
+    counts: list[Any] = [sa.text("NULL"), sa.text("NULL")]
+    if "verdicts" in read:
+        rows = rows.outerjoin(arms, sa.and_(_same_item(arms), arms.c.context == sa.literal_column(f"'{ANYWHERE}'")))
+        counts = [arms.c.uses, arms.c.raw_successes]
     return compiled(
         sa.select(
             items.c.item_id,
-            *(items.c[name] if name in texts else nothing[name] for name in ("title", "body", "attributes")),
+            *columns,
             sa.func.coalesce(items.c.occurred_at, items.c.created_at),
             *(memories.c[name] for name in ("base_relevance", "accesses", "expires_at")),
+            *counts,
         )
-        .outerjoin_from(
-            items,
-            memories,
-            sa.and_(memories.c.collection_id == items.c.collection_id, memories.c.item_id == items.c.item_id),
-        )
+        .select_from(rows)
         .where(
             items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
             items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
         )
     )
+
+
+def _same_item(table: sa.Table) -> sa.ColumnElement[bool]:
+    return sa.and_(table.c.collection_id == items.c.collection_id, table.c.item_id == items.c.item_id)
 
 
 def _cosines_of(request: FactsRequest, search: Candidates) -> list[Compiled]:
@@ -129,7 +138,7 @@ def _cosines(table_name: str) -> str:
 
 
 def _known(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> Known:
-    _, title, body, attributes, happened_at, relevance, accesses, expires_at = row
+    _, title, body, attributes, tags, happened_at, relevance, accesses, expires_at, uses, raw_successes = row
     facts = Facts(
         title=title,
         body=body,
@@ -139,5 +148,8 @@ def _known(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]])
         base_relevance=1.0 if relevance is None else relevance,
         accesses=accesses or 0,
         entities=entities,
+        tags=frozenset(tags or ()),
+        uses=uses or 0,
+        raw_successes=raw_successes or 0,
     )
     return Known(facts, expires_at)

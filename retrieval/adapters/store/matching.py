@@ -24,6 +24,7 @@ from retrieval.adapters.store.keys import (
     range_keys,
     tag_keys,
 )
+from retrieval.adapters.store.ratings import lets_unrated_through, no_verdicts_against, rated_items
 from retrieval.adapters.store.tables import items
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.filters import LINKS, AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
@@ -106,13 +107,19 @@ def _statement(demands: _Demands, collection_id: int, filterable: Filterable) ->
     else:
         rest = demands.keys
         statement = _active_items(collection_id).where(
-            *(condition(one, collection_id, filterable) for one in demands.others)
+            *(_of_all_items(one, collection_id, filterable) for one in demands.others)
         )
     key = statement.selected_columns[0]
     return statement.where(
         *(key.in_(keys.statement) for keys in rest),
         *(_about(condition(one, collection_id), key) for one in demands.of_key),
     )
+
+
+def _of_all_items(wanted: Filter, collection_id: int, filterable: Filterable) -> Condition:
+    if isinstance(wanted, OneOf | Compare) and lets_unrated_through(wanted):
+        return no_verdicts_against(wanted, collection_id, items.c.item_id)
+    return condition(wanted, collection_id, filterable)
 
 
 def _active_items(collection_id: int) -> sa.Select[Any]:
@@ -151,6 +158,8 @@ def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | 
             return tag_keys(wanted, collection_id)
         case OneOf(field=name, values=[_, *_]) if name == LINKS:
             return link_keys(wanted, collection_id)
+        case OneOf() | Compare() if (of_unrated := lets_unrated_through(wanted)) is not None:
+            return None if of_unrated else Keys(rated_items(wanted, collection_id), once=True, are_active=False)
         case OneOf():
             kind = _type_of(wanted, filterable)
             return attribute_keys(wanted, kind, collection_id) if kind is not None else None

@@ -25,7 +25,7 @@ from retrieval.adapters.store.statement_parts import (
 )
 from retrieval.domain.profile import LegName
 
-ORDERED_LEGS = frozenset({LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED})
+ORDERED_LEGS = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
 """The legs that an order of an index ranks, not a distance from the query."""
 
 MOST_OF_ONE = "0.999"

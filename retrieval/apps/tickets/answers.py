@@ -44,7 +44,7 @@ def response_of(hits: Sequence[Hit], asked: Asked, now: datetime, index_total: i
 def values_of(hit: Hit, profile: Profile, moment: Question) -> dict[str, float]:
     """The value of each of the profile's signals, 0 to 1, by name; those of weight 0 too, which no hit explains."""
     facts = Facts(attributes=hit.attributes, cosine=cosine_of(hit))
-    return {signal.name: signal.value(facts, moment) for signal in profile.signals}
+    return {signal.key: signal.value(facts, moment) for signal in profile.signals}
 
 
 def cosine_of(hit: Hit) -> float | None:

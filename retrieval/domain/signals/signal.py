@@ -15,8 +15,8 @@ Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
 
 
-TEXTS = frozenset({"title", "body", "attributes"})
-"""The facts that can be long; the others are few bytes each."""
+READ = frozenset({"title", "body", "attributes", "tags", "verdicts"})
+"""The facts that are read only where a signal needs them: long ones, and those that stand elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,11 @@ class Facts:
     """How often it was retrieved."""
     entities: frozenset[Entity] = frozenset()
     """What it is linked to."""
+    tags: frozenset[str] = frozenset()
+    uses: int = 0
+    """How many verdicts there are on it, in all contexts."""
+    raw_successes: int = 0
+    """How many of them are good, 0 to ``uses``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,8 @@ class Asked:
     words: str = ""
     entities: frozenset[Entity] = frozenset()
     """What the question is about."""
+    tags: frozenset[str] = frozenset()
+    """What it is about, by tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +60,17 @@ class Signal(ABC):
     """A signal with its weight. Raises ``InvalidProfileError`` for a weight that is negative, NaN or infinite."""
 
     name: ClassVar[str]
-    reads: ClassVar[frozenset[str]] = TEXTS
-    """Which of ``TEXTS`` its value is told from: the others are not read for it."""
+    reads: ClassVar[frozenset[str]] = READ
+    """Which of ``READ`` its value is told from: the others are not read for it."""
     weight: float
 
     def __post_init__(self) -> None:
-        check_weight(f"the weight of signal {self.name!r}", self.weight)
+        check_weight(f"the weight of signal {self.key!r}", self.weight)
+
+    @property
+    def key(self) -> str:
+        """What a profile and an explanation call it: its name, with what tells it from another of its kind."""
+        return self.name
 
     @abstractmethod
     def value(self, facts: Facts, asked: Asked) -> float:

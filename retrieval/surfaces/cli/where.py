@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrieval.domain.errors import InvalidFilterError
-from retrieval.domain.filters import FIELDS, parse_where
+from retrieval.domain.filters import FIELDS, NUMBER_FIELDS, parse_where
 
 _CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
 _OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300
+_TEXTS = FIELDS - NUMBER_FIELDS
+"""The fields whose values are what was typed."""
 
 
 def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
@@ -45,7 +47,7 @@ def condition_of(text: str) -> dict[str, Any]:
             """such as priority=High, or a JSON object such as '{"priority": ["High", "Low"]}'"""
         )
     if operator in _OPERATOR:
-        return {field: {_OPERATOR[operator]: _typed(value) if _is_attribute(field) else value}}
+        return {field: {_OPERATOR[operator]: _typed(value) if field not in _TEXTS else value}}
     values = _spellings(field, value)
     if operator == "!=":
         return {field: {"nin": values}}
@@ -54,8 +56,8 @@ def condition_of(text: str) -> dict[str, Any]:
 
 def _spellings(field: str, value: str) -> list[Any]:
     """What equals the value: an attribute may hold ``26`` as a number or as a text."""
-    typed = _typed(value)
-    return [value] if typed is value or not _is_attribute(field) else [typed, value]
+    typed = value if field in _TEXTS else _typed(value)
+    return [typed] if typed is value or field in FIELDS else [typed, value]
 
 
 def _typed(value: str) -> str | int | float | bool:
@@ -66,10 +68,6 @@ def _typed(value: str) -> str | int | float | bool:
         return value
     number = int(value) if match[1] is None and match[2] is None else float(value)
     return number if math.isfinite(number) else value
-
-
-def _is_attribute(field: str) -> bool:
-    return field not in FIELDS
 
 
 def _json_mapping(text: str) -> dict[str, Any]:

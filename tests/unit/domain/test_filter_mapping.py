@@ -46,6 +46,9 @@ def distinct(values: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[objec
     return st.lists(values, max_size=3, unique_by=lambda value: (isinstance(value, bool), value)).map(tuple)
 
 
+VERDICTS = st.builds(Field, st.sampled_from(["rating", "uses"]), st.just(False))  # noqa: FBT003
+COUNTS = st.integers(0, 2**53)
+
 LEAVES = (
     st.builds(OneOf, ATTRIBUTES, distinct(TEXTS | NUMBERS | st.booleans()))
     | st.builds(OneOf, WORDS, distinct(TEXTS))
@@ -55,6 +58,8 @@ LEAVES = (
     | st.builds(AllTags, st.lists(TEXTS, max_size=3).map(tuple))
     | st.builds(Compare, ATTRIBUTES, ORDERS, TEXTS | NUMBERS)
     | st.builds(Compare, MOMENTS, ORDERS, TIMES)
+    | st.builds(Compare, VERDICTS, ORDERS, COUNTS)
+    | st.builds(OneOf, VERDICTS, distinct(COUNTS))
     | st.builds(Exists, ATTRIBUTES | WORDS | MOMENTS)
 )
 FILTERS: st.SearchStrategy[Filter] = st.recursive(

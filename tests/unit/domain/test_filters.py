@@ -21,6 +21,7 @@ from retrieval.domain.filters import (
     OneOf,
     Or,
     attribute_names,
+    parse_field,
     parse_where,
 )
 
@@ -49,6 +50,9 @@ OCCURRED = Field("occurred_at", is_attribute=False)
         ({"tags": "a"}, OneOf(TAGS, ("a",))),
         ({"tags": ["a", "b"]}, OneOf(TAGS, ("a", "b"))),
         ({"tags": {"all": ["a", "b"]}}, AllTags(("a", "b"))),
+        ({"rating": {"gte": 0.3}}, Compare(parse_field("rating"), "gte", 0.3)),
+        ({"uses": [0, 2.0]}, OneOf(parse_field("uses"), (0, 2.0))),
+        ({"attributes.uses": "x"}, OneOf(Field("uses", is_attribute=True), ("x",))),
         ({"links": "questions:q1"}, OneOf(LINKS, ("questions:q1",))),
         ({"links": ["a:1", "b:x:y"]}, OneOf(LINKS, ("a:1", "b:x:y"))),
         ({"links": {"all": ["a:1", "b:2"]}}, And((OneOf(LINKS, ("a:1",)), OneOf(LINKS, ("b:2",))))),
@@ -98,6 +102,10 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"occurred_at": {"lt": "yesterday"}}, "no ISO 8601 time"),
         ({"occurred_at": {"lt": 5}}, "is a time"),
         ({"tags": {"gt": "a"}}, "cannot be compared by order"),
+        ({"rating": "good"}, "'rating' is a number"),
+        ({"rating": {"lt": float("nan")}}, "'rating' is a number"),
+        ({"uses": True}, "'uses' is a number"),
+        ({"uses": {"gt": 2.5}}, "'uses' is a whole number"),
         ({"links": {"gt": "a:1"}}, "cannot be compared by order"),
         ({"links": ["a:1", "q1"]}, "'type:id', such as 'questions:q1', not 'q1'"),
         ({"links": ":q1"}, "'type:id'"),

@@ -125,6 +125,16 @@ def test_when_no_leg_can_run_the_reason_is_the_error() -> None:
         plan(SMALL, profile=Profile(legs={LegName.DENSE: 1.0}), vector_note="the embedder is down")
 
 
+def test_legs_of_what_the_question_is_about_are_left_out_where_it_says_nothing_of_it() -> None:
+    """Nobody has to be told; with the leg alone, the error names what to give."""
+    both = Profile(legs={"tagged": 1, "rated": 1})
+    asked = checked_request(None, profile=both, needs_question=both.needs_question)
+    assert (make_plan(SMALL, asked, None).request.legs, make_plan(SMALL, asked, None).notes) == ((LegName.RATED,), ())
+    assert make_plan(SMALL, replace(asked, tags=frozenset("a")), None).request.legs == (LegName.TAGGED, LegName.RATED)
+    with pytest.raises(InvalidRequestError, match=r"entities=\{...\} or tags=\[...\]"):
+        make_plan(SMALL, replace(asked, profile=both.only(["tagged"])), None)
+
+
 def test_a_leg_with_weight_zero_does_not_run() -> None:
     """It could add nothing."""
     assert plan(SMALL, profile=Profile(legs={LegName.DENSE: 0.0, LegName.LEXICAL: 1.0})).request.legs == (

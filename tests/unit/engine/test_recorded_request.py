@@ -23,6 +23,7 @@ WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(202
         checked_request('"a phrase" -without begin*', condition=parse_where(WHERE), limit=7, group_by="project"),
         checked_request("-without word", condition=parse_where({"tags": "x"})),
         checked_request('"one" "two"', group_by="attributes.kind"),
+        checked_request("tagged", tags=["b", "a"], entities={"questions": ["q1"]}),
         checked_request("plain", condition=parse_where({"not": {"hours": {"exists": True}}})),
     ],
 )

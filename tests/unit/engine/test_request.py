@@ -65,6 +65,16 @@ def test_a_question_is_about_a_hundred_entities_at_most() -> None:
         checked_request("words", entities={"questions": ids, "papers": ["p"]})
 
 
+@pytest.mark.parametrize(
+    "tags", ["react", [3], ["a\x00"], ["\ud800"], {"a": 1}, [str(number) for number in range(101)]]
+)
+def test_what_are_no_tags_is_refused(tags: Any) -> None:
+    """A list of at most a hundred texts."""
+    assert checked_request("words", tags=["b", "a", "b"]).tags == {"a", "b"}
+    with pytest.raises(InvalidRequestError, match="tag"):
+        checked_request("words", tags=tags)
+
+
 def test_a_vector_alone_is_a_search() -> None:
     """Words are not needed then."""
     request = checked_request(None, vector=[1, 2, 3])

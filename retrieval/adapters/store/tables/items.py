@@ -48,8 +48,12 @@ items = Table(
     Index(None, "collection_id", "occurred_at", "item_id", postgresql_where=text("occurred_at IS NOT NULL")),
     Index(None, "collection_id", "kind", "item_id", postgresql_where=text("kind <> '' AND status <> 'archived'")),
     Index(None, "collection_id", "source", "item_id", postgresql_where=text("source <> '' AND status <> 'archived'")),
+    Index(
+        "items_by_arrival_idx", "collection_id", text("created_at DESC"), "item_id",
+        postgresql_where=text("status <> 'archived'"),
+    ),
     postgresql_with={"fillfactor": "90"},
-)
+)  # fmt: skip
 
 item_terms = Table(
     "item_terms",

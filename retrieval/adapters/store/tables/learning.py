@@ -14,6 +14,7 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     Table,
     Text,
@@ -36,7 +37,20 @@ def _statistics() -> list[Column[Any]]:
     ]
 
 
-arms = Table("arms", metadata, collection_id(), *_statistics(), postgresql_with={"fillfactor": "70"})
+arms = Table(
+    "arms",
+    metadata,
+    collection_id(),
+    *_statistics(),
+    Index(
+        "arms_by_rating_idx",
+        "collection_id",
+        text("((raw_successes + 1)::double precision / (uses + 2)::double precision) DESC"),
+        "item_id",
+        postgresql_where=text("context = ''"),
+    ),
+    postgresql_with={"fillfactor": "70"},
+)
 
 # The share of the arms of events that were removed.
 arm_baselines = Table("arm_baselines", metadata, collection_id(), *_statistics())

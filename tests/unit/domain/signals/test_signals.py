@@ -10,15 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.signals.attribute_value import AttributeValue
 from retrieval.domain.signals.base_relevance import BaseRelevance
 from retrieval.domain.signals.catalogue import SIGNALS, signals_as_dict, signals_from_dict
 from retrieval.domain.signals.entity import EntityOverlap
 from retrieval.domain.signals.keyword import STOP_WORDS, KeywordOverlap, tokens
 from retrieval.domain.signals.popularity import Popularity
 from retrieval.domain.signals.priority import Priority
+from retrieval.domain.signals.rating import Rating
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.resolution_time import ResolutionTime
 from retrieval.domain.signals.signal import Asked, Facts, Signal, check_entity
+from retrieval.domain.signals.tag_match import TagMatch
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -113,12 +117,60 @@ def test_base_relevance_stays_within_its_range(given: float, value: float) -> No
     assert BaseRelevance(weight=1).value(Facts(base_relevance=given), ASKED) == value
 
 
+@pytest.mark.parametrize(
+    ("tags", "asked", "added"),
+    [({"a", "b", "c"}, {"a", "c", "d"}, 0.2), ({"A"}, {"a"}, 0.0), (set(), {"a"}, 0.0), ({"a"}, set(), 0.0)],
+)
+def test_each_matching_tag_adds_a_tenth(tags: set[str], asked: set[str], added: float) -> None:
+    """As they are stored: case counts."""
+    signal = TagMatch()
+    value = signal.value(Facts(tags=frozenset(tags)), Asked(now=NOW, tags=frozenset(asked)))
+    assert signal.weight * value == added
+
+
+@given(st.integers(0, 12), st.integers(1, 12), st.floats(0, 5))
+def test_matching_tags_count_alike_up_to_the_most(matching: int, most: int, weight: float) -> None:
+    """Each adds weight / most."""
+    tags = frozenset(str(number) for number in range(matching))
+    signal = TagMatch(weight=weight, most=most)
+    added = signal.weight * signal.value(Facts(tags=tags | {"other"}), Asked(now=NOW, tags=tags))
+    assert added == pytest.approx(min(matching, most) * weight / most)
+
+
+@pytest.mark.parametrize(("good", "uses", "value"), [(0, 0, 0.5), (1, 1, 2 / 3), (0, 1, 1 / 3), (3, 4, 4 / 6)])
+def test_a_rating_is_the_rate_of_good_verdicts_with_one_of_each_added(good: int, uses: int, value: float) -> None:
+    """(good + 1) / (verdicts + 2): the middle without any."""
+    assert Rating(weight=1).value(Facts(uses=uses, raw_successes=good), ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [(0.7, 0.7), (1, 1.0), (3.5, 1.0), (-2, 0.0), (math.inf, 1.0)]
+    + [(none, 0.5) for none in (None, True, "0.9", [0.9], math.nan)],
+)  # fmt: skip
+def test_an_attribute_value_is_its_number_between_0_and_1(given: object, value: float) -> None:
+    """What is missing, or no number, is the middle."""
+    facts = Facts(attributes={"concreteness": given})
+    assert AttributeValue(weight=1).value(facts, ASKED) == value
+    assert AttributeValue(weight=1, attribute="other", missing=0.2).value(facts, ASKED) == 0.2
+
+
+def test_a_profile_may_weigh_several_attributes() -> None:
+    """Each is called by its attribute, whatever stands in its name; a bare number is a weight there too."""
+    signals = (AttributeValue(weight=0.2), AttributeValue(weight=0.1, attribute="a:b", missing=0))
+    profile = Profile(legs={"recent": 1}, fusion=Fusion(kind=FusionKind.UNION), signals=signals)
+    assert profile.weights == {"attribute:concreteness": 0.2, "attribute:a:b": 0.1}
+    assert profile.weights_of(["lexical:1", "attribute:a:b"]) == {"lexical:1": 0.0, "attribute:a:b": 0.1}
+    assert Profile.from_dict(profile.as_dict()) == profile
+    assert signals_from_dict({"attribute:wit": 0.3}) == (AttributeValue(weight=0.3, attribute="wit"),)
+
+
 FACTS = st.builds(
     Facts,
     title=st.text(max_size=20),
     body=st.text(max_size=40),
     attributes=st.dictionaries(
-        st.sampled_from(["priority", "resolution_time_hours", "resolved_at"]),
+        st.sampled_from(["priority", "resolution_time_hours", "resolved_at", "concreteness"]),
         st.none() | st.booleans() | st.floats() | st.text(max_size=12) | st.lists(st.integers(), max_size=2),
     ),
     happened_at=st.none() | st.datetimes(timezones=st.just(UTC)),
@@ -126,6 +178,9 @@ FACTS = st.builds(
     base_relevance=st.floats(-2, 2),
     accesses=st.integers(-3, 10**12),
     entities=st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"))),
+    tags=st.frozensets(st.sampled_from("abcd")),
+    uses=st.integers(10**6, 10**12),
+    raw_successes=st.integers(0, 10**6),
 )
 
 
@@ -135,7 +190,7 @@ def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
     kind: type[Signal], facts: Facts, words: str
 ) -> None:
     """Whatever is known of the candidate; what a new signal must keep, too, by being in the catalogue."""
-    asked = Asked(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}))
+    asked = Asked(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}), tags=frozenset("abx"))
     signal = kind(weight=1)
     assert 0 <= signal.value(facts, asked) <= 1
     assert signal.value(facts, asked) == signal.value(facts, asked)

@@ -68,6 +68,12 @@ def test_times_of_items_are_compared_as_times() -> None:
     assert condition_of("occurred_at>=2024-05-01") == {"occurred_at": {"gte": "2024-05-01"}}
 
 
+def test_what_verdicts_say_is_compared_as_numbers() -> None:
+    """No text is one of their values, nor equal to one."""
+    assert condition_of("rating>=0.3") == {"rating": {"gte": 0.3}}
+    assert condition_of("uses=5") == {"uses": 5}
+
+
 def test_a_json_object_is_the_mapping_itself() -> None:
     """Whatever filters can say can be said."""
     assert condition_of(' {"priority": ["High", "Low"]}') == {"priority": ["High", "Low"]}

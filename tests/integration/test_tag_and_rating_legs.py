@@ -1,0 +1,230 @@
+"""The legs of tags and of verdicts, and the filters on verdicts: what they find, and by which index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import sqlalchemy as sa
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.store.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.candidates import Found, bound, find_candidates, settings
+from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.conditions import condition
+from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.tables import items
+from retrieval.domain.filters import parse_where
+from retrieval.domain.profile import LegName
+from retrieval.engine.way import choose_way
+from tests.support.database import SCHEMA
+from tests.support.tagged_items import Tagged, filled
+
+SIZE, DEPTH = 12_000, 100
+ITEMS = [Tagged(number) for number in range(SIZE)]
+ACTIVE = [one for one in ITEMS if not one.is_archived]
+FEW, MANY = {"group": ["g3"], "item_id": {"gte": "009000"}}, {"group": ["g3", "g4"]}
+QUESTIONS = [("t7", "eleven"), ("all",), ("t7", "all", "none"), ("eleven", "all", "t3"), ("none",)]
+Opened = tuple[Platform, Collection]
+Wanted = Callable[[Tagged], bool]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def opened(database_url: str) -> AsyncIterator[Opened]:
+    """12,000 items, every third with verdicts."""
+    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=asked) as platform:
+        yield platform, await filled(platform, "items", SIZE)
+
+
+async def _request(collection: Collection, *legs: LegName, where: dict[str, Any]) -> CandidateRequest:
+    stored = await collection.refresh()
+    way = choose_way(stored, legs, depth=DEPTH, limit=DEPTH, is_filtered=bool(where))
+    return CandidateRequest(
+        collection_id=stored.collection_id,
+        legs=legs,
+        depth=DEPTH,
+        condition=parse_where(where),
+        filterable=stored.filterable,
+        path=way.path,
+        documents=stored.documents,
+        few=way.few,
+        reach=way.reach,
+    )
+
+
+async def _found(platform: Platform, request: CandidateRequest, *tags: str) -> Found:
+    return await find_candidates(platform.database, platform.tenant_id, request, Query(tags=tags))
+
+
+def _ids(found: Found, leg: LegName) -> list[str]:
+    return [one.item_id for one in found.rankings[leg.value]]
+
+
+def _among(where: dict[str, Any]) -> list[Tagged]:
+    groups, since = where.get("group"), where.get("item_id", {}).get("gte", "")
+    return [one for one in ACTIVE if (groups is None or one.group in groups) and one.item_id >= since]
+
+
+def _best_tagged(among: list[Tagged], tags: tuple[str, ...]) -> list[str]:
+    able = [one for one in among if one.tags & set(tags)]
+    return [one.item_id for one in sorted(able, key=lambda one: (-len(one.tags & set(tags)), one.number))[:DEPTH]]
+
+
+def _best_rated(among: list[Tagged]) -> list[str]:
+    def key(one: Tagged) -> tuple[float, bool, int]:
+        return -one.rating, not one.uses, one.number
+
+    return [one.item_id for one in sorted(among, key=key)[:DEPTH]]
+
+
+WHERES: list[dict[str, Any]] = [{}, MANY, FEW]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("tags", QUESTIONS)
+@pytest.mark.parametrize("where", WHERES)
+async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
+    opened: Opened, where: dict[str, Any], tags: tuple[str, ...]
+) -> None:
+    """Of all, of the many that match, of the few that do; tags that all items have among them."""
+    platform, collection = opened
+    found = await _found(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
+    assert _ids(found, LegName.TAGGED) == _best_tagged(_among(where), tags)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", WHERES)
+async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) -> None:
+    """Of all, of the many that match, of the few that do."""
+    platform, collection = opened
+    found = await _found(platform, await _request(collection, LegName.RATED, where=where))
+    assert _ids(found, LegName.RATED) == _best_rated(_among(where))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match(opened: Opened) -> None:
+    """Where what matches was all stored long ago, the page is full and right nevertheless."""
+    platform, collection = opened
+    where = {"item_id": {"gte": "010500"}}
+    best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
+    request = replace(await _request(collection, *best, where=where), few=50, reach=200)
+    for leg, expected in best.items():
+        found = await _found(platform, replace(request, legs=(leg,)), "all")
+        assert found.fell_short, leg
+        assert _ids(found, leg) == expected
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, {"rating": {"gt": 0.1}}, {"uses": {"gte": 1}}])
+async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
+    opened: Opened, database_url: str, where: dict[str, Any]
+) -> None:
+    """Whoever names the collection's number: the policies of the database let nothing through."""
+    _, collection = opened
+    request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
+    asked = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=asked) as other:
+        found = await _found(other, request, "all", "t7")
+    assert found.rankings == {"tagged": [], "rated": []}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_items_without_verdicts_stand_in_the_middle_the_latest_stored_first(database_url: str) -> None:
+    """After those that are better than that, before those that are worse."""
+    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=asked) as platform:
+        collection = await filled(platform, "some", 90, judged_from=45)
+        among = [Tagged(number, 45) for number in range(90)]
+        found = await _found(platform, await _request(collection, LegName.RATED, where={}))
+        assert _ids(found, LegName.RATED) == _best_rated(among)
+        places = [one.uses > 0 for one in sorted(among, key=lambda one: _ids(found, LegName.RATED).index(one.item_id))]
+        first, last = places.index(False), len(places) - places[::-1].index(False)
+        assert 0 < first < last < 90
+
+
+async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> tuple[list[str], dict[str, str]]:
+    """The plan's lines, and the scans in it by index, run as the application role."""
+    statement = bound(request, Query(tags=tags))
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for name, value in settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
+        cursor = await connection.execute(explain.encode(), statement.parameters)
+        plan = [row[0] for row in await cursor.fetchall()]
+    started = [line for line in plan if "never executed" not in line]
+    found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
+    return plan, {one[2]: one[1] for one in found if one}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", WHERES)
+@pytest.mark.parametrize(
+    ("leg", "tags", "index"),
+    [
+        (LegName.TAGGED, ("t7", "eleven"), "item_tags_pkey"),
+        (LegName.TAGGED, ("all", "t7"), "items_by_arrival_idx"),
+        (LegName.RATED, (), "arms_by_rating_idx"),
+    ],
+)
+async def test_a_leg_walks_its_own_index_under_the_policies(
+    opened: Opened, leg: LegName, tags: tuple[str, ...], index: str, where: dict[str, Any]
+) -> None:
+    """With a filter that many pass and without one; no table is read whole. The few that match are looked up."""
+    platform, collection = opened
+    plan, scans = await _scans(platform, await _request(collection, leg, where=where), *tags)
+    assert (index in scans) == (where != FEW), plan
+    assert not [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]
+    read = [int(one[1]) for line in plan if (one := re.search(r"Scan.* on (?:items|arms).*rows=(\d+)", line))]
+    assert max(read, default=0) <= 10_000, plan
+
+
+VERDICTS: dict[str, tuple[dict[str, Any], Wanted]] = {
+    "good": ({"rating": {"gt": 0.6}}, lambda one: one.rating > 0.6),
+    "not bad": ({"rating": {"gte": 0.4}}, lambda one: one.rating >= 0.4),
+    "bad": ({"rating": {"lt": 0.5}}, lambda one: one.rating < 0.5),
+    "middle": ({"rating": 0.5}, lambda one: one.rating == 0.5),
+    "not middle": ({"rating": {"ne": 0.5}}, lambda one: one.rating != 0.5),
+    "some": ({"rating": [0.6, 0.25]}, lambda one: one.rating in {0.6, 0.25}),
+    "none": ({"uses": 0}, lambda one: one.uses == 0),
+    "few": ({"uses": {"lt": 3}, "rating": {"lte": 0.25}}, lambda one: one.uses < 3 and one.rating <= 0.25),
+    "many": ({"uses": {"gte": 6}, "group": ["g3"]}, lambda one: one.uses >= 6 and one.group == "g3"),
+    "either": ({"or": [{"uses": 7}, {"rating": {"gt": 0.8}}]}, lambda one: one.uses == 7 or one.rating > 0.8),
+    "no": ({"not": {"or": [{"uses": {"lt": 5}}, {"group": "g1"}]}}, lambda one: one.uses >= 5 and one.group != "g1"),
+    "all": ({"uses": {"exists": True}}, lambda _: True),
+}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", list(VERDICTS))
+async def test_a_filter_knows_the_verdicts(opened: Opened, kind: str) -> None:
+    """As keys that an index finds, and as a question about an item that was found; without verdicts: .5 and 0."""
+    platform, collection = opened
+    stored = await collection.refresh()
+    where, is_wanted = VERDICTS[kind]
+    wanted = parse_where(where)
+    assert wanted is not None
+    about = condition(wanted, stored.collection_id, stored.filterable)
+    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
+    for statement in (
+        matching(stored.collection_id, wanted, stored.filterable),
+        sa.select(items.c.item_id).where(*active, about),
+    ):
+        rows = await platform.database.read(platform.tenant_id, compiled(statement))
+        assert sorted(row[0] for row in rows) == [one.item_id for one in ACTIVE if is_wanted(one)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", ["good", "none", "few", "no"])
+async def test_the_legs_keep_to_a_filter_on_verdicts(opened: Opened, kind: str) -> None:
+    """The page is as full as it can be, whatever the filter leaves out; the same statement serves other values."""
+    platform, collection = opened
+    where, is_wanted = VERDICTS[kind]
+    among = [one for one in ACTIVE if is_wanted(one)]
+    found = await _found(platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7")
+    assert _ids(found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
+    assert _ids(found, LegName.RATED) == _best_rated(among)
