@@ -5,15 +5,15 @@
     {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
     {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
     {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
-    {"rating": {"gte": 0.3}}  {"uses": {"lt": 5}}    how good the verdicts on it are, and how many
+    {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    how good the verdicts on it are, and how many
     {"resolution": {"exists": True}}              the attribute is there
     {"priority": {"ne": "Low"}}                   not equal, or absent
     {"and": [...]}  {"or": [...]}  {"not": {...}}
 
 Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
-``rating``, ``uses``; every other name is an attribute. ``attributes.kind`` is the attribute of that name. An entity in
-``links`` is ``type:id``, the type without a colon. ``uses`` are the verdicts on the item in all contexts, ``rating`` is
-(good ones + 1) / (uses + 2): .5 without any.
+``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that name. An entity in
+``links`` is ``type:id``, the type without a colon. ``verdict_count`` is of the verdicts on the item in all contexts, ``verdict_rating`` is
+(good ones + 1) / (verdicts + 2): .5 without any.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from retrieval.domain.item import MAX_INTEGER_BITS
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
-NUMBER_FIELDS = frozenset({"rating", "uses"})
+NUMBER_FIELDS = frozenset({"verdict_rating", "verdict_count"})
 FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
 """The fields that every item has; ``links`` are a memory's, and verdicts tell the numbers."""
 
@@ -312,8 +312,8 @@ def _value(field: Field, value: object) -> Scalar:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
-    if name == "uses" and value != int(value):
-        raise InvalidFilterError(f"'uses' is a whole number; it cannot be compared with {value!r}")
+    if name == "verdict_count" and value != int(value):
+        raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r}")
     # Beyond these, there is nothing that a value could tell apart.
     return min(max(value, -(2**53)), 2**53)
 

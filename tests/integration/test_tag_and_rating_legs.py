@@ -120,7 +120,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("where", [{}, {"rating": {"gt": 0.1}}, {"uses": {"gte": 1}}])
+@pytest.mark.parametrize("where", [{}, {"verdict_rating": {"gt": 0.1}}, {"verdict_count": {"gte": 1}}])
 async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
     opened: Opened, database_url: str, where: dict[str, Any]
 ) -> None:
@@ -184,18 +184,27 @@ async def test_a_leg_walks_its_own_index_under_the_policies(
 
 
 VERDICTS: dict[str, tuple[dict[str, Any], Wanted]] = {
-    "good": ({"rating": {"gt": 0.6}}, lambda one: one.rating > 0.6),
-    "not bad": ({"rating": {"gte": 0.4}}, lambda one: one.rating >= 0.4),
-    "bad": ({"rating": {"lt": 0.5}}, lambda one: one.rating < 0.5),
-    "middle": ({"rating": 0.5}, lambda one: one.rating == 0.5),
-    "not middle": ({"rating": {"ne": 0.5}}, lambda one: one.rating != 0.5),
-    "some": ({"rating": [0.6, 0.25]}, lambda one: one.rating in {0.6, 0.25}),
-    "none": ({"uses": 0}, lambda one: one.uses == 0),
-    "few": ({"uses": {"lt": 3}, "rating": {"lte": 0.25}}, lambda one: one.uses < 3 and one.rating <= 0.25),
-    "many": ({"uses": {"gte": 6}, "group": ["g3"]}, lambda one: one.uses >= 6 and one.group == "g3"),
-    "either": ({"or": [{"uses": 7}, {"rating": {"gt": 0.8}}]}, lambda one: one.uses == 7 or one.rating > 0.8),
-    "no": ({"not": {"or": [{"uses": {"lt": 5}}, {"group": "g1"}]}}, lambda one: one.uses >= 5 and one.group != "g1"),
-    "all": ({"uses": {"exists": True}}, lambda _: True),
+    "good": ({"verdict_rating": {"gt": 0.6}}, lambda one: one.rating > 0.6),
+    "not bad": ({"verdict_rating": {"gte": 0.4}}, lambda one: one.rating >= 0.4),
+    "bad": ({"verdict_rating": {"lt": 0.5}}, lambda one: one.rating < 0.5),
+    "middle": ({"verdict_rating": 0.5}, lambda one: one.rating == 0.5),
+    "not middle": ({"verdict_rating": {"ne": 0.5}}, lambda one: one.rating != 0.5),
+    "some": ({"verdict_rating": [0.6, 0.25]}, lambda one: one.rating in {0.6, 0.25}),
+    "none": ({"verdict_count": 0}, lambda one: one.uses == 0),
+    "few": (
+        {"verdict_count": {"lt": 3}, "verdict_rating": {"lte": 0.25}},
+        lambda one: one.uses < 3 and one.rating <= 0.25,
+    ),
+    "many": ({"verdict_count": {"gte": 6}, "group": ["g3"]}, lambda one: one.uses >= 6 and one.group == "g3"),
+    "either": (
+        {"or": [{"verdict_count": 7}, {"verdict_rating": {"gt": 0.8}}]},
+        lambda one: one.uses == 7 or one.rating > 0.8,
+    ),
+    "no": (
+        {"not": {"or": [{"verdict_count": {"lt": 5}}, {"group": "g1"}]}},
+        lambda one: one.uses >= 5 and one.group != "g1",
+    ),
+    "all": ({"verdict_count": {"exists": True}}, lambda _: True),
 }
 
 

@@ -18,7 +18,7 @@ UNRATED = sa.literal_column("0.5", sa.Double)
 """The rating of an item without verdicts."""
 
 _ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
-_OF_NONE = {"rating": rate(NO_ARM.raw_successes, NO_ARM.uses), "uses": NO_ARM.uses}
+_OF_NONE = {"verdict_rating": rate(NO_ARM.raw_successes, NO_ARM.uses), "verdict_count": NO_ARM.uses}
 
 
 def rating(table: sa.FromClause) -> sa.ColumnElement[Any]:
@@ -78,7 +78,7 @@ def rated_condition(
 
 
 def _value(field: Field, table: sa.FromClause) -> sa.ColumnElement[Any]:
-    return rating(table) if field.name == "rating" else sa.cast(table.c.uses, sa.Double)
+    return rating(table) if field.name == "verdict_rating" else sa.cast(table.c.uses, sa.Double)
 
 
 def _passes(wanted: OneOf | Compare, value: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:

@@ -70,8 +70,8 @@ def test_times_of_items_are_compared_as_times() -> None:
 
 def test_what_verdicts_say_is_compared_as_numbers() -> None:
     """No text is one of their values, nor equal to one."""
-    assert condition_of("rating>=0.3") == {"rating": {"gte": 0.3}}
-    assert condition_of("uses=5") == {"uses": 5}
+    assert condition_of("verdict_rating>=0.3") == {"verdict_rating": {"gte": 0.3}}
+    assert condition_of("verdict_count=5") == {"verdict_count": 5}
 
 
 def test_a_json_object_is_the_mapping_itself() -> None:
