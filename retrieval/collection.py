@@ -37,6 +37,7 @@ from retrieval.engine.search import Searcher
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.add_new import add_new
 from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
 from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
@@ -121,6 +122,15 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         for start in range(0, len(batch), size):
             part = slice(start, start + size)
             report = report + await writer.add(batch[part], None if vectors is None else vectors[part])
+        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        return replace(report, notes=report.notes + await self._keep_indexed(report))
+
+    async def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
+        """Store items that must not be there yet, all or none; of those who bring the same id at once, one does.
+
+        Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
+        """
+        report = await add_new(await self._writer(), [_item(one) for one in items])
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 

@@ -55,6 +55,10 @@ class SyncCollection:
         """See ``Collection.add``."""
         return self._run(self.twin.add, items, embeddings=embeddings)
 
+    def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
+        """See ``Collection.add_new``."""
+        return self._run(self.twin.add_new, items)
+
     def ingest(
         self,
         lines: Iterator[InputLine],
