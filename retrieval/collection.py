@@ -13,7 +13,8 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine, item_from_record
 from retrieval.adapters.store.collections import StoredCollection, add_profile
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import delete_items
+from retrieval.adapters.store.item_status import change_status
+from retrieval.adapters.store.items import ARCHIVED, delete_items
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError
@@ -36,6 +37,7 @@ from retrieval.engine.search import Searcher
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.add_new import add_new
 from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
 from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
@@ -120,6 +122,15 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         for start in range(0, len(batch), size):
             part = slice(start, start + size)
             report = report + await writer.add(batch[part], None if vectors is None else vectors[part])
+        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        return replace(report, notes=report.notes + await self._keep_indexed(report))
+
+    async def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
+        """Store items that must not be there yet, all or none; of those who bring the same id at once, one does.
+
+        Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
+        """
+        report = await add_new(await self._writer(), [_item(one) for one in items])
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
@@ -324,6 +335,25 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         await self.refresh()
         return deleted
+
+    async def set_status(self, item_id: str, status: str, *, was: str | None = None) -> bool:
+        """Give an item another status, and whether that was done: only if it has the status ``was`` (None: any other).
+
+        Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
+        found. Raises ``InvalidItemError`` for a status that no item can have.
+        """
+        [key] = checked_item_ids([item_id])
+        wanted = Item(item_id=key, status=status).status
+        writer = await self._writer()
+        tables = [writer.collection.space.table_name] if writer.collection.space else []
+        async with self._database.transaction(self._tenant_id) as connection:
+            changed = await change_status(
+                connection, self._stored.collection_id, key, wanted, was=was, table_names=tables
+            )
+        if changed is not None and ARCHIVED in (changed[0].status, wanted):
+            await writer.embed([changed[1]] if wanted != ARCHIVED else [])
+            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        return changed is not None
 
     async def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """Store the profile as a new version and search with it from now on; gives the version."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.memories import MemoryStore, RetrievalEngine
+from retrieval.sync.metaphors import MetaphorCorpus
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.recall import DualRetriever
 from retrieval.sync.tickets import RetrievalService
@@ -22,6 +23,7 @@ from retrieval.sync.tickets import RetrievalService
 __all__ = [
     "DualRetriever",
     "MemoryStore",
+    "MetaphorCorpus",
     "RetrievalEngine",
     "RetrievalService",
     "SyncCollection",

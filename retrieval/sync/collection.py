@@ -55,6 +55,10 @@ class SyncCollection:
         """See ``Collection.add``."""
         return self._run(self.twin.add, items, embeddings=embeddings)
 
+    def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
+        """See ``Collection.add_new``."""
+        return self._run(self.twin.add_new, items)
+
     def ingest(
         self,
         lines: Iterator[InputLine],
@@ -246,6 +250,10 @@ class SyncCollection:
     def delete(self, item_ids: Sequence[str]) -> int:
         """See ``Collection.delete``."""
         return self._run(self.twin.delete, item_ids)
+
+    def set_status(self, item_id: str, status: str, *, was: str | None = None) -> bool:
+        """See ``Collection.set_status``."""
+        return self._run(self.twin.set_status, item_id, status, was=was)
 
     def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """See ``Collection.set_profile``."""

@@ -20,6 +20,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.embedded import start_embedded
+from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.domain.errors import (
     BadLineError,
     InvalidRequestError,
@@ -29,7 +30,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.shown_item import ShownItem
 from retrieval.jobs.ingest import IngestReport
-from retrieval.sync import DualRetriever, MemoryStore, RetrievalService, SyncPlatform, connect
+from retrieval.sync import DualRetriever, MemoryStore, MetaphorCorpus, RetrievalService, SyncPlatform, connect
 
 ITEMS = [
     {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections.", "metadata": {"p": "High"}},
@@ -107,6 +108,21 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
     store.forget(stored.memory_id)
     with pytest.raises(UnknownItemError):
         store.get_memory(stored.memory_id)
+
+
+def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -> None:
+    """The static metaphors, then those that were added; the collection is the door's."""
+    corpus = MetaphorCorpus.open(platform, static=STANDARD_CORPUS[:2])
+    corpus.add(Metaphor(id="beehive", name="Beehive"))
+    again = MetaphorCorpus(corpus.collection, STANDARD_CORPUS[:2])
+
+    assert [metaphor.id for metaphor in corpus] == [metaphor.id for metaphor in again]
+    assert [metaphor.id for metaphor in again] == [*(one.id for one in again.static), "beehive"]
+    assert len(again) == again.count() == 3
+    with pytest.raises(ValueError, match="already exists"):
+        again.add(Metaphor(id="beehive", name="Another"))
+    with pytest.raises(InvalidRequestError, match="give an open one"):
+        MetaphorCorpus.open(platform.twin)  # type: ignore[arg-type]
 
 
 def test_a_question_is_recalled_without_await(platform: SyncPlatform) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import retrieval.sync
-from retrieval.apps import memories, recall, tickets
+from retrieval.apps import memories, metaphors, recall, tickets
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, connect
@@ -21,6 +21,7 @@ MIRRORS = [
     (memories.MemoryStore, retrieval.sync.MemoryStore),
     (recall.DualRetriever, retrieval.sync.DualRetriever),
     (memories.RetrievalEngine, retrieval.sync.RetrievalEngine),
+    (metaphors.MetaphorCorpus, retrieval.sync.MetaphorCorpus),
     (tickets.RetrievalService, retrieval.sync.RetrievalService),
 ]
 """The applications' async classes, each with what the sync door has for it."""

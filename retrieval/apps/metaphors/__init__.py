@@ -1,7 +1,23 @@
 """Metaphors that may fit a problem: found by meaning, by what helped before, and by a language model."""
 
+from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
 from retrieval.apps.metaphors.operation import Operation
+from retrieval.apps.metaphors.origin import Origin
 from retrieval.apps.metaphors.problem import Problem
+from retrieval.apps.metaphors.profile import METAPHORS_PROFILE
+from retrieval.apps.metaphors.standard import STANDARD_CORPUS
+from retrieval.apps.metaphors.validation import validate_metaphor
 
-__all__ = ["GENERATED", "STATIC", "Metaphor", "Operation", "Problem"]
+__all__ = [
+    "GENERATED",
+    "METAPHORS_PROFILE",
+    "STANDARD_CORPUS",
+    "STATIC",
+    "Metaphor",
+    "MetaphorCorpus",
+    "Operation",
+    "Origin",
+    "Problem",
+    "validate_metaphor",
+]

@@ -125,3 +125,20 @@ async def test_deleting_takes_items_out_of_everything(platform: Platform) -> Non
     info = await collection.info()
     assert (info.documents, info.pending) == (2, 0)
     assert "1" not in {hit.item_id for hit in await collection.search("the word1")}
+
+
+async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
+    """An id that is there, archived or not, or that comes twice, keeps the whole call out and is named."""
+    collection = await platform.collection("docs")
+    report = await collection.add_new([{"_id": "1", "text": "one"}, {"_id": "2", "text": "two", "status": "archived"}])
+    assert (report.added, report.embedded) == (2, 1)
+
+    for known in ("1", "2"):
+        with pytest.raises(InvalidItemError, match=f"item '{known}' is there already"):
+            await collection.add_new([{"_id": "3", "text": "three"}, {"_id": known, "text": "another"}])
+    with pytest.raises(InvalidItemError, match="item '3' is given twice"):
+        await collection.add_new([{"_id": "3", "text": "three"}, {"_id": "3", "text": "again"}])
+
+    stored = await collection.get(["1", "2", "3"])
+    assert {key: item.body for key, item in stored.items()} == {"1": "one", "2": "two"}
+    assert [hit.item_id for hit in await collection.search("one")] == ["1"]

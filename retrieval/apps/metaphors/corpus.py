@@ -1,0 +1,255 @@
+"""The metaphors that there are: the curated ones, those that were added, and candidates that wait to be settled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates
+from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
+from retrieval.apps.metaphors.metaphor_item import (
+    ACTIVE,
+    CANDIDATE,
+    FILTERABLE,
+    IN_CORPUS,
+    KIND,
+    REJECTED,
+    embedded_text,
+    metaphor_item,
+    metaphor_of,
+    provenance_of,
+)
+from retrieval.apps.metaphors.origin import Origin
+from retrieval.apps.metaphors.profile import METAPHORS_PROFILE
+from retrieval.apps.metaphors.standard import STANDARD_CORPUS
+from retrieval.apps.metaphors.validation import validate_metaphor
+from retrieval.apps.probation import Verdict, probation
+from retrieval.collection import Collection
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
+from retrieval.domain.item import Item
+from retrieval.domain.profile_numbers import check_share
+from retrieval.platform import Platform
+
+COLLECTION = "metaphors"
+"""The collection of a corpus that names no other."""
+
+_BECOMES = {Verdict.PROVED: ACTIVE, Verdict.FAILED: REJECTED}
+
+_log = logging.getLogger(__name__)
+
+
+class MetaphorCorpus:
+    """The metaphors of one collection: ``static`` ones, which are given, and dynamic ones, which are stored alone.
+
+    ``async for metaphor in corpus`` gives both. Candidates are in the collection and not in the corpus, until they have
+    proved themselves by use or a person accepts them.
+    """
+
+    def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
+        """``collection`` holds the static ones already; ``open`` sees to that. Ids must not repeat."""
+        self._collection = collection
+        self._static = {one.id: one for one in _checked(static)}
+
+    @classmethod
+    async def open(
+        cls, platform: Platform, name: str = COLLECTION, static: Sequence[Metaphor] = STANDARD_CORPUS
+    ) -> Self:
+        """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
+
+        A static one that was stored before and is not given any more is archived. An id that was added by ``add`` stays
+        what it is, and is not among the static ones.
+        """
+        if not isinstance(platform, Platform):
+            raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `async with connect()` does")
+        collection = await platform.collection(name, profile=METAPHORS_PROFILE, filterable=FILTERABLE)
+        corpus = cls(collection, static)
+        await corpus._store_static()
+        return corpus
+
+    @property
+    def collection(self) -> Collection:
+        """Where the metaphors lie."""
+        return self._collection
+
+    @property
+    def static(self) -> list[Metaphor]:
+        """The given metaphors, in their order."""
+        return list(self._static.values())
+
+    async def __aiter__(self) -> AsyncIterator[Metaphor]:
+        for metaphor in self.static:
+            yield metaphor
+        async for item in self._stored(ACTIVE):
+            if item.item_id not in self._static:
+                yield metaphor_of(item)
+
+    async def count(self) -> int:
+        """How many metaphors the corpus has, candidates left out."""
+        return len(self._static) + len(await self.dynamic())
+
+    async def dynamic(self) -> list[Metaphor]:
+        """The metaphors that were added, or accepted, by id."""
+        return [metaphor_of(item) async for item in self._stored(ACTIVE) if item.item_id not in self._static]
+
+    async def candidates(self) -> list[Metaphor]:
+        """The metaphors that were suggested and are not settled yet, by id."""
+        return [metaphor_of(item) async for item in self._stored(CANDIDATE)]
+
+    async def get(self, ids: Sequence[str]) -> dict[str, Metaphor]:
+        """The metaphors of those ids that there are, by id, in that order; candidates and rejected ones too."""
+        return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
+
+    async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
+        """Where the metaphors of those ids came from and their status, by id; what is unknown is missing."""
+        return {
+            key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
+            for key, item in (await self._items(ids)).items()
+        }
+
+    async def all_ids(self) -> set[str]:
+        """Every id that is taken: of the corpus, of candidates, and of rejected ones."""
+        taken = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, REJECTED)}
+        return taken | set(self._static)
+
+    async def embeddings(self, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
+        """The stored vectors of those metaphors that have one, by id: shape (dimensions,), of length 1."""
+        return {key: tuple(map(float, one)) for key, one in (await self._collection.embeddings(ids)).items()}
+
+    async def embed(self, metaphor: Metaphor) -> Metaphor:
+        """The metaphor with its vector: as given, as stored if it says what is stored, else made of its text.
+
+        Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
+        """
+        if metaphor.embedding is not None:
+            return metaphor
+        stored = (await self._items([metaphor.id])).get(metaphor.id)
+        if stored is not None and stored.text == embedded_text(metaphor):
+            vector = (await self.embeddings([metaphor.id])).get(metaphor.id)
+            if vector is not None:
+                return replace(metaphor, embedding=vector)
+        [made] = await self._collection.vectors_of([embedded_text(metaphor)])
+        return replace(metaphor, embedding=tuple(map(float, made)))
+
+    async def add(
+        self,
+        metaphor: Metaphor,
+        source: str = GENERATED,
+        provenance: Mapping[str, Any] | None = None,
+        *,
+        status: str = ACTIVE,
+    ) -> None:
+        """Store a new metaphor of the corpus, or with ``status="candidate"`` one that is to prove itself first.
+
+        ``source`` says where it came from, ``provenance`` more of it. It is embedded at once where the embedder
+        answers. Whether it can be used, ``validate_metaphor`` tells. Raises ``InvalidRequestError``, a ``ValueError``,
+        for an id that is taken, for the source ``static`` and for another status.
+        """
+        if not isinstance(metaphor, Metaphor):
+            raise InvalidRequestError(f"metaphor is {metaphor!r:.80}; give a Metaphor(id=..., name=...)")
+        if source == STATIC:
+            raise InvalidRequestError("static metaphors are given to MetaphorCorpus.open(); name another source")
+        if status not in (ACTIVE, CANDIDATE):
+            raise InvalidRequestError(f"status is {status!r:.80}; a new metaphor is {ACTIVE!r} or {CANDIDATE!r}")
+        if metaphor.id in self._static:
+            raise _known(metaphor.id)
+        item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
+        try:
+            report = await self._collection.add_new([item])
+        except InvalidItemError as error:
+            if not await self._collection.get([metaphor.id]):
+                raise
+            raise _known(metaphor.id) from error
+        for note in report.notes:
+            _log.warning("metaphor %r: %s", metaphor.id, note)
+
+    async def add_candidate(self, metaphor: Metaphor, provenance: Mapping[str, Any] | None = None) -> None:
+        """Keep a generated metaphor until use or a person settles what becomes of it.
+
+        Raises ``InvalidRequestError`` for one that ``validate_metaphor`` finds invalid, and for an id that is taken.
+        """
+        is_valid, issues = validate_metaphor(metaphor)
+        if not is_valid:
+            raise InvalidRequestError(f"metaphor {metaphor.id!r:.80} cannot be used: {'; '.join(issues)}")
+        await self.add(metaphor, GENERATED, provenance, status=CANDIDATE)
+
+    async def accept(self, metaphor_id: str) -> None:
+        """A person lets a candidate, or one that was rejected, into the corpus. Raises ``UnknownItemError``."""
+        await self._item(metaphor_id)
+        await self._collection.set_status(metaphor_id, ACTIVE)
+
+    async def reject(self, metaphor_id: str) -> None:
+        """A person takes a candidate, or a dynamic metaphor, out; it is kept, so that it is not suggested again.
+
+        Raises ``UnknownItemError``, and ``InvalidRequestError`` for a static one.
+        """
+        if metaphor_id in self._static:
+            raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
+        await self._item(metaphor_id)
+        await self._collection.set_status(metaphor_id, REJECTED)
+
+    async def settle(self, metaphor_id: str) -> str:
+        """Let a candidate's use decide; gives the status that it has then: ``active``, ``candidate`` or ``archived``.
+
+        It comes into the corpus from 3 verdicts on with (successes + 1) / (verdicts + 2) of at least .6, and is
+        rejected from 5 on with less than .3. What is no candidate stays what it is. Raises ``UnknownItemError``.
+        """
+        item = await self._item(metaphor_id)
+        standing = (await self._collection.standings([metaphor_id])).get(metaphor_id)
+        if item.status != CANDIDATE or standing is None:
+            return item.status
+        becomes = _BECOMES.get(probation(standing.uses, standing.successes))
+        if becomes is None:
+            return item.status
+        await self._collection.set_status(metaphor_id, becomes, was=CANDIDATE)
+        return (await self._item(metaphor_id)).status
+
+    async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
+        """The metaphors, candidates too, that say nearly the same, with their similarity, the most alike first.
+
+        The same name without case, punctuation and articles makes 1, of rejected ones too; else it is the cosine of
+        the vectors, at least ``above`` (0 to 1). Raises the embedder's errors.
+        """
+        check_share("above", above)
+        return await near_duplicates(self._collection, metaphor, above)
+
+    async def _store_static(self) -> None:
+        """Bring the stored static metaphors to what is given."""
+        wanted = {one.id: metaphor_item(one) for one in self.static}
+        stored = await self._collection.get(list(wanted))
+        for key in [key for key, item in stored.items() if item.source != STATIC]:
+            _log.warning("metaphor %r was added by an application, and stays what it is", key)
+            del wanted[key], self._static[key]
+        gone = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in wanted]
+        report = await self._collection.add([*wanted.values(), *(replace(item, status=REJECTED) for item in gone)])
+        for note in report.notes:
+            _log.warning("collection %r: %s", self._collection.name, note)
+
+    async def _stored(self, *statuses: str) -> AsyncIterator[Item]:
+        async for item in self._collection.scan({**IN_CORPUS, "status": list(statuses)}):
+            yield item
+
+    async def _items(self, ids: Sequence[str]) -> dict[str, Item]:
+        found = await self._collection.get(ids)
+        return {key: found[key] for key in ids if key in found and found[key].kind == KIND}
+
+    async def _item(self, metaphor_id: str) -> Item:
+        found = await self._items([metaphor_id])
+        if metaphor_id not in found:
+            raise UnknownItemError(f"there is no metaphor {metaphor_id!r:.80} in collection {self._collection.name!r}")
+        return found[metaphor_id]
+
+
+def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
+    metaphors = list(static)
+    if not all(isinstance(one, Metaphor) for one in metaphors):
+        raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
+    ids = [one.id for one in metaphors]
+    if twice := next((one for one in ids if ids.count(one) > 1), None):
+        raise InvalidRequestError(f"static holds metaphor {twice!r:.80} twice; give each id once")
+    return metaphors
+
+
+def _known(metaphor_id: str) -> InvalidRequestError:
+    return InvalidRequestError(f"Metaphor {metaphor_id!r:.80} already exists; give it another id")
