@@ -13,7 +13,8 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine, item_from_record
 from retrieval.adapters.store.collections import StoredCollection, add_profile
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import delete_items
+from retrieval.adapters.store.item_status import change_status
+from retrieval.adapters.store.items import ARCHIVED, delete_items
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError
@@ -324,6 +325,25 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         await self.refresh()
         return deleted
+
+    async def set_status(self, item_id: str, status: str, *, was: str | None = None) -> bool:
+        """Give an item another status, and whether that was done: only if it has the status ``was`` (None: any other).
+
+        Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
+        found. Raises ``InvalidItemError`` for a status that no item can have.
+        """
+        [key] = checked_item_ids([item_id])
+        wanted = Item(item_id=key, status=status).status
+        writer = await self._writer()
+        tables = [writer.collection.space.table_name] if writer.collection.space else []
+        async with self._database.transaction(self._tenant_id) as connection:
+            changed = await change_status(
+                connection, self._stored.collection_id, key, wanted, was=was, table_names=tables
+            )
+        if changed is not None and ARCHIVED in (changed[0].status, wanted):
+            await writer.embed([changed[1]] if wanted != ARCHIVED else [])
+            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        return changed is not None
 
     async def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """Store the profile as a new version and search with it from now on; gives the version."""

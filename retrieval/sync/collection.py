@@ -247,6 +247,10 @@ class SyncCollection:
         """See ``Collection.delete``."""
         return self._run(self.twin.delete, item_ids)
 
+    def set_status(self, item_id: str, status: str, *, was: str | None = None) -> bool:
+        """See ``Collection.set_status``."""
+        return self._run(self.twin.set_status, item_id, status, was=was)
+
     def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """See ``Collection.set_profile``."""
         return self._run(self.twin.set_profile, profile, note=note)

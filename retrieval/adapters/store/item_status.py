@@ -1,0 +1,44 @@
+"""An item's status is changed, and nothing else of it, whatever other writers do at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.items import ARCHIVED, ITEM_COLUMNS, item_from_row, remove_embeddings, write_items
+from retrieval.domain.item import Item
+
+_HELD = (
+    f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of names that are the code's own
+    "WHERE collection_id = %s AND item_id = %s FOR NO KEY UPDATE"
+)
+
+
+async def change_status(
+    connection: Connection,
+    collection_id: int,
+    item_id: str,
+    status: str,
+    *,
+    was: str | None = None,
+    table_names: Iterable[str] = (),
+) -> tuple[Item, Item] | None:
+    """Give the item that status if it has the status ``was`` (None: any other); gives it before and after.
+
+    None where it is not there, or has another status. Of those who change the same status at once, one does.
+    ``table_names`` are those of its embeddings, which go when it is archived.
+    """
+    cursor = await connection.execute(_HELD, (collection_id, item_id))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    before = item_from_row(row)
+    if before.status == status or before.status != (was or before.status):
+        return None
+    after = replace(before, status=status)
+    await write_items(connection, collection_id, [after])
+    if status == ARCHIVED:
+        for name in table_names:
+            await remove_embeddings(connection, name, collection_id, [item_id])
+    return before, after
