@@ -16,12 +16,14 @@ from __future__ import annotations
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.memories import MemoryStore, RetrievalEngine
 from retrieval.sync.platform import SyncPlatform, connect
+from retrieval.sync.principles import PrincipleStore
 from retrieval.sync.recall import DualRetriever
 from retrieval.sync.tickets import RetrievalService
 
 __all__ = [
     "DualRetriever",
     "MemoryStore",
+    "PrincipleStore",
     "RetrievalEngine",
     "RetrievalService",
     "SyncCollection",

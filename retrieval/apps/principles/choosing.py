@@ -53,16 +53,20 @@ def choose(
 
     The explored ones have their places within ``most``, so that a store full of good principles still learns of new
     ones. They are those of which little is known and that the score does not show, candidates too (see
-    ``exploration.thompson``). Where there are fewer, the best by score have the places.
+    ``exploration.thompson``): those that share a tag with the session, where there are enough of them, since a verdict
+    says more where a principle fits. Where there are fewer than ``slots``, the best by score have the places.
     """
     every = list(principles)
     ranked = best(every, tags, min_score=min_score)
     sure = {one.principle.id for one in ranked[: max(0, most - slots)]}
-    unsure = [one for one in every if one.id not in sure and _may_be_explored(one, now)]
+    unsure = fitting([one for one in every if one.id not in sure and _may_be_explored(one, now)], tags, slots)
     picks = thompson([_tried(one) for one in unsure], min(slots, most), rng, rows)
     by_id, picked = {one.id: one for one in unsure}, {pick.id for pick in picks}
     shown = [one for one in ranked if one.principle.id not in picked][: most - len(picks)]
-    explored = [Chosen(by_id[pick.id], boosted(by_id[pick.id], tags), True, pick.propensity) for pick in picks]
+    explored = [
+        Chosen(by_id[pick.id], boosted(by_id[pick.id], tags), is_exploratory=True, propensity=pick.propensity)
+        for pick in picks
+    ]
     return shown + explored
 
 
@@ -71,6 +75,12 @@ def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: f
     fit = [one for one in principles if one.status == ACTIVE and one.score >= min_score]
     fit.sort(key=lambda one: (-boosted(one, tags), -one.created_at.timestamp(), one.id))
     return [Chosen(one, boosted(one, tags)) for one in fit]
+
+
+def fitting(principles: Sequence[Principle], tags: Collection[str], least: int) -> Sequence[Principle]:
+    """Those that have one of the tags, if they are at least so many; else all."""
+    near = [one for one in principles if any(tag in tags for tag in one.tags)]
+    return near if near and len(near) >= least else principles
 
 
 def _may_be_explored(one: Principle, now: datetime) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Hit
 from retrieval.domain.item import Item
 from retrieval.domain.standing import Standing
 
@@ -51,8 +52,8 @@ def principle_item(
     )
 
 
-def principle_of(item: Item, standing: Standing | None) -> Principle:
-    """The principle that an item is, with what became of it."""
+def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
+    """The principle that an item, or a hit, is, with what became of it."""
     created_at = item.occurred_at or (standing.created_at if standing else None)
     return Principle(
         id=item.item_id,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 
 from retrieval.apps.principles.tags import normalised_tags
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Hit
 from retrieval.domain.item import Item
 
 KIND = "trace"
@@ -16,6 +16,9 @@ OUTCOME, NOTE, SESSION = "outcome", "note", "session"
 
 SUCCESS, FAILURE = "success", "failure"
 """Outcomes. Any other word is an application's own."""
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +72,14 @@ def outcome_of(outcome: Outcome | str, note: str) -> Outcome:
     return Outcome(status=outcome.strip().casefold() if isinstance(outcome, str) else outcome, note=note)
 
 
-def trace_of(one: Any) -> Trace:
-    """The trace that a hit, or an item, of the collection of traces is."""
+def trace_of(one: Hit) -> Trace:
+    """The trace that a hit of the collection of traces is."""
     given = one.attributes
     return Trace(
         id=one.item_id,
         title=one.title,
         tags=normalised_tags(one.tags),
         outcome=Outcome(status=str(given.get(OUTCOME) or FAILURE), note=str(given.get(NOTE) or "")),
-        at=one.occurred_at,
+        at=one.occurred_at or _EPOCH,
         session=str(given.get(SESSION) or ""),
     )

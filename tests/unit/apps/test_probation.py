@@ -1,0 +1,35 @@
+"""The rule by which a candidate proves itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.apps.probation import Verdict, expected_success, probation
+
+
+@pytest.mark.parametrize(
+    ("uses", "successes", "verdict"),
+    [
+        (0, 0, Verdict.OPEN),
+        (2, 2, Verdict.OPEN),
+        (3, 3, Verdict.PROVED),
+        (3, 2, Verdict.PROVED),
+        (4, 2, Verdict.OPEN),
+        (4, 0, Verdict.OPEN),
+        (5, 0, Verdict.FAILED),
+        (5, 1, Verdict.FAILED),
+        (6, 1, Verdict.FAILED),
+        (5, 2, Verdict.OPEN),
+        (100, 59, Verdict.OPEN),
+        (100, 61, Verdict.PROVED),
+    ],
+)
+def test_three_uses_can_prove_and_five_can_fail(uses: int, successes: int, verdict: Verdict) -> None:
+    """Proved with an expected success of at least .6, failed with one below .3."""
+    assert probation(uses, successes) is verdict
+
+
+def test_without_a_use_one_half_is_expected() -> None:
+    """And n of n uses never make it certain."""
+    assert expected_success(0, 0) == 0.5
+    assert expected_success(8, 8) == 0.9
