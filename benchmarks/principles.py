@@ -32,8 +32,8 @@ class Extent:
 
     seeds: int = 40
     about: world.About = field(default_factory=world.About)
-    weights: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-    histories: int = 5
+    weights: tuple[float, ...] = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+    histories: int = 3
 
 
 NORMAL = Extent()

@@ -17,7 +17,7 @@ class FoundPrinciple:
 
     principle: Principle
     score: float
-    """What it was ranked by: principle score + 0.1 × each matching tag + similarity. Higher is better."""
+    """What it was ranked by: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
     is_exploratory: bool = False
     """Whether it is there to learn about it."""
     propensity: float = 1.0

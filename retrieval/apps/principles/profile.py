@@ -13,8 +13,8 @@ from retrieval.domain.signals.signal import Signal
 from retrieval.domain.signals.tag_match import TagMatch
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 
-SIMILARITY_WEIGHT = 1.0
-"""Of the similarity of meaning, beside the principle's score with 1."""
+SIMILARITY_WEIGHT = 2.0
+"""Of the similarity of meaning, beside the principle's score with 1: measured, see decision 25."""
 
 
 def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vectors: bool = True) -> Profile:

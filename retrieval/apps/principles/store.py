@@ -114,7 +114,7 @@ class PrincipleStore:
         session: str = "",
         actor: str = "",
     ) -> FoundPrinciples:
-        """The ``limit`` best: principle score + 0.1 × each matching tag + similarity of meaning to the query.
+        """The ``limit`` best: principle score + 0.1 × each matching tag + 2 × similarity of meaning.
 
         ``tags`` filter: a principle has at least one of them. All that are found are active and have a principle score
         of at least ``min_principle_score``. With ``include_exploration`` up to two more follow, of which little is

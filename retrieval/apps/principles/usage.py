@@ -27,18 +27,20 @@ async def record_usage(
     """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
     if not isinstance(was_helpful, bool):
         raise InvalidRequestError(f"was_helpful is {was_helpful!r:.80}; it must be True or False")
-    await _known(search, principle_id)
-    await platform.feedback(
-        collection=search.collection.name,
-        item_id=principle_id,
-        helpful=was_helpful,
-        note=note,
-        # One actor's verdicts without a session would be taken for changes of one mind.
-        session=session or (f"usage {uuid4()}" if actor else ""),
-        actor=actor,
-        # Who comes back to an earlier verdict means it: without a time it would be a repetition of that one.
-        at=platform.now if session else None,
-    )
+    try:
+        await platform.feedback(
+            collection=search.collection.name,
+            item_id=principle_id,
+            helpful=was_helpful,
+            note=note,
+            # One actor's verdicts without a session would be taken for changes of one mind.
+            session=session or (f"usage {uuid4()}" if actor else ""),
+            actor=actor,
+            # Who comes back to an earlier verdict means it: without a time it would be a repetition of that one.
+            at=platform.now if session else None,
+        )
+    except UnknownItemError:
+        raise _unknown(search, principle_id) from None
     return await settled(search, await _known(search, principle_id))
 
 
@@ -59,9 +61,13 @@ async def settled(search: PrincipleSearch, one: Principle) -> Principle:
 async def _known(search: PrincipleSearch, principle_id: str) -> Principle:
     found = await search.collection.get([principle_id])
     if principle_id not in found:
-        raise UnknownItemError(
-            f"there is no principle {principle_id!r:.80} in collection {search.collection.name!r}; "
-            "give the id of one that search_principles shows, or add it first"
-        )
+        raise _unknown(search, principle_id)
     [principle] = await search.principles([found[principle_id]])
     return principle
+
+
+def _unknown(search: PrincipleSearch, principle_id: str) -> UnknownItemError:
+    return UnknownItemError(
+        f"there is no principle {principle_id!r:.80} in collection {search.collection.name!r}; "
+        "give the id of one that search_principles shows, or add it first"
+    )

@@ -10,29 +10,30 @@ from datetime import timedelta
 import pytest
 
 from retrieval import Feedback, Platform
-from retrieval.apps.principles import PRINCIPLES_PROFILE, PrincipleStore
+from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, PrincipleStore, Trace
 from retrieval.apps.principles.choosing import MAX_PRINCIPLES, TAG_BOOST, choose
 from retrieval.apps.principles.exploration import FEWER_USES_THAN, SLOTS, YOUNGER_THAN
 from retrieval.apps.principles.principle import CANDIDATE
+from retrieval.apps.principles.principle_item import principle_item
 from retrieval.domain.signals.rating import Rating
 from retrieval.domain.signals.tag_match import TagMatch
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
-async def proven(store: PrincipleStore, db: Platform, count: int, *tags: str) -> None:
+async def proven(db: Platform, count: int, *tags: str) -> None:
     """So many old principles that helped each time, so that a page by score is full."""
-    for number in range(count):
-        await store.add_principle(f"proven {number}", tags=tags, principle_id=f"proven {number}")
-    names = [f"proven {number}" for number in range(count) for _ in range(8)]
-    await db.feedback_each(Feedback(collection="principles", item_id=one, helpful=True) for one in names)
+    names = [f"proven {number}" for number in range(count)]
+    made = [principle_item(one, one, "", tags, "active", actor="", created_at=db.now) for one in names]
+    await (await db.collection("principles")).add(made)
+    await db.feedback_each(Feedback(collection="principles", item_id=one, helpful=True) for one in names * 8)
 
 
 async def test_problem_untested_principles_are_surfaced(
     store: PrincipleStore, db: Platform, clock: StoppedClock
 ) -> None:
     """Used to be scored, scored to be loaded: a page that is full of proven ones shows new ones all the same."""
-    await proven(store, db, MAX_PRINCIPLES + 2)
+    await proven(db, MAX_PRINCIPLES + 2)
     clock.now += YOUNGER_THAN + timedelta(days=1)
     for number in range(2):
         await store.add_principle(f"new {number}", principle_id=f"new {number}")
@@ -54,7 +55,7 @@ def test_1_search_has_the_stated_parameters_and_defaults() -> None:
 
 async def test_1_search_is_by_tags_by_score_and_by_meaning(store: PrincipleStore, db: Platform) -> None:
     """Tags filter; the query's meaning decides among principles that are as good."""
-    await proven(store, db, 2, "sql")
+    await proven(db, 2, "sql")
     await store.add_principle("roll back a bad release", tags=["deployment"], principle_id="rollback")
     await store.add_principle("colours of a page", tags=["css"], principle_id="css")
     found = await store.search_principles("the release is bad", min_principle_score=0.3)
@@ -67,7 +68,7 @@ async def test_1_search_is_by_tags_by_score_and_by_meaning(store: PrincipleStore
 
 async def test_1_search_explores_one_or_two_untested_ones(store: PrincipleStore, db: Platform) -> None:
     """Only if asked to; they are marked."""
-    await proven(store, db, 2, "sql")
+    await proven(db, 2, "sql")
     for number in range(4):
         await store.add_principle(f"new {number}", status=CANDIDATE)
 
@@ -96,17 +97,26 @@ async def test_2_each_matching_tag_adds_a_tenth(store: PrincipleStore) -> None:
     assert TAG_BOOST == 0.1
     assert chosen.score == pytest.approx(0.5 + 0.2)
     assert found.score == pytest.approx(0.5 + 0.2)
-    assert PRINCIPLES_PROFILE.signals == (Rating(weight=1.0), TagMatch(), VectorSimilarity(weight=1.0))
+    assert PRINCIPLES_PROFILE.signals == (Rating(weight=1.0), TagMatch(), VectorSimilarity(weight=2.0))
 
 
-async def test_2_tags_of_the_last_sessions_that_went_well(store: PrincipleStore) -> None:
+async def test_2_tags_of_the_last_sessions_that_went_well(store: PrincipleStore, db: Platform) -> None:
     """Of the latest 20 traces of 7 days, the successful ones; the ten most frequent tags."""
     parameters = inspect.signature(PrincipleStore.recent_tags).parameters
     assert (parameters["days"].default, parameters["most"].default) == (7, 10)
     assert inspect.signature(PrincipleStore.search_traces).parameters["limit"].default == 20
-    for number in range(21):
-        at = NOW - timedelta(hours=number)
-        await store.add_trace(f"t{number}", ["last" if number == 20 else "early", f"tag {number % 12}"], at=at)
+    await store.add_trace("the first", ["early"])
+    traces = [
+        Trace(
+            id=str(number),
+            title="t",
+            tags=("last" if number == 20 else "early", f"tag {number % 12}"),
+            outcome=Outcome(status="success"),
+            at=NOW - timedelta(hours=number),
+        )
+        for number in range(1, 21)
+    ]
+    await (await db.collection("principles_traces")).add(one.item() for one in traces)
 
     tags = await store.recent_tags()
     assert tags[0] == "early"
@@ -117,7 +127,7 @@ async def test_2_tags_of_the_last_sessions_that_went_well(store: PrincipleStore)
 async def test_2_scores_are_given_for_all(store: PrincipleStore, db: Platform) -> None:
     """The best first."""
     await store.add_principle("new", principle_id="new")
-    await proven(store, db, 1)
+    await proven(db, 1)
     scores = await store.get_principle_scores()
     assert [(one.id, score) for one, score in scores] == [("proven 0", 0.9), ("new", 0.5)]
 
@@ -133,7 +143,7 @@ async def test_3_exploration_follows_thompson_sampling(store: PrincipleStore, db
         await store.add_principle(name, principle_id=name)
         if helpful is not None:
             await db.feedback_each(Feedback(collection="principles", item_id=name, helpful=helpful) for _ in range(2))
-    drawn = Counter([(await store.get_exploratory_principles(1))[0].id for _ in range(60)])
+    drawn = Counter([(await store.get_exploratory_principles(1))[0].id for _ in range(30)])
 
     assert drawn["good"] > drawn["new"] > drawn["bad"]
     assert await PrincipleStore(db, "empty").get_exploratory_principles() == []
