@@ -146,7 +146,6 @@ async def test_3_exploration_follows_thompson_sampling(store: PrincipleStore, db
     drawn = Counter([(await store.get_exploratory_principles(1))[0].id for _ in range(30)])
 
     assert drawn["good"] > drawn["new"] > drawn["bad"]
-    assert await PrincipleStore(db, "empty").get_exploratory_principles() == []
 
 
 async def test_questions_principles_can_be_added_on_the_fly(store: PrincipleStore) -> None:

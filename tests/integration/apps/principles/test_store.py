@@ -288,6 +288,16 @@ async def test_without_vectors_words_take_the_place_of_meaning(database_url: str
         assert (await opened.collection("principles")).profile.as_dict() == PRINCIPLES_PROFILE.as_dict()
 
 
+async def test_an_empty_store_and_a_question_without_words_are_answered(store: PrincipleStore) -> None:
+    """With nothing, and by score."""
+    assert len(await store.search_principles("what", ["sql"], include_exploration=True)) == 0
+    assert await store.get_exploratory_principles() == []
+    assert (await store.stats()).success_rate is None
+    await store.add_principle("a lesson", principle_id="a")
+    assert [one.principle.id for one in await store.search_principles("?!")] == ["a"]
+    assert [one.principle.id for one in await store.search_principles("  ", include_exploration=True)] == ["a"]
+
+
 async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
     """At the door, in a readable line."""
     for wrong in ({"limit": 0}, {"limit": 1001}, {"limit": True}):
