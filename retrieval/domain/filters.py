@@ -11,9 +11,9 @@
     {"and": [...]}  {"or": [...]}  {"not": {...}}
 
 Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
-``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that name. An entity in
-``links`` is ``type:id``, the type without a colon. ``verdict_count`` is of the verdicts on the item in all contexts, ``verdict_rating`` is
-(good ones + 1) / (verdicts + 2): .5 without any.
+``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that
+name. An entity in ``links`` is ``type:id``, the type without a colon. ``verdict_count`` is how many verdicts there are
+on the item in all contexts, ``verdict_rating`` is (good ones + 1) / (verdicts + 2): .5 without any.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from retrieval.sync.collection import SyncCollection
 from retrieval.sync.memories import MemoryStore, RetrievalEngine
 from retrieval.sync.metaphors import MetaphorCorpus
 from retrieval.sync.platform import SyncPlatform, connect
+from retrieval.sync.principles import PrincipleStore
 from retrieval.sync.recall import DualRetriever
 from retrieval.sync.tickets import RetrievalService
 
@@ -24,6 +25,7 @@ __all__ = [
     "DualRetriever",
     "MemoryStore",
     "MetaphorCorpus",
+    "PrincipleStore",
     "RetrievalEngine",
     "RetrievalService",
     "SyncCollection",

@@ -10,6 +10,7 @@ import pytest
 
 import retrieval.sync
 from retrieval.apps import memories, metaphors, recall, tickets
+from retrieval.apps.principles import PrincipleStore
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, connect
@@ -19,6 +20,7 @@ from retrieval.sync.mirror import Mirror
 
 MIRRORS = [
     (memories.MemoryStore, retrieval.sync.MemoryStore),
+    (PrincipleStore, retrieval.sync.PrincipleStore),
     (recall.DualRetriever, retrieval.sync.DualRetriever),
     (memories.RetrievalEngine, retrieval.sync.RetrievalEngine),
     (metaphors.MetaphorCorpus, retrieval.sync.MetaphorCorpus),

@@ -1,1 +1,51 @@
 """Principles: lessons that prove themselves by use, given to an agent at the start and on demand."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
+    from retrieval.apps.principles.principle import Principle
+    from retrieval.apps.principles.profile import PRINCIPLES_PROFILE, principles_profile
+    from retrieval.apps.principles.stats import PrincipleStats
+    from retrieval.apps.principles.store import PrincipleScore, PrincipleStore
+    from retrieval.apps.principles.trace import Outcome, Trace
+
+__all__ = [
+    "PRINCIPLES_PROFILE",
+    "FoundPrinciple",
+    "FoundPrinciples",
+    "Outcome",
+    "Principle",
+    "PrincipleScore",
+    "PrincipleStats",
+    "PrincipleStore",
+    "Trace",
+    "principles_profile",
+]
+
+_HOMES = {
+    "found": ("FoundPrinciple", "FoundPrinciples"),
+    "principle": ("Principle",),
+    "profile": ("PRINCIPLES_PROFILE", "principles_profile"),
+    "stats": ("PrincipleStats",),
+    "store": ("PrincipleScore", "PrincipleStore"),
+    "trace": ("Outcome", "Trace"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers read the imports above
+        """Load a public name when it is first asked for: who starts a session needs the light modules alone."""
+        home = next((home for home, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__"]

@@ -46,7 +46,7 @@ def distinct(values: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[objec
     return st.lists(values, max_size=3, unique_by=lambda value: (isinstance(value, bool), value)).map(tuple)
 
 
-VERDICTS = st.builds(Field, st.sampled_from(["rating", "uses"]), st.just(False))  # noqa: FBT003
+VERDICTS = st.builds(Field, st.sampled_from(["verdict_rating", "verdict_count"]), st.just(False))  # noqa: FBT003
 COUNTS = st.integers(0, 2**53)
 
 LEAVES = (

@@ -1,0 +1,80 @@
+"""How much similarity of meaning should count beside what use says: measured on the real store."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import principle_corpus
+from server import running
+
+from retrieval import Feedback, Platform, Settings, connect
+from retrieval.apps.principles import FoundPrinciples, PrincipleStore, principles_profile
+from retrieval.apps.principles.collection import principles_collection
+
+PLACES = 5
+_MOST_VERDICTS = 20
+
+
+async def by_weight(server: str | None, weights: Sequence[float], histories: int) -> list[dict[str, Any]]:
+    """A row for each weight of the similarity, over all situations and histories."""
+    found: dict[float, list[dict[str, float]]] = {weight: [] for weight in weights}
+    with running(server) as at:
+        url = at.database("principles", platform=True)
+        async with connect(url, settings=Settings(embedder="minilm")) as platform:
+            for seed in range(histories):
+                chance = random.Random(seed)  # noqa: S311 - a simulation
+                store = await _filled(platform, f"principles_{seed}", chance)
+                collection = await principles_collection(platform, f"principles_{seed}")
+                for weight in weights:
+                    await collection.set_profile(principles_profile(weight))
+                    store = await PrincipleStore.open(platform, collection.name)
+                    found[weight] += await _asked(store)
+    return [_row(weight, rows) for weight, rows in found.items()]
+
+
+async def _filled(platform: Platform, name: str, rng: random.Random) -> PrincipleStore:
+    """All principles, with verdicts that say nothing about what they fit."""
+    store = await PrincipleStore.open(platform, name)
+    events = []
+    for lesson in principle_corpus.lessons():
+        await store.add_principle(lesson.title, lesson.body, lesson.tags, principle_id=lesson.key)
+        helps = rng.betavariate(3, 2)
+        events += [
+            Feedback(collection=name, item_id=lesson.key, helpful=rng.random() < helps)
+            for _ in range(rng.randint(0, _MOST_VERDICTS))
+        ]
+    await platform.feedback_each(events)
+    return store
+
+
+async def _asked(store: PrincipleStore) -> list[dict[str, float]]:
+    """The figures of each situation, asked in words alone."""
+    scores = {one.principle.id: one.score for one in await store.get_principle_scores()}
+    return [
+        _figures(await store.search_principles(one.words, limit=PLACES), one.helps, scores)
+        for one in principle_corpus.situations()
+    ]
+
+
+def _figures(found: FoundPrinciples, helps: Sequence[str], scores: Mapping[str, float]) -> dict[str, float]:
+    ids = [one.principle.id for one in found]
+    return {
+        "hit@5": float(any(one in helps for one in ids)),
+        "nDCG@5": _discounted([float(one in helps) for one in ids]) / _discounted([1.0] * len(helps)),
+        "worth@5": _discounted([scores[one] * (one in helps) for one in ids])
+        / _discounted(sorted((scores[one] for one in helps), reverse=True)),
+        "mean principle score": statistics.fmean(scores[one] for one in ids),
+    }
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains[:PLACES], 1))
+
+
+def _row(weight: float, rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    means = {name: statistics.fmean(row[name] for row in rows) for name in rows[0]}
+    return {"weight": f"{weight:g}", "situations": len(rows)} | {name: round(mean, 3) for name, mean in means.items()}

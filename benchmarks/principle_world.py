@@ -1,0 +1,193 @@
+"""A store of principles in simulation: sessions come, new principles arrive, some of what is shown is judged.
+
+What a session is shown is chosen by the product's own functions, or by the policy that it replaces.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from retrieval.apps.principles.choosing import Chosen, boosted, choose
+from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
+from retrieval.apps.probation import Verdict, probation
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+GOOD, BAD = 0.7, 0.3
+"""From which hidden helpfulness on a principle is good, and up to which it is bad."""
+
+KNOWN_FROM = 3
+"""Verdicts from which on a principle that is shown for its score has risen."""
+
+
+@dataclass(frozen=True)
+class About:
+    """The size of the world."""
+
+    established: int = 40
+    """Principles that are there at the start, each judged five times."""
+    arriving: int = 60
+    """Principles that arrive, evenly, during the first three quarters of the sessions."""
+    sessions: int = 600
+    sessions_a_day: int = 4
+    places: int = 10
+    judged: float = 0.3
+    """The share of what is shown that is judged."""
+    topics: int = 8
+    session_tags: int = 2
+    elsewhere: float = 0.6
+    """Of its helpfulness, what is left of a principle in a session whose tags it has none of."""
+
+
+@dataclass
+class State:
+    """What the store knows, and what is true."""
+
+    about: About
+    known: dict[str, Principle]
+    helps: dict[str, float]
+    """The hidden helpfulness, 0 to 1."""
+    arrived: dict[str, int]
+    """The session before which each newcomer arrived."""
+    rng: random.Random
+
+    def helpfulness(self, one: Principle, tags: Collection[str]) -> float:
+        """How probably the principle helps in a session with these tags."""
+        fits = any(tag in tags for tag in one.tags)
+        return self.helps[one.id] * (1.0 if fits else self.about.elsewhere)
+
+
+Policy = Callable[[State, Collection[str], datetime], list[Chosen]]
+
+
+def by_score(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
+    """The policy that is replaced: the success rate, 0 where there is none; nothing is explored."""
+    ranked = sorted(state.known.values(), key=lambda one: (-(one.success_rate or 0.0), one.created_at, one.id))
+    return [Chosen(one, one.success_rate or 0.0) for one in ranked[: state.about.places]]
+
+
+def as_written(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
+    """Success rate and tags, explored ones appended, and the whole cut at the number of places: none is left."""
+
+    def score(one: Principle) -> float:
+        return (one.success_rate or 0.0) + boosted(one, tags) - one.score
+
+    ranked = sorted(state.known.values(), key=lambda one: (-score(one), one.created_at, one.id))
+    return [Chosen(one, score(one)) for one in ranked[: state.about.places]]
+
+
+def with_slots(slots: int) -> Policy:
+    """The product's: the mean of Beta(successes + 1, failures + 1), tags, and so many places to explore."""
+
+    def policy(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:
+        # A single row picks as many do, in a fraction of the time; nobody asks for the propensities here.
+        every = state.known.values()
+        return choose(every, tags, state.rng, now=now, most=state.about.places, slots=slots, rows=1)
+
+    return policy
+
+
+def oracle(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
+    """Who knows the truth."""
+    ranked = sorted(state.known.values(), key=lambda one: -state.helpfulness(one, tags))
+    return [Chosen(one, state.helpfulness(one, tags)) for one in ranked[: state.about.places]]
+
+
+NO_EXPLORATION, OURS = "Beta mean + tags, no exploration", "Beta mean + tags + 2 explored"
+POLICIES: Mapping[str, tuple[Policy, str]] = {
+    "success rate, untested 0": (by_score, ACTIVE),
+    "the same + tags, explored ones behind a full page": (as_written, ACTIVE),
+    NO_EXPLORATION: (with_slots(0), ACTIVE),
+    "Beta mean + tags + 1 explored": (with_slots(1), CANDIDATE),
+    OURS: (with_slots(2), CANDIDATE),
+    "the truth": (oracle, ACTIVE),
+}
+"""Each with the status that newcomers get: candidates can only be explored."""
+
+OLD = "success rate, untested 0"
+
+
+@dataclass
+class Found:
+    """What came out of one run."""
+
+    shown: dict[str, int] = field(default_factory=dict)
+    """Newcomers, with the session that showed them first."""
+    risen: dict[str, int] = field(default_factory=dict)
+    """Newcomers, with the session that first showed them for their score, judged at least three times before."""
+    rated: dict[str, int] = field(default_factory=dict)
+    """Newcomers, with the session of their first verdict."""
+    helpfulness: list[float] = field(default_factory=list)
+    """By session: the mean helpfulness of what was shown."""
+    bad: list[float] = field(default_factory=list)
+    """By session: the share of bad ones in what was shown."""
+    state: State | None = None
+
+
+def simulate(about: About, policy: Policy, status: str, seed: int) -> Found:
+    """One run; the same seed gives every policy the same principles, arrivals and tags of sessions."""
+    world, rng = random.Random(seed), random.Random(seed + 1_000_000)  # noqa: S311 - a simulation
+    state = _at_start(about, world, rng)
+    waiting = _newcomers(about, world, status)
+    asked = [world.sample(_topics(about), about.session_tags) for _ in range(about.sessions)]
+    found = Found(state=state)
+    for session, tags in enumerate(asked):
+        now = START + timedelta(days=session / about.sessions_a_day)
+        while waiting and waiting[0][0] <= session:
+            at, one, helps = waiting.pop(0)
+            state.known[one.id] = replace(one, created_at=now)
+            state.helps[one.id], state.arrived[one.id] = helps, at
+        _run_session(state, found, session, tags, policy(state, tags, now))
+    return found
+
+
+def _run_session(state: State, found: Found, session: int, tags: Collection[str], chosen: Sequence[Chosen]) -> None:
+    found.helpfulness.append(sum(state.helpfulness(one.principle, tags) for one in chosen) / max(1, len(chosen)))
+    found.bad.append(sum(state.helps[one.principle.id] <= BAD for one in chosen) / max(1, len(chosen)))
+    for one in chosen:
+        name, principle = one.principle.id, one.principle
+        if name in state.arrived:
+            found.shown.setdefault(name, session)
+            if not one.is_exploratory and principle.use_count >= KNOWN_FROM:
+                found.risen.setdefault(name, session)
+        if state.rng.random() < state.about.judged:
+            _judge(state, principle, helped=state.rng.random() < state.helpfulness(principle, tags))
+            if name in state.arrived:
+                found.rated.setdefault(name, session)
+
+
+def _judge(state: State, one: Principle, *, helped: bool) -> None:
+    judged = replace(one, use_count=one.use_count + 1, success_count=one.success_count + helped)
+    verdict = probation(judged.use_count, judged.success_count)
+    if judged.status == CANDIDATE and verdict is not Verdict.OPEN:
+        judged = replace(judged, status=ACTIVE if verdict is Verdict.PROVED else "archived")
+    state.known[one.id] = judged
+
+
+def _topics(about: About) -> list[str]:
+    return [f"topic {number}" for number in range(about.topics)]
+
+
+def _at_start(about: About, world: random.Random, rng: random.Random) -> State:
+    state = State(about, {}, {}, {}, rng)
+    for number in range(about.established):
+        one, helps = _principle(about, world, f"old {number}", ACTIVE)
+        state.helps[one.id] = helps
+        successes = sum(world.random() < helps for _ in range(5))
+        created_at = START - timedelta(days=60 + number)
+        state.known[one.id] = replace(one, use_count=5, success_count=successes, created_at=created_at)
+    return state
+
+
+def _newcomers(about: About, world: random.Random, status: str) -> list[tuple[int, Principle, float]]:
+    every = about.sessions * 3 // 4 / about.arriving
+    return [
+        (int(number * every), *_principle(about, world, f"new {number}", status)) for number in range(about.arriving)
+    ]
+
+
+def _principle(about: About, world: random.Random, name: str, status: str) -> tuple[Principle, float]:
+    tags = tuple(world.sample(_topics(about), 2))
+    return Principle(id=name, title=name, tags=tags, status=status), world.betavariate(1.2, 1.2)

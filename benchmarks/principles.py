@@ -1,0 +1,187 @@
+"""Principles: are new ones surfaced and judged, do good ones rise and bad ones sink; and how much meaning counts.
+
+    python benchmarks/principles.py [--quick] [--server URL] [--out DIRECTORY]
+
+The first part is simulated with fixed seeds, by the functions that choose what a session is started with. The second
+asks the real store, with the local embedding model. Results go to ``benchmarks/results/principles.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import principle_world as world
+from principle_similarity import by_weight
+from report import table
+from targets import target
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is simulated."""
+
+    seeds: int = 40
+    about: world.About = field(default_factory=world.About)
+    weights: tuple[float, ...] = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+    histories: int = 3
+
+
+NORMAL = Extent()
+QUICK = Extent(2, world.About(established=12, arriving=12, sessions=80), (1.0,), 1)
+
+
+def run(extent: Extent) -> dict[str, Any]:
+    """Simulate; gives what the JSON file holds."""
+    found = {
+        name: [world.simulate(extent.about, policy, status, seed) for seed in range(extent.seeds)]
+        for name, (policy, status) in world.POLICIES.items()
+    }
+    rows = [_row(name, runs, found[world.OLD]) for name, runs in found.items()]
+    return {
+        "about": {"seeds": extent.seeds, **vars(extent.about)},
+        "policies": rows,
+        "bad": [_over_time(name, runs, lambda one: one.bad) for name, runs in found.items()],
+        "helpfulness": [_over_time(name, runs, lambda one: one.helpfulness) for name, runs in found.items()],
+        "targets": targets(rows),
+    }
+
+
+def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> dict[str, Any]:
+    good = [_good(one) for one in runs]
+    more = [statistics.fmean(a.helpfulness) - statistics.fmean(b.helpfulness) for a, b in zip(runs, old, strict=True)]
+    rises = [when - _arrived(one, name) for one, of in zip(runs, good, strict=True)
+             for name, when in one.risen.items() if name in of]  # fmt: skip
+    return {
+        "policy": name,
+        "good newcomers shown": _share(runs, good, lambda one: one.shown),
+        "judged": _share(runs, good, lambda one: one.rated),
+        "risen": _share(runs, good, lambda one: one.risen),
+        "sessions until risen, median": statistics.median(rises) if rises else "never",
+        "helpfulness": round(statistics.fmean(statistics.fmean(one.helpfulness) for one in runs), 3),
+        "more than the first": round(statistics.fmean(more), 3),
+        "±": round(statistics.stdev(more) / len(more) ** 0.5, 4) if len(more) > 1 else 0.0,
+    }
+
+
+def _good(one: world.Found) -> set[str]:
+    """The good newcomers that had at least the last quarter of the sessions to be found in: all of them."""
+    assert one.state is not None  # noqa: S101 - for the type checker
+    return {name for name in one.state.arrived if one.state.helps[name] >= world.GOOD}
+
+
+def _arrived(one: world.Found, name: str) -> int:
+    assert one.state is not None  # noqa: S101 - for the type checker
+    return one.state.arrived[name]
+
+
+def _share(runs: Sequence[world.Found], good: Sequence[set[str]], of: Callable[[world.Found], dict[str, int]]) -> float:
+    hits = sum(len(names & of(one).keys()) for one, names in zip(runs, good, strict=True))
+    return round(hits / max(1, sum(map(len, good))), 3)
+
+
+def _over_time(name: str, runs: Sequence[world.Found], of: Callable[[world.Found], list[float]]) -> dict[str, Any]:
+    """The mean in each quarter of the sessions."""
+    row: dict[str, Any] = {"policy": name}
+    for quarter in range(4):
+        part = [value for one in runs for value in _quarter(of(one), quarter)]
+        row[f"quarter {quarter + 1}"] = round(statistics.fmean(part), 3)
+    return row
+
+
+def _quarter(values: list[float], quarter: int) -> list[float]:
+    size = len(values) // 4
+    return values[quarter * size : (quarter + 1) * size]
+
+
+def targets(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was wanted, and what came out."""
+    by_name = {row["policy"]: row for row in rows}
+    ours, without = by_name[world.OURS], by_name[world.NO_EXPLORATION]
+    return [
+        target("good newcomers shown", ours["good newcomers shown"], 0.95, "at least 95 %", at_least=True),
+        target("good newcomers risen", ours["risen"], 0.8, "at least 80 %", at_least=True),
+        target("helpfulness beyond the first policy's", ours["more than the first"], 0.0, "above 0", at_least=True),
+        target(
+            "helpfulness, to that without exploration",
+            ours["helpfulness"] / without["helpfulness"],
+            0.95,
+            "at least .95",
+            at_least=True,
+        ),
+    ]
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page."""
+    about = result["about"]
+    weights = table(result["similarity"]) if result.get("similarity") else "Not measured in this run."
+    return f"""# Principles
+
+`benchmarks/principles.py`.
+
+## New principles
+
+Simulated, {about["seeds"]} seeds; ± is the standard error of the paired difference. {about["established"]} principles
+are there, judged five times each; {about["arriving"]} arrive during the first three quarters of {about["sessions"]}
+sessions, {about["sessions_a_day"]} a day. A session has {about["session_tags"]} of {about["topics"]} tags and is shown
+{about["places"]} principles, of which {about["judged"]:.0%} are judged. How probably a principle helps is hidden,
+Beta(1.2, 1.2) distributed, and {about["elsewhere"]} of that in a session with none of its tags. Good: at least
+{world.GOOD}; bad: at most {world.BAD}. Risen: shown for its score after at least {world.KNOWN_FROM} verdicts.
+Helpfulness is the true one of what was shown. Where something is explored newcomers are candidates, which their score
+does not show until they have proved themselves.
+
+{table(result["policies"])}
+
+The share of bad ones in what was shown:
+
+{table(result["bad"])}
+
+The mean helpfulness of what was shown:
+
+{table(result["helpfulness"])}
+
+## How much similarity counts
+
+The real store with the local model: principles and situations of `benchmarks/data`, each situation with the principles
+that help. Verdicts are random, up to 20 for each principle, and say nothing about what fits; means over several such
+histories. Worth is the discounted sum of the principle scores of those that help among the first five, to the best
+possible one.
+
+{weights}
+
+## Targets
+
+{table(result["targets"])}
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few runs of the simulation, to see that it works")
+    parser.add_argument("--server", help="a superuser's URL; else a server of its own")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    extent = QUICK if given.quick else NORMAL
+    result = run(extent)
+    if not given.quick:
+        result["similarity"] = asyncio.run(by_weight(given.server, extent.weights, extent.histories))
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "principles.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (given.out / "principles.md").write_text(page(result), encoding="utf-8")
+    print(f"written: {given.out / 'principles.md'}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""A principle as an item of its collection, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime
+
+from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Hit
+from retrieval.domain.item import Item
+from retrieval.domain.standing import Standing
+
+KIND = "principle"
+
+IN_USE = (ACTIVE, CANDIDATE)
+"""The statuses of what can be shown; what failed is archived."""
+
+_SLUG_CHARACTERS = 40
+_HASH_CHARACTERS = 8
+
+
+def principle_id_for(title: str, body: str) -> str:
+    """An id that can be read and typed: words of the title, and a hash of what is said. The same text has the same."""
+    said = f"{title.strip()}\n{body.strip()}".casefold()
+    words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:_SLUG_CHARACTERS].strip("-")
+    name = hashlib.sha256(said.encode(errors="replace")).hexdigest()[:_HASH_CHARACTERS]
+    return f"{words}-{name}" if words else name
+
+
+def principle_item(
+    principle_id: str, title: str, body: str, tags: tuple[str, ...], status: str, *, actor: str, created_at: datetime
+) -> Item:
+    """The item. Raises ``InvalidRequestError`` for an empty title, or a status that is none of a principle's."""
+    for name, text in (("title", title), ("body", body)):
+        if not isinstance(text, str):
+            raise InvalidRequestError(f"{name} is {text!r:.80}; it must be a text")
+    if not title.strip():
+        raise InvalidRequestError("a principle needs a title: say the lesson in one sentence")
+    if status not in IN_USE:
+        raise InvalidRequestError(f"status is {status!r:.80}; it must be {' or '.join(IN_USE)}")
+    return Item(
+        item_id=principle_id,
+        kind=KIND,
+        title=title.strip(),
+        body=body.strip(),
+        tags=tags,
+        status=status,
+        source=actor,
+        occurred_at=created_at,
+    )
+
+
+def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
+    """The principle that an item, or a hit, is, with what became of it."""
+    created_at = item.occurred_at or (standing.created_at if standing else None)
+    return Principle(
+        id=item.item_id,
+        title=item.title,
+        body=item.body,
+        tags=item.tags,
+        status=item.status,
+        **({} if created_at is None else {"created_at": created_at}),
+        use_count=standing.uses if standing else 0,
+        success_count=standing.successes if standing else 0,
+        last_used_at=standing.last_used_at if standing else None,
+    )

@@ -1,0 +1,239 @@
+"""Principles are kept here: found by use, tags and meaning, judged, and given a chance to be judged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, Self
+
+from retrieval.apps.principles.asked import TimeRange, checked_count, checked_words, proven
+from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE
+from retrieval.apps.principles.collection import (
+    COLLECTION,
+    checked_platform,
+    principles_collection,
+)
+from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
+from retrieval.apps.principles.principle import ACTIVE, Principle
+from retrieval.apps.principles.principle_item import IN_USE, KIND, principle_id_for, principle_item
+from retrieval.apps.principles.search import PrincipleSearch, Question
+from retrieval.apps.principles.stats import PrincipleStats, stats_of
+from retrieval.apps.principles.tags import normalised_tags
+from retrieval.apps.principles.trace import Outcome, Trace
+from retrieval.apps.principles.traces import Traces
+from retrieval.apps.principles.usage import record_usage
+from retrieval.collection import Collection
+from retrieval.domain.context import Context
+from retrieval.domain.slate import Slot
+from retrieval.domain.value_count import ValueCount
+from retrieval.platform import Platform
+
+SESSION_START = "session-start"
+"""What puts the answers together that sessions are started with."""
+
+
+class PrincipleScore(NamedTuple):
+    """A principle with its score."""
+
+    principle: Principle
+    score: float
+    """(successes + 1) / (uses + 2)."""
+
+
+class PrincipleStore:
+    """The principles of one collection, and the traces beside them; both are made with the first call."""
+
+    def __init__(self, db: Platform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
+        """``chance`` draws who is explored."""
+        self._platform = checked_platform(db)
+        self._name = collection
+        self._chance = chance or random.Random()  # noqa: S311 - it explores, and keeps no secret
+        self._opened: Collection | None = None
+        self._traces = Traces(self._platform, collection, self._chance)
+
+    @classmethod
+    async def open(cls, db: Platform, name: str = COLLECTION, *, chance: random.Random | None = None) -> Self:
+        """The store, with its collection made."""
+        store = cls(db, name, chance=chance)
+        await store.prepare()
+        return store
+
+    async def prepare(self) -> None:
+        """Make the collection, unless it is there."""
+        await self._collection()
+
+    async def add_principle(
+        self,
+        title: str,
+        body: str = "",
+        tags: Sequence[str] = (),
+        *,
+        principle_id: str | None = None,
+        status: str = ACTIVE,
+        actor: str = "",
+    ) -> Principle:
+        """Store a principle and give it as it is then.
+
+        ``status``: ``active``, or ``candidate`` for one that has to prove itself by use first. ``principle_id``: one's
+        own key; stored under a key that is known, it replaces what is said and the status, and keeps what its use says
+        and its age. Left out: a key is made from the text, and of the same text the principle that is there is given,
+        unchanged, even if it failed. ``actor`` is who says it. Raises ``InvalidRequestError``.
+        """
+        key = principle_id_for(title, body) if principle_id is None else principle_id
+        item = principle_item(
+            key, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
+        )
+        known = (await self.get([key])).get(key)
+        if known is not None:
+            if principle_id is None:
+                return known
+            item = principle_item(key, title, body, item.tags, status, actor=actor, created_at=known.created_at)
+        await (await self._collection()).add([item])
+        return (await self.get([key]))[key]
+
+    async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
+        """The principles of those ids that there are, by id, in the order asked for; also those that failed."""
+        search = await self._search()
+        found = await search.collection.get(principle_ids)
+        wanted = [found[one] for one in dict.fromkeys(principle_ids) if one in found and found[one].kind == KIND]
+        return {one.id: one for one in await search.principles(wanted)}
+
+    async def get_all_principles(self) -> list[Principle]:
+        """Every principle in use, candidates too, by id."""
+        return await (await self._search()).all({"kind": KIND, "status": list(IN_USE)})
+
+    async def search_principles(
+        self,
+        query: str | None = None,
+        tags: Sequence[str] | None = None,
+        *,
+        limit: int = 5,
+        min_principle_score: float = MIN_PRINCIPLE_SCORE,
+        include_exploration: bool = False,
+        session: str = "",
+        actor: str = "",
+    ) -> FoundPrinciples:
+        """The ``limit`` best: principle score + 0.1 × each matching tag + 2 × similarity of meaning.
+
+        ``tags`` filter: a principle has at least one of them. All that are found are active and have a principle score
+        of at least ``min_principle_score``. With ``include_exploration`` up to two more follow, of which little is
+        known yet, candidates too; they are marked. ``limit`` is 1 to 1000. ``session`` and ``actor`` are recorded with
+        the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
+        """
+        wanted = normalised_tags(tags)
+        proven(wanted, min_principle_score)  # a score that cannot be is refused before anything is read
+        question = Question(
+            words=checked_words(query),
+            tags=wanted,
+            limit=checked_count("limit", limit),
+            min_score=min_principle_score,
+            context=Context(session=session, actor=actor),
+        )
+        search = await self._search()
+        return await (search.with_explored(question) if include_exploration else search.proven(question))
+
+    async def record_usage(
+        self,
+        principle_id: str,
+        trace_id: str | None = None,
+        was_helpful: bool = True,  # noqa: FBT001, FBT002 - the place that the design gives it
+        *,
+        note: str = "",
+        session: str = "",
+        actor: str = "",
+    ) -> Principle:
+        """Say whether a principle helped, and give it as it is then; a candidate may have proved itself, or failed.
+
+        One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
+        counts. Raises ``UnknownItemError`` where there is no such principle, and ``InvalidRequestError``.
+        """
+        return await record_usage(
+            self._platform,
+            await self._search(),
+            principle_id,
+            was_helpful=was_helpful,
+            session=session or trace_id or "",
+            note=note if trace_id is None or not session else f"trace {trace_id}: {note}".rstrip(": "),
+            actor=actor,
+        )
+
+    async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
+        """So many of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
+
+        Each gets a draw from Beta(successes + 1, failures + 1); those with the highest ones are given (see
+        ``exploration.thompson``). One that failed is never among them. ``count`` is 1 to 1000.
+        """
+        checked_count("count", count)
+        return await (await self._search()).pick(count)
+
+    async def get_principle_scores(self) -> list[PrincipleScore]:
+        """Every active principle with its score, the best first; then by id."""
+        every = await (await self._search()).all({"kind": KIND, "status": ACTIVE})
+        return [PrincipleScore(one, one.score) for one in sorted(every, key=lambda one: (-one.score, one.id))]
+
+    async def list_tags(self) -> list[ValueCount]:
+        """The tags of the principles in use, with how many have each, the most frequent first."""
+        where = {"kind": KIND, "status": list(IN_USE)}
+        return await (await self._collection()).value_counts("tags", where=where)
+
+    async def stats(self) -> PrincipleStats:
+        """The principles at a glance, those that failed too."""
+        where = {"kind": KIND, "status": [*IN_USE, "archived"]}
+        return stats_of(await (await self._search()).all(where))
+
+    async def loaded(self, session_id: str) -> FoundPrinciples:
+        """What a session was started with, as last started, in the order shown; nothing if nobody recorded it.
+
+        Those that were removed meanwhile are left out. Raises ``InvalidRequestError`` for an empty session.
+        """
+        collection = await self._collection()
+        answers = await collection.answers_of(session_id, origin=SESSION_START, limit=1)
+        if not answers:
+            return FoundPrinciples(found=())
+        known = await self.get([hit.item_id for hit in answers[0].hits])
+        found = tuple(
+            FoundPrinciple(principle=known[hit.item_id], score=hit.score, is_exploratory=hit.slot is Slot.EXPLORE)
+            for hit in answers[0].hits
+            if hit.item_id in known
+        )
+        return FoundPrinciples(found=found, retrieval_id=answers[0].retrieval_id)
+
+    async def add_trace(
+        self,
+        title: str,
+        tags: Sequence[str] = (),
+        outcome: Outcome | str = "success",
+        at: datetime | None = None,
+        *,
+        note: str = "",
+        trace_id: str | None = None,
+        session: str = "",
+    ) -> Trace:
+        """Store what became of a session: ``success``, ``failure`` or another word, and what it was about.
+
+        ``at`` is when it ended, with a time zone; left out: now. Stored under a ``trace_id`` that is known, it replaces
+        what is there; left out: a new one. Raises ``InvalidRequestError``.
+        """
+        return await self._traces.add(title, tags, outcome, at, note=note, trace_id=trace_id, session=session)
+
+    async def search_traces(
+        self, limit: int = 20, time_range: TimeRange | None = None, status: str | None = None
+    ) -> list[Trace]:
+        """The latest traces, the latest first, within the time and of that outcome. ``limit`` is 1 to 1000.
+
+        Raises ``InvalidLimitError``, ``InvalidRequestError``.
+        """
+        return await self._traces.search(limit, time_range, status)
+
+    async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
+        """The tags that most of the latest 20 traces of so many days bear that went well, the most frequent first."""
+        return await self._traces.recent_tags(days, most)
+
+    async def _collection(self) -> Collection:
+        if self._opened is None:
+            self._opened = await principles_collection(self._platform, self._name)
+        return self._opened
+
+    async def _search(self) -> PrincipleSearch:
+        return PrincipleSearch(await self._collection(), self._chance, self._platform.now)

@@ -1,0 +1,33 @@
+"""The chicken and the egg on the real store: what the benchmark simulates happens here too, in its direction."""
+
+from __future__ import annotations
+
+import random
+
+from retrieval.apps.principles import PrincipleStore
+from retrieval.apps.principles.principle import CANDIDATE
+from tests.integration.apps.principles.conftest import StoppedClock
+
+HELPS = {"good": 1.0, "bad": 0.0}
+
+
+async def test_new_ones_are_judged_good_ones_rise_and_bad_ones_sink(store: PrincipleStore, clock: StoppedClock) -> None:
+    """Sessions that judge what they are shown: beside proven principles, candidates become active, or archived."""
+    for number in range(2):
+        await store.add_principle(f"proven {number}", tags=["sql"], principle_id=f"proven {number}")
+    for name in HELPS:
+        await store.add_principle(name, tags=["sql"], principle_id=name, status=CANDIDATE)
+    chance, shown = random.Random(5), list[list[str]]()
+    for session in range(6):
+        clock.now = clock.now.replace(day=1 + session)
+        found = await store.search_principles(tags=["sql"], limit=2, include_exploration=True, session=f"s{session}")
+        shown.append([one.principle.id for one in found])
+        for one in found:
+            helped = chance.random() < HELPS.get(one.principle.id, 0.8)
+            await store.record_usage(one.principle.id, was_helpful=helped, session=f"s{session}")
+
+    after = await store.get(list(HELPS))
+    assert {name: one.status for name, one in after.items()} == {"good": "active", "bad": "archived"}
+    assert any("good" in slate for slate in shown)
+    assert "good" in [one.principle.id for one in await store.search_principles(tags=["sql"], limit=2)]
+    assert "bad" not in shown[-1]

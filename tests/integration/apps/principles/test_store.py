@@ -1,0 +1,321 @@
+"""Principles on a real server: found, judged, explored, promoted and retired."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from retrieval import Context, Feedback, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.apps.principles import PRINCIPLES_PROFILE, PrincipleStore
+from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
+from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
+from retrieval.domain.item import Item
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.slate import Slot
+from tests.integration.apps.principles.conftest import NOW, StoppedClock
+
+
+async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
+    """Store an active principle with so many verdicts."""
+    await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
+    await db.feedback_each(
+        Feedback(collection="principles", item_id=name, helpful=number < successes) for number in range(uses)
+    )
+
+
+async def test_a_principle_is_read_back_with_what_became_of_it(store: PrincipleStore, clock: StoppedClock) -> None:
+    """Tags normalised, the id made from the text; use, success and last use follow the verdicts."""
+    added = await store.add_principle("  Bind parameters!", "Injections.", [" SQL", "sql", "Security"], actor="ann")
+    assert (added.title, added.tags, added.status, added.score) == (
+        "Bind parameters!",
+        ("sql", "security"),
+        ACTIVE,
+        0.5,
+    )
+    assert added.id.startswith("bind-parameters-")
+    assert NOW <= added.created_at < NOW + timedelta(seconds=1)
+    assert (added.success_rate, added.last_used_at) == (None, None)
+
+    clock.now += timedelta(days=1)
+    await store.record_usage(added.id, was_helpful=True)
+    after = await store.record_usage(added.id, was_helpful=False, note="not here")
+
+    assert (after.use_count, after.success_count, after.success_rate, after.score) == (2, 1, 0.5, 0.5)
+    assert after.last_used_at is not None
+    assert after.last_used_at - NOW >= timedelta(days=1)
+    assert (await store.get([added.id, "none"])) == {added.id: after}
+
+
+async def test_what_is_said_again_is_the_principle_that_is_there(store: PrincipleStore, clock: StoppedClock) -> None:
+    """Without an id nothing changes; under a known id text and tags do, and age and use stay."""
+    first = await store.add_principle("Measure before you optimise", tags=["performance"])
+    again = await store.add_principle("measure before you OPTIMISE", tags=["other"], status=CANDIDATE)
+    assert again == first
+
+    await store.record_usage(first.id)
+    clock.now += timedelta(days=3)
+    changed = await store.add_principle("Measure first", tags=["perf"], principle_id=first.id)
+    assert (changed.title, changed.tags, changed.use_count) == ("Measure first", ("perf",), 1)
+    assert changed.created_at == first.created_at
+
+
+async def test_of_a_session_the_latest_verdict_counts(store: PrincipleStore) -> None:
+    """Also one that goes back to the first; another session's counts beside it, and without one each does."""
+    await store.add_principle("a lesson", principle_id="a")
+    for helpful in (True, False, True):
+        last = await store.record_usage("a", was_helpful=helpful, session="s1", actor="ann")
+    assert (last.use_count, last.success_count) == (1, 1)
+
+    await store.record_usage("a", "trace 1", was_helpful=False)
+    last = await store.record_usage("a", "trace 1", was_helpful=False)
+    assert (last.use_count, last.success_count) == (2, 1)
+
+    for _ in range(2):
+        last = await store.record_usage("a", actor="ann")
+    assert (last.use_count, last.success_count) == (4, 3)
+
+
+async def test_an_unknown_principle_cannot_be_judged(store: PrincipleStore) -> None:
+    """The message says what to do."""
+    with pytest.raises(UnknownItemError, match="there is no principle 'x' in collection 'principles'; give the id"):
+        await store.record_usage("x")
+
+
+async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, db: Platform) -> None:
+    """And leaves out what has sunk, candidates, and what has none of the tags."""
+    await judged(store, db, "good", 8, 8, "sql", "api")
+    await judged(store, db, "fair", 4, 2, "sql")
+    await judged(store, db, "sunk", 8, 0, "sql")
+    await judged(store, db, "else", 8, 8, "git")
+    await store.add_principle("untested", tags=["sql"], status=CANDIDATE)
+
+    found = await store.search_principles(tags=["SQL", "api"])
+    assert [(one.principle.id, round(one.score, 9)) for one in found] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
+    assert all(one.explanation and one.explanation.score == pytest.approx(one.score) for one in found)
+
+    asked = await store.search_principles("fair lesson")
+    assert {one.principle.id for one in asked} == {"good", "fair", "else"}
+    alike = {part.leg: part.value for part in asked[0].explanation.contributions} if asked[0].explanation else {}
+    assert alike["vector_similarity"] > 0
+    assert len(await store.search_principles()) == 3
+    assert [one.principle.id for one in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
+
+
+async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Platform) -> None:
+    """However many have sunk, or are candidates."""
+    collection = await db.collection("principles")
+    await collection.add(
+        Item(item_id=f"p{number}", title=f"lesson {number}", kind="principle", tags=("sql",), occurred_at=NOW,
+             status="candidate" if number % 3 == 1 else "active")
+        for number in range(90)
+    )  # fmt: skip
+    sunk = [f"p{number}" for number in range(2, 90, 3) for _ in range(5)]
+    await db.feedback_each(Feedback(collection="principles", item_id=one, helpful=False) for one in sunk)
+    assert len(await store.search_principles("lesson 7", ["sql"], limit=30)) == 30
+    assert len(await store.search_principles(limit=30)) == 30
+
+
+async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStore, db: Platform) -> None:
+    """Two beside those that are shown anyway, with their probabilities; a verdict on them is one on that answer."""
+    for number in range(3):
+        await judged(store, db, f"good{number}", 20, 19 - number, "sql")
+    for number in range(4):
+        await store.add_principle(f"new lesson {number}", tags=["sql"], status=CANDIDATE, principle_id=f"new{number}")
+    await store.add_principle("unrelated", tags=["css"], principle_id="css")
+    found = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
+
+    assert [one.is_exploratory for one in found] == [False, False, True, True]
+    assert all(one.principle.id.startswith("good") for one in found[:2])
+    assert "css" not in {one.principle.id for one in found}
+    assert all(0 < one.propensity < 1 for one in found[2:])
+    assert all(one.explanation and one.explanation.score == pytest.approx(one.score) for one in found)
+    assert found.retrieval_id is not None
+
+    [answer] = await (await db.collection("principles")).answers_of("s1")
+    assert [(hit.item_id, hit.slot) for hit in answer.hits] == [
+        (one.principle.id, Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT) for one in found
+    ]
+    report = await db.feedback(found.retrieval_id, found[3].principle.id, helpful=True)
+    assert not report.discounted
+
+
+async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
+    store: PrincipleStore, db: Platform, clock: StoppedClock
+) -> None:
+    """Neither an archived one, nor one that has sunk, nor one that is shown anyway."""
+    await judged(store, db, "old", 9, 9)
+    clock.now += timedelta(days=8)
+    await judged(store, db, "young", 9, 9)
+    await judged(store, db, "sunk", 9, 0)
+    await judged(store, db, "few", 4, 0)
+    await store.add_principle("failed", principle_id="failed", status=CANDIDATE)
+    for _ in range(5):
+        failed = await store.record_usage("failed", was_helpful=False)
+    assert failed.status == "archived"
+
+    assert {one.id for one in await store.get_exploratory_principles(10)} == {"young", "few"}
+    found = await store.search_principles(include_exploration=True)
+    assert [(one.principle.id, one.is_exploratory) for one in found] == [
+        ("old", False), ("young", False), ("few", True),
+    ]  # fmt: skip
+
+
+async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: PrincipleStore, db: Platform) -> None:
+    """With more than thirty of them, those that fit least have no chance."""
+    collection = await db.collection("principles")
+    await collection.add(
+        Item(item_id=f"p{number}", title=f"{'rollback the release' if number < 30 else 'colours of a page'} {number}",
+             kind="principle", status="candidate", occurred_at=NOW)
+        for number in range(40)
+    )  # fmt: skip
+    picked = set[str]()
+    for _ in range(4):
+        found = await store.search_principles("rollback the release", include_exploration=True)
+        picked |= {one.principle.id for one in found}
+
+    assert picked <= {f"p{number}" for number in range(30)}
+    assert len(picked) > 2
+
+
+async def test_a_candidate_proves_itself_or_fails(store: PrincipleStore) -> None:
+    """With the third good verdict it is found for its score; with the fifth bad one it is never found again."""
+    for name in ("good", "bad"):
+        await store.add_principle(name, principle_id=name, status=CANDIDATE)
+    seen = [(await store.record_usage("good")).status for _ in range(3)]
+    assert seen == [CANDIDATE, CANDIDATE, ACTIVE]
+    seen = [(await store.record_usage("bad", was_helpful=False)).status for _ in range(5)]
+    assert seen == [CANDIDATE] * 4 + ["archived"]
+
+    assert [one.principle.id for one in await store.search_principles()] == ["good"]
+    assert [one.id for one in await store.get_all_principles()] == ["good"]
+    assert (await store.get(["bad"]))["bad"].use_count == 5
+    later = await store.record_usage("bad", was_helpful=True)
+    assert later.status == "archived"
+    stats = await store.stats()
+    assert (stats.active, stats.candidates, stats.archived, stats.uses, stats.successes) == (1, 0, 1, 9, 4)
+
+
+async def test_many_judges_at_once_settle_a_candidate_once(store: PrincipleStore) -> None:
+    """No verdict is lost, and what somebody changes of the text meanwhile stays."""
+    await store.add_principle("first words", principle_id="p", status=CANDIDATE)
+    after = await asyncio.gather(*(store.record_usage("p", session=f"s{number}") for number in range(12)))
+    assert any(one.status == ACTIVE for one in after)
+    assert all(one.status == ACTIVE for one in after if one.use_count >= 3)
+
+    now = (await store.get(["p"]))["p"]
+    assert (now.use_count, now.success_count, now.status, now.title) == (12, 12, ACTIVE, "first words")
+
+
+async def test_of_those_who_change_a_status_at_once_one_does(db: Platform) -> None:
+    """Nothing else of the item changes; an archived one is not found, and back again it is, by meaning too."""
+    collection = await db.collection("things")
+    await collection.add([{"_id": "a", "title": "flange", "text": "of steel", "tags": ["x"], "status": "new"}])
+    changed = await asyncio.gather(*(collection.set_status("a", "settled", was="new") for _ in range(4)))
+    assert sorted(changed) == [False, False, False, True]
+    item = (await collection.get(["a"]))["a"]
+    assert (item.status, item.title, item.tags) == ("settled", "flange", ("x",))
+
+    assert await collection.set_status("a", "archived")
+    assert not await collection.search("flange")
+    assert await collection.set_status("a", "active")
+    assert {part.leg for part in (await collection.search("flange"))[0].explanation.contributions} == {
+        "dense",
+        "lexical",
+    }
+    assert not await collection.set_status("none", "active")
+    with pytest.raises(InvalidItemError):
+        await collection.set_status("a", "x\x00")
+
+
+async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: StoppedClock) -> None:
+    """The latest first, by time and outcome; tags of those that went well, the most frequent first."""
+    assert await store.search_traces(status="success") == []
+    assert await store.recent_tags() == []
+    await store.add_trace("long ago", ["cobol"], at=NOW - timedelta(days=8))
+    for number, (tags, outcome) in enumerate(
+        [(["SQL", "git"], "success"), (["css"], "failure"), (["sql", "api"], "Success")]
+    ):
+        clock.now = NOW + timedelta(hours=number)
+        last = await store.add_trace(f"t{number}", tags, outcome, session="s1", note="n")
+    assert (last.outcome.status, last.outcome.note, last.tags, last.session) == ("success", "n", ("sql", "api"), "s1")
+
+    assert await store.recent_tags() == ["sql", "api", "git"]
+    assert await store.recent_tags(days=30, most=1) == ["sql"]
+    assert [one.title for one in await store.search_traces()] == ["t2", "t1", "t0", "long ago"]
+    assert [one.title for one in await store.search_traces(status="failure")] == ["t1"]
+    assert [one.title for one in await store.search_traces(1, (None, NOW + timedelta(minutes=1)))] == ["t0"]
+    assert (await store.search_traces(1))[0] == last
+    again = await store.add_trace("t2, mended", [], "failure", trace_id=last.id)
+    assert (await store.search_traces(1))[0].title == again.title
+
+
+async def test_what_a_session_was_started_with_is_known(store: PrincipleStore, db: Platform) -> None:
+    """In the order shown, explored ones marked; the latest start of it."""
+    for name in ("a", "b", "c"):
+        await store.add_principle(name, principle_id=name)
+    collection = await db.collection("principles")
+    for shown in (["c"], ["b", "a"]):
+        items = [ShownItem(item_id=one, score=0.5, slot=Slot.EXPLORE if one == "a" else Slot.EXPLOIT) for one in shown]
+        await collection.record_answer(
+            "", items, context=Context(session="s1"), origin="session-start", retrieval_time_ms=1.0
+        )  # fmt: skip
+    await store.search_principles("a", session="s1")
+
+    loaded = await store.loaded("s1")
+    assert [(one.principle.id, one.is_exploratory) for one in loaded] == [("b", False), ("a", True)]
+    assert len(await store.loaded("another")) == 0
+
+
+async def test_the_tags_in_use_are_counted(store: PrincipleStore) -> None:
+    """Those of candidates too."""
+    await store.add_principle("a", tags=["sql", "git"])
+    await store.add_principle("b", tags=["sql"], status=CANDIDATE)
+    assert [(one.value, one.items) for one in await store.list_tags()] == [("sql", 2), ("git", 1)]
+
+
+async def test_without_vectors_words_take_the_place_of_meaning(database_url: str, settings: Settings) -> None:
+    """The share of the question's words that a principle holds; once there are vectors, their likeness."""
+    async with connect(database_url, settings=settings) as without:
+        store = await PrincipleStore.open(without)
+        await store.add_principle("measure before you optimise")
+        [found] = await store.search_principles("optimise the loop")
+        assert found.score == pytest.approx(0.5 + 2 * 1 / 2)
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+        await PrincipleStore.open(opened)
+        assert (await opened.collection("principles")).profile.as_dict() == PRINCIPLES_PROFILE.as_dict()
+
+
+async def test_an_empty_store_and_a_question_without_words_are_answered(store: PrincipleStore) -> None:
+    """With nothing, and by score."""
+    assert len(await store.search_principles("what", ["sql"], include_exploration=True)) == 0
+    assert await store.get_exploratory_principles() == []
+    assert (await store.stats()).success_rate is None
+    await store.add_principle("a lesson", principle_id="a")
+    assert [one.principle.id for one in await store.search_principles("?!")] == ["a"]
+    assert [one.principle.id for one in await store.search_principles("  ", include_exploration=True)] == ["a"]
+
+
+async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
+    """At the door, in a readable line."""
+    for wrong in ({"limit": 0}, {"limit": 1001}, {"limit": True}):
+        with pytest.raises(InvalidLimitError, match="limit is"):
+            await store.search_principles(**wrong)
+    with pytest.raises(InvalidRequestError, match="min_principle_score is 2"):
+        await store.search_principles(min_principle_score=2)
+    with pytest.raises(InvalidRequestError, match="tags come in a list"):
+        await store.search_principles(tags="sql")
+    with pytest.raises(InvalidRequestError, match="a principle needs a title"):
+        await store.add_principle(" ")
+    with pytest.raises(InvalidRequestError, match="status is 'archived'"):
+        await store.add_principle("x", status="archived")
+    with pytest.raises(InvalidRequestError, match="days is 0"):
+        await store.recent_tags(days=0)
+    with pytest.raises(InvalidRequestError, match="time_range"):
+        await store.search_traces(time_range=(NOW.replace(tzinfo=None), None))
+    with pytest.raises(InvalidRequestError, match="outcome is ''"):
+        await store.add_trace("x", [], "")
+    with pytest.raises(InvalidRequestError, match="give an open platform"):
+        PrincipleStore("principles")  # type: ignore[arg-type]
