@@ -107,10 +107,14 @@ def home() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def program_in(folder: Path, home: Path) -> Program:
+    """The program in a folder, for a tenant that no other folder has, with vectors that need no model."""
+    return Program(
+        folder, {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": str(folder)}
+    )
+
+
 @pytest.fixture
 def program(home: Path, tmp_path: Path) -> Program:
-    """The program in an empty folder, for a tenant that no other test has, with vectors that need no model."""
-    return Program(
-        tmp_path,
-        {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": str(tmp_path)},
-    )
+    """The program in an empty folder of this test's own."""
+    return program_in(tmp_path, home)
