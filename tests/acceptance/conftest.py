@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.embedded import start_embedded
+from tests.support.database import make_fast
 from tests.support.forked_program import run_forked
 
 ROOT = Path(__file__).parents[2]
@@ -94,17 +96,32 @@ class Program:
         return path
 
 
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """The home of an embedded server that runs as long as the module's tests."""
+@contextmanager
+def running_home() -> Iterator[Path]:
+    """The home of an embedded server that runs meanwhile."""
     # Root's server is another user, who must be able to enter.
     folder = Path(tempfile.mkdtemp(prefix="retrieval-cli-"))
     folder.chmod(0o755)
     try:
-        with start_embedded(folder / "home"):
+        with start_embedded(folder / "home") as server:
+            make_fast(server.url)
             yield folder / "home"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """The home of an embedded server for all tests that look at their own tenant or schema alone."""
+    with running_home() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def own_home() -> Iterator[Path]:
+    """The home of an embedded server for one module: what it does, it does for every tenant."""
+    with running_home() as made:
+        yield made
 
 
 def program_in(folder: Path, home: Path) -> Program:

@@ -83,7 +83,7 @@ async def _fill(platform: Platform, collection: str, item_ids: list[str], word: 
     await made.add([{"_id": one, "text": f"shared words and {word}", **own} for one in item_ids])
 
 
-@examples(max_examples=20)
+@examples(max_examples=8)
 @given(
     tenants=st.lists(names, min_size=2, max_size=2, unique=True),
     collections=st.lists(names, min_size=1, max_size=2, unique=True),
