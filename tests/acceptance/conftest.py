@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.embedded import start_embedded
+from tests.support.database import make_fast
 from tests.support.forked_program import run_forked
 
 ROOT = Path(__file__).parents[2]
@@ -94,23 +96,42 @@ class Program:
         return path
 
 
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """The home of an embedded server that runs as long as the module's tests."""
+@contextmanager
+def running_home() -> Iterator[Path]:
+    """The home of an embedded server that runs meanwhile."""
     # Root's server is another user, who must be able to enter.
     folder = Path(tempfile.mkdtemp(prefix="retrieval-cli-"))
     folder.chmod(0o755)
     try:
-        with start_embedded(folder / "home"):
+        with start_embedded(folder / "home") as server:
+            make_fast(server.url)
             yield folder / "home"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """The home of an embedded server for all tests that look at their own tenant or schema alone."""
+    with running_home() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def own_home() -> Iterator[Path]:
+    """The home of an embedded server for one module: what it does, it does for every tenant."""
+    with running_home() as made:
+        yield made
+
+
+def program_in(folder: Path, home: Path) -> Program:
+    """The program in a folder, for a tenant that no other folder has, with vectors that need no model."""
+    return Program(
+        folder, {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": str(folder)}
+    )
+
+
 @pytest.fixture
 def program(home: Path, tmp_path: Path) -> Program:
-    """The program in an empty folder, for a tenant that no other test has, with vectors that need no model."""
-    return Program(
-        tmp_path,
-        {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": str(tmp_path)},
-    )
+    """The program in an empty folder of this test's own."""
+    return program_in(tmp_path, home)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.acceptance.conftest import ROOT, Program
+from tests.acceptance.conftest import ROOT, Program, program_in
 
 
-@pytest.fixture
-def ready(program: Program) -> Program:
-    """The program with a collection ``notes`` and some files."""
+@pytest.fixture(scope="module")
+def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The program with a collection ``notes`` and some files, which no mistake changes."""
+    program = program_in(tmp_path_factory.mktemp("ready"), home)
     program.write("notes.jsonl", {"_id": "1", "text": "disk full", "priority": "High"})
     (program.folder / "notes.csv").write_text("key,text\n1,disk\n")
     program.succeeds("ingest", "notes", "notes.jsonl", "-q")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import ROOT, Program
+from tests.acceptance.conftest import ROOT, SECONDS, Program
 from tests.support.openai_server import OpenAIServer, status
 
 TICKETS = ROOT / "examples" / "data" / "tickets"
@@ -161,11 +161,11 @@ def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not program.json("collections") or not program.json("collections")[0]["documents"]:
+    deadline = time.monotonic() + SECONDS
+    while not any(one["documents"] for one in program.json("collections")):
         assert time.monotonic() < deadline
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=SECONDS)
     assert (running.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted; run the same command again to continue"
     stored = program.json("collections")[0]["documents"]

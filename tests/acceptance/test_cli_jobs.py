@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,9 @@ Admin = psycopg.Connection[tuple[Any, ...]]
 Vectors = tuple[int, sql.Identifier]
 """A collection's number, and the table of its vectors."""
 
+LOOKED_AT = 0.02
+"""Seconds between looks at what another process does: it needs the processor more."""
+
 ITEMS = 300
 ONLY_EMBED = {
     "embed": "* * * * * */1",
@@ -37,6 +41,12 @@ QUICK = {
     "RETRIEVAL_WORKER_STALLED_SECONDS": "1",
     "RETRIEVAL_WORKER_POLL_SECONDS": "0.1",
 }
+
+
+@pytest.fixture(scope="module")
+def home(own_home: Path) -> Path:
+    """A server of this module's own: a worker sees to every tenant."""
+    return own_home
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +109,7 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
         with worker(program.using(**QUICK)) as first:
             while embedded(admin, collection) < 128:
                 assert first.poll() is None
+                time.sleep(LOOKED_AT)
             first.send_signal(signal.SIGKILL)
             assert first.wait(SECONDS) == -signal.SIGKILL
         holder.rollback()
@@ -108,6 +119,7 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
     with worker(program.using(**QUICK | {"RETRIEVAL_JOBS_SCHEDULE": idle})) as second:
         while embedded(admin, collection) < ITEMS:
             assert second.poll() is None
+            time.sleep(LOOKED_AT)
         second.send_signal(signal.SIGTERM)
         said, _ = second.communicate(timeout=SECONDS)
         assert second.returncode == 0
@@ -122,6 +134,7 @@ def test_a_worker_ends_when_it_is_told_to(program: Program, admin: Admin, number
     with worker(program.using(**QUICK)) as process:
         while embedded(admin, collection) == 0:
             assert process.poll() is None
+            time.sleep(LOOKED_AT)
         process.send_signal(number)
         said, _ = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, said

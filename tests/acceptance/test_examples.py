@@ -5,26 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from retrieval.adapters.store.embedded import start_embedded
-
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """The home of an embedded server that runs as long as the module's tests."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        with start_embedded(directory):
-            yield directory
 
 
 def run(example: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:

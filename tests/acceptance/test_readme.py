@@ -16,14 +16,11 @@ import asyncio
 import inspect
 import os
 import shlex
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.embedded import start_embedded
 from tests.support.forked_program import run_forked
 from tests.support.markdown import Block, blocks, pages
 
@@ -42,22 +39,12 @@ ITEMS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """The home of an embedded server that runs as long as the module's tests."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        with start_embedded(directory):
-            yield directory
-
-
 @pytest.fixture
-def variables(home: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def variables(own_home: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of a page: the module's server, a tenant of its own, nothing else configured."""
     for name in [name for name in os.environ if name.startswith(("RETRIEVAL_", "OPENAI_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("RETRIEVAL_HOME", str(home))
+    monkeypatch.setenv("RETRIEVAL_HOME", str(own_home))
     monkeypatch.setenv("RETRIEVAL_EMBEDDER", "hashing")
     monkeypatch.setenv("RETRIEVAL_TENANT", request.node.name)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

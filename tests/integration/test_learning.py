@@ -39,13 +39,13 @@ async def _filled(platform: Platform, items: int = 24) -> Collection:
 
 async def _use(platform: Platform, collection: Collection, questions: list[str]) -> None:
     """Ask, and judge what was shown."""
-    for question in questions:
-        result = await collection.search(question, context=Context(domain="shop", complexity=0.2))
-        events = [
-            Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
-            for hit in result
-        ]
-        await platform.feedback_each(events)
+    results = await collection.search_each(questions, context=Context(domain="shop", complexity=0.2))
+    events = [
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
+        for result in results
+        for hit in result
+    ]
+    await platform.feedback_each(events)
 
 
 async def _learn(platform: Platform, collection: Collection) -> dict[str, object]:
@@ -89,10 +89,13 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     """Verdicts by chance teach nothing: the version is stored with its reason, and searches are as they were."""
     collection = await _filled(platform)
     before = await collection.search("common word39")
-    for number, question in enumerate(QUESTIONS[:36]):
-        result = await collection.search(question, limit=4)
-        for place, hit in enumerate(result):
-            await platform.feedback(result.retrieval_id, hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
+    results = await collection.search_each(QUESTIONS[:36], limit=4)
+    events = [
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
+        for number, result in enumerate(results)
+        for place, hit in enumerate(result)
+    ]
+    await platform.feedback_each(events)
     details = await _learn(platform, collection)
     after = await collection.search("common word39")
 

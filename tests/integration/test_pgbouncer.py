@@ -6,7 +6,6 @@ import asyncio
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -37,9 +36,9 @@ CONFIGURATION = """
 [databases]
 * = {server}
 [pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
+listen_addr =
+listen_port = 6432
+unix_socket_dir = {directory}
 auth_type = any
 pool_mode = transaction
 default_pool_size = 2
@@ -52,17 +51,17 @@ def bouncer(url: str) -> Iterator[str]:
     """The URL of the same database through a PgBouncer."""
     parts = conninfo_to_dict(url)
     server = " ".join(f"{name}={parts[name]}" for name in ("host", "port", "user", "password") if parts.get(name))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     directory = Path(tempfile.mkdtemp(prefix="retrieval-pgbouncer-"))
-    directory.chmod(0o755)
     configuration = directory / "pgbouncer.ini"
-    configuration.write_text(CONFIGURATION.format(server=server, port=port))
+    configuration.write_text(CONFIGURATION.format(server=server, directory=directory))
+    user: list[str] = []
     # It refuses to run as root, as the server does.
-    user = ["-u", _other_user()] if os.geteuid() == 0 else []
+    if os.geteuid() == 0:
+        user = ["-u", _other_user()]
+        shutil.chown(directory, _other_user())
     process = subprocess.Popen([str(PROGRAM), "-q", *user, str(configuration)])
     try:
-        through = f"postgresql://anybody@127.0.0.1:{port}/{parts['dbname']}"
+        through = f"postgresql://anybody@/{parts['dbname']}?host={directory}&port=6432"
         _await_answer(through, process)
         yield through
     finally:

@@ -24,7 +24,7 @@ from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way
 from tests.support.database import SCHEMA
 
-MANY = 25_000
+MANY = 20_000
 SPACE = EmbeddingSpace(provider="test", model="directions", dimensions=32)
 LEXEMES = "item_terms_lexemes_idx"
 
@@ -42,7 +42,7 @@ class Corpus:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    """25,000 short items with vectors around 200 centres, and 50 of another tenant in the same space."""
+    """20,000 short items with vectors around 200 centres, and 50 of another tenant in the same space."""
     chance = np.random.default_rng(7)
     centres = chance.normal(size=(200, SPACE.dimensions))
 

@@ -16,13 +16,13 @@ from retrieval.jobs.indexes import IndexOutcome, index_rows, keep_index
 from tests.support.corpora import Corpus, clustered, make_corpus
 from tests.support.database import SCHEMA
 
-WIDE, WIDE_DIMENSIONS = 3_000, 3_072
+WIDE, WIDE_DIMENSIONS = 2_200, 3_072
 HARD, HARD_DIMENSIONS = 5_000, 64
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def wide(database_url: str) -> AsyncIterator[Corpus]:
-    """3,000 vectors of 3072 dimensions: enough for an index, of which fewer are needed the longer the vectors are."""
+    """2,200 vectors of 3072 dimensions: enough for an index, of which fewer are needed the longer the vectors are."""
     settings = Settings(tenant="recall-wide", database_schema=SCHEMA, embedder="none")
     vectors = clustered(np.random.default_rng(2), WIDE, WIDE_DIMENSIONS, 30)
     async with connect(database_url, settings=settings) as platform:

@@ -148,6 +148,7 @@ async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Pl
     assert (await collection.unrecorded().search("common")).retrieval_id is None
 
 
+@pytest.mark.usefixtures("waiting")
 async def test_closing_the_platform_records_what_waits(database_url: str, settings: Settings) -> None:
     """A program that ends after its search has recorded it."""
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
@@ -180,6 +181,12 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
     assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"overflow": 2}
 
 
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records wait until somebody asks for them, however long the test takes."""
+    monkeypatch.setattr("retrieval.engine.recorder.LINGER_SECONDS", 3600.0)
+
+
 @asynccontextmanager
 async def _without_the_table(url: str) -> AsyncIterator[None]:
     """Meanwhile nothing can be recorded."""
@@ -210,6 +217,7 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
     assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"refused": 1}
 
 
+@pytest.mark.usefixtures("waiting")
 async def test_records_outlive_connections_that_are_cut_off(platform: Platform, database_url: str) -> None:
     """The server closes every connection while records wait: they are stored on new ones, each once."""
     collection = await _filled(platform)
@@ -224,6 +232,7 @@ async def test_records_outlive_connections_that_are_cut_off(platform: Platform, 
     assert platform.recording.lost == {}
 
 
+@pytest.mark.usefixtures("waiting")
 async def test_searches_of_a_collection_that_was_removed_are_counted_as_lost(platform: Platform) -> None:
     """They cost the others nothing."""
     collection = await _filled(platform)

@@ -152,10 +152,10 @@ def database_url(server: str, database: str, user: str | None = None) -> str:
 @contextlib.contextmanager
 def temporary_database(server: str, name: str, template: str = "template0") -> Iterator[str]:
     """The URL of a new database, which is dropped afterwards, with whoever is still connected."""
+    # Copying files takes a fifth of the time of writing all of it to the log, where nothing is synced.
+    create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
-        )
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
     try:
         yield database_url(server, name)
     finally:

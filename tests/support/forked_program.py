@@ -36,7 +36,7 @@ def run_forked(
     with tempfile.TemporaryDirectory() as outputs:
         files = [Path(outputs) / name for name in ("in", "out", "err")]
         files[0].write_text(given, encoding="utf-8")
-        run = _context().Process(target=_run, args=(list(arguments), str(folder), dict(variables), files))
+        run = forking().Process(target=_run, args=(list(arguments), str(folder), dict(variables), files))
         run.start()
         run.join(seconds)
         if run.is_alive():
@@ -48,7 +48,8 @@ def run_forked(
 
 
 @cache
-def _context() -> ForkServerContext:
+def forking() -> ForkServerContext:
+    """What makes processes that have the modules loaded."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
     return context

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from retrieval.domain.errors import (
     EmbedderUnavailableError,
 )
 from retrieval.jobs.ingest import BATCH_ITEMS
+from tests.support.killed_ingest import ingest_until
 
 
 class ObservedEmbedder(HashingEmbedder):
@@ -314,46 +312,6 @@ async def test_another_model_gets_a_space_of_its_own(database_url: str, settings
     assert spaces[0] != spaces[1]
 
 
-RUN = """
-import asyncio, os, signal, sys
-from retrieval import Settings, connect, read_items
-from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store import database
-
-url, tenant, path, last = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-statements = 0
-set_up = database.Database._set_up
-
-def counted(self, *arguments):
-    global statements
-    statements += 1
-    if statements == last:
-        # In the middle of the next transaction, whichever it is.
-        asyncio.get_running_loop().call_later(0.004, os.kill, os.getpid(), signal.SIGKILL)
-    return set_up(self, *arguments)
-
-database.Database._set_up = counted
-
-async def main():
-    settings = Settings(tenant=tenant, database_schema="retrieval", embedder="none")
-    async with connect(url, settings=settings, embedder=HashingEmbedder(64)) as platform:
-        collection = await platform.collection("docs")
-        await collection.ingest(read_items(path), prune=True)
-    print(statements)
-
-asyncio.run(main())
-"""
-
-
-def run_until(url: str, tenant: str, path: str, last: int) -> subprocess.CompletedProcess[str]:
-    """An ingest in a process of its own, killed soon after it began its ``last`` transaction (0: never)."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(
-        [sys.executable, "-c", RUN, url, tenant, path, str(last)],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-
-
 async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
     database_url: str, settings: Settings, file: Path, connection: psycopg.AsyncConnection[Any]
 ) -> None:
@@ -369,7 +327,7 @@ async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
             path = written(file, new)
             killed = 0
             for last in (5, 9, 12, 15, 18, 21, 25, 30) if harmed else ():
-                killed += run_until(database_url, own.tenant, path, last).returncode == -signal.SIGKILL
+                killed += ingest_until(database_url, own.tenant, path, last) == -signal.SIGKILL
             assert killed >= 5 or not harmed
             report = await collection.ingest(read_items(path), prune=True)
             assert report.items.pending == 0

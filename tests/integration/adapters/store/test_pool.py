@@ -20,11 +20,13 @@ async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_r
     database_url: str, settings: Settings
 ) -> None:
     """An exhausted pool raises ``PoolExhaustedError`` after its timeout, and serves again once it is free."""
-    small = settings.changed(pool_size=1, pool_timeout_seconds=0.2)
-    async with connect(database_url, settings=small) as platform:
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - opening the platform may take longer than what is waited for here
         async with platform.database.transaction(platform.tenant_id):
+            patient, pool.timeout = pool.timeout, 0.05
             with pytest.raises(PoolExhaustedError, match="RETRIEVAL_POOL_SIZE"):
                 await platform.collections()
+        pool.timeout = patient
         assert await platform.collections() == []
 
 
@@ -88,7 +90,7 @@ async def _sleeping(connection: psycopg.AsyncConnection[Any]) -> list[int]:
 
 async def test_a_cancelled_search_leaves_the_pool_whole(database_url: str, settings: Settings) -> None:
     """Cancelling reads at any moment gives every connection back, without a role or tenant left on it."""
-    small = settings.changed(pool_size=2, pool_timeout_seconds=5)
+    small = settings.changed(pool_size=2, pool_timeout_seconds=30)
     async with connect(database_url, settings=small) as platform:
         slow = Compiled("SELECT pg_sleep(0.5)")
         for steps in range(12):

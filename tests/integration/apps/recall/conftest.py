@@ -62,6 +62,9 @@ async def server() -> AsyncIterator[OpenAIServer]:
         yield running
 
 
+PATIENT: dict[str, object] = {"clock": lambda: NOW, "rewrite_timeout_seconds": 60}
+"""A retriever that goes without rewrites when a test says so, and not when the machine is busy."""
+
 Make = Callable[..., DualRetriever]
 
 
@@ -71,7 +74,7 @@ async def make(memories: Collection, server: OpenAIServer, request: pytest.Fixtu
     llm = OpenAILLM(model=request.node.name, base_url=server.url, max_attempts=1)
 
     def retriever(**options: object) -> DualRetriever:
-        return DualRetriever(memories, llm, **{"clock": lambda: NOW, **options})  # type: ignore[arg-type]
+        return DualRetriever(memories, llm, **{**PATIENT, **options})  # type: ignore[arg-type]
 
     yield retriever
     await llm.aclose()

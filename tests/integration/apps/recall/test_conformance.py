@@ -25,7 +25,7 @@ MINE = {"user": "me"}
 @pytest.fixture
 def retriever(memories: Collection) -> DualRetriever:
     """A retriever with a simulated model."""
-    return DualRetriever(memories, SimLLM(42), seed=43, clock=lambda: NOW)
+    return DualRetriever(memories, SimLLM(42), seed=43, clock=lambda: NOW, rewrite_timeout_seconds=60)
 
 
 class TestContext:
@@ -58,7 +58,7 @@ class TestRequirements:
 
     async def test_the_same_seed_gives_the_same_rewrites(self, memories: Collection) -> None:
         """In every retriever with that seed."""
-        one, other = (DualRetriever(memories, SimLLM(5), seed=5) for _ in range(2))
+        one, other = (DualRetriever(memories, SimLLM(5), seed=5, rewrite_timeout_seconds=60) for _ in range(2))
         assert await one.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
 
     async def test_it_falls_back_to_fast_search(self, memories: Collection) -> None:

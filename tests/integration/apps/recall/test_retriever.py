@@ -81,7 +81,9 @@ async def test_rewrites_are_searched_in_the_same_round_trip(make: Make, monkeypa
 
 async def test_the_same_seed_gives_the_same_answers(memories: Collection) -> None:
     """Rewrites and results, scores among them, in two retrievers and after a reset."""
-    one, other = (DualRetriever(memories, SimLLM(42), seed=42, clock=lambda: NOW) for _ in range(2))
+    one, other = (
+        DualRetriever(memories, SimLLM(42), seed=42, clock=lambda: NOW, rewrite_timeout_seconds=60) for _ in range(2)
+    )
     questions = ["who works at Acme?", "what happened last week", "similar to chess"]
     answers = [await one.search(question) for question in questions]
     assert answers == [await other.search(question) for question in questions]
@@ -92,7 +94,7 @@ async def test_the_same_seed_gives_the_same_answers(memories: Collection) -> Non
 async def test_reset_restores_the_models_state(memories: Collection) -> None:
     """The faults of a simulated model come at the same questions again, though answers were kept."""
     llm = SimLLM(3, faults=SimFaults(fail_rate=0.5))
-    retriever = DualRetriever(memories, llm, seed=3)
+    retriever = DualRetriever(memories, llm, seed=3, rewrite_timeout_seconds=60)
 
     async def failures() -> list[bool]:
         return [(await retriever.search(f"who knows Ann {n}")).degraded is not None for n in range(8)]
