@@ -46,4 +46,4 @@ class Resources:
     async def stats(self) -> str:
         """Figures about all of them."""
         store = await self._opening.store()
-        return StatsAnswer.of(await store.stats()).model_dump_json(indent=2)
+        return StatsAnswer(**(await store.stats()).as_dict()).model_dump_json(indent=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
 from retrieval.surfaces.mcp.values import PrincipleAnswer, TagAnswer
 
 NOTHING_FOUND = (
@@ -14,12 +15,27 @@ RATE_THEM = (
     "Once you know whether one of them helped, say so: rate_principle(principle_id, was_helpful). "
     'Those marked "(exploring)" have little or no record yet; your rating decides about them.'
 )
+NOT_BY_MEANING = "Note: this search went by tags, words and record alone, not by meaning; what is missing may be there."
+CANDIDATE_NOTE = (
+    "It is a candidate: given to be tried out and marked so, where exploration is asked for, until ratings prove it."
+)
+_ADDED_NOTES = {
+    ACTIVE: "It was known already, has proved itself, and stays as it is.",
+    CANDIDATE: CANDIDATE_NOTE,
+}
+FAILED_NOTE = "It was tried before and did not help, so it is not given any more. Say it otherwise if you know better."
 NO_TAGS = "No principle has a tag yet."
 
 
-def found_text(principles: Sequence[PrincipleAnswer]) -> str:
-    """What a search found, with what to do about it."""
-    return "\n\n".join([*map(principle_text, principles), RATE_THEM]) if principles else NOTHING_FOUND
+def found_text(principles: Sequence[PrincipleAnswer], notes: Sequence[str] = ()) -> str:
+    """What a search found, with what to do about it, and what it went without."""
+    parts = [*map(principle_text, principles), RATE_THEM] if principles else [NOTHING_FOUND]
+    return "\n\n".join([*parts, *notes])
+
+
+def added_note(status: str) -> str:
+    """What becomes of a principle that was added, by the status in which it is then: its text may have been known."""
+    return _ADDED_NOTES.get(status, FAILED_NOTE)
 
 
 def loaded_text(session_id: str, principles: Sequence[PrincipleAnswer]) -> str:
@@ -48,7 +64,7 @@ def standing_text(principle: PrincipleAnswer) -> str:
     parts = [f"tags: {', '.join(principle.tags)}"] if principle.tags else []
     parts.append(f"score {principle.score:.2f}")
     parts.append(_record(principle))
-    if principle.status != "active":
+    if principle.status != ACTIVE:
         parts.append(principle.status)
     return " · ".join(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.surfaces.mcp import parameters as given
 from retrieval.surfaces.mcp.opening import Opening
-from retrieval.surfaces.mcp.texts import found_text, loaded_text, principle_text, tags_text
+from retrieval.surfaces.mcp.texts import NOT_BY_MEANING, added_note, found_text, loaded_text, principle_text, tags_text
 from retrieval.surfaces.mcp.values import (
     AddedAnswer,
     Answer,
@@ -25,14 +26,12 @@ from retrieval.surfaces.mcp.values import (
     TagsAnswer,
 )
 
+_log = logging.getLogger(__name__)
+
 MIN_SCORE = 0.3
 """Principles whose score lies below are not given; lower than at the start of a session, for here one asked."""
 
 SESSION_HEADER = "mcp-session-id"
-
-UNTIL_IT_PROVES_ITSELF = (
-    "It is a candidate: searches give it with include_exploration alone, marked (exploring), until ratings prove it."
-)
 
 
 class Tools:
@@ -75,14 +74,17 @@ class Tools:
         )
         shown = [PrincipleAnswer.of(one.principle, exploring=one.is_exploratory) for one in found]
         number = None if found.retrieval_id is None else str(found.retrieval_id)
-        return _answer(found_text(shown), SearchAnswer(principles=shown, retrieval_id=number))
+        if found.notes:
+            _log.warning("a search went without something: %s", "; ".join(found.notes))
+        notes = [NOT_BY_MEANING] if found.notes else []
+        return _answer(found_text(shown, notes), SearchAnswer(principles=shown, retrieval_id=number, notes=notes))
 
     async def rate_principle(
         self, ctx: Context, principle_id: given.PrincipleId, was_helpful: given.WasHelpful, context: given.Note = None
     ) -> Annotated[CallToolResult, RatingAnswer]:
         """Say whether a principle helped, once you know: good ones rise by it, and bad ones sink.
 
-        In one session the last rating of a principle counts, so that it can be corrected and repeated safely.
+        Rate what you followed, once; a later rating in the same session takes the place of the earlier one.
         """
         store = await self._opening.store()
         rated = await store.record_usage(
@@ -100,13 +102,13 @@ class Tools:
         """
         store = await self._opening.store()
         added = PrincipleAnswer.of(await store.add_principle(title, body or "", tags or (), status=CANDIDATE))
-        answer = AddedAnswer(principle=added, note=UNTIL_IT_PROVES_ITSELF)
-        return _answer(f"Added.\n{principle_text(added)}\n\n{UNTIL_IT_PROVES_ITSELF}", answer)
+        note = added_note(added.status)
+        return _answer(f"{principle_text(added)}\n\n{note}", AddedAnswer(principle=added, note=note))
 
     async def list_tags(self) -> Annotated[CallToolResult, TagsAnswer]:
         """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
         store = await self._opening.store()
-        tags = [TagAnswer(tag=one.value, principles=one.count) for one in await store.list_tags()]
+        tags = [TagAnswer(tag=one.value, principles=one.items) for one in await store.list_tags()]
         return _answer(tags_text(tags), TagsAnswer(tags=tags))
 
     async def list_loaded_principles(self, session_id: given.SessionId) -> Annotated[CallToolResult, LoadedAnswer]:

@@ -13,6 +13,7 @@ from retrieval.apps.principles.principle import Principle
 Score = Annotated[
     float, Field(ge=0, le=1, description="(successes + 1) / (uses + 2): 0.5 while there are no verdicts.")
 ]
+Count = Annotated[int, Field(ge=0)]
 SuccessRate = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -60,6 +61,7 @@ class SearchAnswer(Answer):
 
     principles: list[PrincipleAnswer]
     retrieval_id: Annotated[str | None, Field(description="The recorded search, for: retrieval replay.")]
+    notes: Annotated[list[str], Field(description="What this search went without.")]
 
 
 class RatingAnswer(Answer):
@@ -107,4 +109,14 @@ class AllAnswer(Answer):
 
 
 class StatsAnswer(Answer):
-    x: int
+    """The principles at a glance."""
+
+    active: Count
+    candidates: Count
+    archived: Annotated[int, Field(ge=0, description="Candidates that failed, and are not given any more.")]
+    untested: Annotated[int, Field(ge=0, description="In use, and never rated.")]
+    under_tested: Annotated[int, Field(ge=0, description="In use, and rated less than 5 times.")]
+    uses: Annotated[int, Field(ge=0, description="Ratings of all of them.")]
+    successes: Count
+    success_rate: SuccessRate | None
+    tags: Annotated[int, Field(ge=0, description="Different tags of those in use.")]

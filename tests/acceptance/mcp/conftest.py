@@ -1,0 +1,142 @@
+"""The MCP server as a client starts it: in a process of its own, on a database that can be taken away."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import jsonschema
+import psycopg
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+from psycopg import sql
+
+from tests.acceptance.conftest import SECONDS, Program
+from tests.support.database import opened, temporary_database
+
+TENANT = "agents"
+
+
+@dataclass(frozen=True)
+class Away:
+    """A database that nobody can be connected to meanwhile, as when its server is down."""
+
+    server_url: str
+    database: str
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        """End every connection, and let nobody in."""
+        with opened(self.server_url) as admin:
+            self._allow(admin, "false")
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (self.database,))
+            try:
+                yield
+            finally:
+                self._allow(admin, "true")
+
+    def connections(self) -> int:
+        """How many are connected to it."""
+        with opened(self.server_url) as admin:
+            row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (self.database,)).fetchone()
+            return int(row[0]) if row else 0
+
+    def _allow(self, admin: psycopg.Connection[Any], allowed: str) -> None:
+        admin.execute(
+            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}").format(sql.Identifier(self.database), sql.SQL(allowed))
+        )
+
+
+@pytest.fixture(scope="module")
+def url(server_url: str, template: str) -> Iterator[str]:
+    """The URL of a database of this module's own, whose schema is set up."""
+    with temporary_database(server_url, f"{template}_{uuid.uuid4().hex[:8]}", template) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def away(server_url: str, url: str) -> Away:
+    """Takes that database away for a while."""
+    return Away(server_url, urlsplit(url).path.lstrip("/"))
+
+
+@pytest.fixture(scope="module")
+def served(url: str, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The program on that database, with vectors that need no model."""
+    variables = {"RETRIEVAL_DATABASE_URL": url, "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": TENANT}
+    return Program(tmp_path_factory.mktemp("mcp"), variables)
+
+
+@contextlib.contextmanager
+def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    """A server over HTTP on a free port: its process, its URL and what it says on standard error."""
+    said = program.folder / f"{uuid.uuid4()}.log"
+    with said.open("wb") as errors:
+        process = subprocess.Popen(
+            [*program.command, "mcp", "--transport", "http", "--port", "0", *options],
+            cwd=program.folder,
+            env=program.variables,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        assert line.startswith("serving principles at http://127.0.0.1:"), said.read_text()
+        yield process, line.split()[-1], said
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=SECONDS)
+
+
+@pytest.fixture(scope="module")
+def http(served: Program) -> Iterator[str]:
+    """The URL of a server over HTTP."""
+    with serving_http(served) as (_, url, _):
+        yield url
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a tool answered."""
+
+    text: str
+    value: Any
+    """The structured content."""
+
+    @property
+    def titles(self) -> list[str]:
+        """Of the principles in it."""
+        return [one["title"] for one in self.value["principles"]]
+
+
+async def called(client: Client, name: str, **arguments: Any) -> Answer:
+    """A tool's answer, with text, and with structure as its schema says."""
+    result = await client.call_tool(name, arguments)
+    assert isinstance(result, CallToolResult)
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert not result.is_error, content.text
+    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+    jsonschema.validate(result.structured_content, schemas[name] or {}, jsonschema.Draft202012Validator)
+    return Answer(content.text, result.structured_content)
+
+
+async def refused(client: Client, name: str, **arguments: Any) -> str:
+    """The line of a call that is answered with an error."""
+    result = await client.call_tool(name, arguments)
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert result.structured_content is None
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert "\n" not in content.text
+    return content.text
