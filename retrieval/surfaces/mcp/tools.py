@@ -108,7 +108,7 @@ class Tools:
     async def list_tags(self) -> Annotated[CallToolResult, TagsAnswer]:
         """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
         store = await self._opening.store()
-        tags = [TagAnswer(tag=one.value, principles=one.items) for one in await store.list_tags()]
+        tags = [TagAnswer(tag=one.value, principles=one.items) for one in await store.list_tags() if one.value]
         return _answer(tags_text(tags), TagsAnswer(tags=tags))
 
     async def list_loaded_principles(self, session_id: given.SessionId) -> Annotated[CallToolResult, LoadedAnswer]:

@@ -9,12 +9,12 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from retrieval.apps.principles.store import SESSION_START
-from retrieval.domain.shown_item import ShownItem
 
 from retrieval import Context, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.principles import PrincipleStore
+from retrieval.apps.principles.store import SESSION_START
+from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from tests.acceptance.conftest import SECONDS, Program
 from tests.acceptance.mcp.conftest import TENANT, Away, called, refused, serving_http
