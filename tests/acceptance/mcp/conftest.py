@@ -13,46 +13,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import jsonschema
-import psycopg
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
-from psycopg import sql
 
 from tests.acceptance.conftest import SECONDS, Program
-from tests.support.database import opened, temporary_database
+from tests.support.away import Away
+from tests.support.database import temporary_database
 
 TENANT = "agents"
-
-
-@dataclass(frozen=True)
-class Away:
-    """A database that nobody can be connected to meanwhile, as when its server is down."""
-
-    server_url: str
-    database: str
-
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        """End every connection, and let nobody in."""
-        with opened(self.server_url) as admin:
-            self._allow(admin, "false")
-            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (self.database,))
-            try:
-                yield
-            finally:
-                self._allow(admin, "true")
-
-    def connections(self) -> int:
-        """How many are connected to it."""
-        with opened(self.server_url) as admin:
-            row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (self.database,)).fetchone()
-            return int(row[0]) if row else 0
-
-    def _allow(self, admin: psycopg.Connection[Any], allowed: str) -> None:
-        admin.execute(
-            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}").format(sql.Identifier(self.database), sql.SQL(allowed))
-        )
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +40,12 @@ def away(server_url: str, url: str) -> Away:
 @pytest.fixture(scope="module")
 def served(url: str, tmp_path_factory: pytest.TempPathFactory) -> Program:
     """The program on that database, with vectors that need no model."""
-    variables = {"RETRIEVAL_DATABASE_URL": url, "RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": TENANT}
+    variables = {
+        "RETRIEVAL_DATABASE_URL": url,
+        "RETRIEVAL_EMBEDDER": "hashing",
+        "RETRIEVAL_POOL_TIMEOUT_SECONDS": "2",
+        "RETRIEVAL_TENANT": TENANT,
+    }
     return Program(tmp_path_factory.mktemp("mcp"), variables)
 
 

@@ -17,7 +17,8 @@ from retrieval.apps.principles.store import SESSION_START
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from tests.acceptance.conftest import SECONDS, Program
-from tests.acceptance.mcp.conftest import TENANT, Away, called, refused, serving_http
+from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_http
+from tests.support.away import Away
 
 TOKEN = "a token of sixteen or more".replace(" ", "-")
 INITIALIZE = {

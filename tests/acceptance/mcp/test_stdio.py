@@ -15,7 +15,8 @@ from mcp_types import TextResourceContents
 
 from retrieval.surfaces.version import installed_version
 from tests.acceptance.conftest import Program
-from tests.acceptance.mcp.conftest import Away, called, refused
+from tests.acceptance.mcp.conftest import called, refused
+from tests.support.away import Away
 
 TOOLS = ["search_principles", "rate_principle", "add_principle", "list_tags", "list_loaded_principles"]
 
