@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import signal
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from queue import Queue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,9 +18,11 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
+from retrieval import Settings
+from retrieval.surfaces.mcp.running import Place, run_http
 from tests.acceptance.conftest import SECONDS, Program
 from tests.support.away import Away
-from tests.support.database import temporary_database
+from tests.support.database import SCHEMA, temporary_database
 
 TENANT = "agents"
 
@@ -49,11 +52,38 @@ def served(url: str, tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program(tmp_path_factory.mktemp("mcp"), variables)
 
 
+@pytest.fixture(scope="module")
+def http(url: str) -> Iterator[str]:
+    """The URL of a server over HTTP, in a thread with a loop of its own: a process would cost seconds."""
+    settings = Settings().changed(
+        database_url=url,
+        embedder="hashing",
+        tenant=TENANT,
+        database_schema=SCHEMA,
+        pool_timeout_seconds=2,
+        mcp_token=None,
+    )
+    addresses: Queue[str] = Queue()
+    stops: Queue[Callable[[], object]] = Queue()
+
+    async def serve() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        stops.put(lambda: loop.call_soon_threadsafe(stop.set))
+        await run_http(settings, "principles", Place(port=0), stop, addresses.put)
+
+    with ThreadPoolExecutor(1) as threads:
+        served = threads.submit(asyncio.run, serve())
+        try:
+            yield addresses.get(timeout=SECONDS)
+        finally:
+            stops.get(timeout=SECONDS)()
+            served.result(SECONDS)
+
+
 @contextlib.contextmanager
-def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """A server over HTTP on a free port: its process, its URL and what it says on standard error."""
-    said = program.folder / f"{uuid.uuid4()}.log"
-    with said.open("wb") as errors:
+def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A server over HTTP on a free port in a process of its own, with its URL; its standard error goes to ``said``."""
+    with (program.folder / "said").open("wb") as errors:
         process = subprocess.Popen(
             [*program.command, "mcp", "--transport", "http", "--port", "0", *options],
             cwd=program.folder,
@@ -64,18 +94,11 @@ def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.P
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
-        assert line.startswith("serving principles at http://127.0.0.1:"), said.read_text()
-        yield process, line.split()[-1], said
+        assert line.startswith("serving principles at http://127.0.0.1:"), line
+        yield process, line.split()[-1]
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=SECONDS)
-
-
-@pytest.fixture(scope="module")
-def http(served: Program) -> Iterator[str]:
-    """The URL of a server over HTTP."""
-    with serving_http(served) as (_, url, _):
-        yield url
+        process.kill()
+        process.communicate()
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, 
 async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(served: Program) -> None:
     """At a signal it ends at once, although a client holds a stream open, and says nothing of errors."""
     program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
-    with serving_http(program) as (process, url, said):
+    with serving_http(program) as (process, url):
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as bearer:
             async with httpx2.AsyncClient() as stranger:
                 assert (await stranger.post(url, json=INITIALIZE)).status_code == 401
@@ -122,4 +122,4 @@ async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(
                 await called(client, "list_tags")
                 process.send_signal(signal.SIGTERM)
                 assert await asyncio.to_thread(process.wait, SECONDS) == 0
-        assert said.read_text() == ""
+        assert (program.folder / "said").read_text() == ""
