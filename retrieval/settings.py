@@ -19,6 +19,10 @@ MAX_SCHEMA_BYTES = 50
 """PostgreSQL names have 63 bytes; the roles' names are the schema's with an ending."""
 
 
+MIN_TOKEN_CHARACTERS = 16
+"""A shorter token could be guessed."""
+
+
 class Settings(BaseSettings):
     """What can be configured, each as ``RETRIEVAL_<NAME>`` in the environment."""
 
@@ -105,6 +109,9 @@ class Settings(BaseSettings):
     retention_feedback_days: int | None = Field(default=None, ge=1)
     """How long an event of feedback is kept; unset: for ever. What it counted for stays."""
 
+    mcp_token: SecretStr | None = None
+    """What clients of the MCP server have to send over HTTP; needed where other machines can reach it."""
+
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""
         return self.model_validate({**self.model_dump(), **values})
@@ -130,6 +137,20 @@ class Settings(BaseSettings):
         if value.startswith("pg_") or value == "information_schema":
             raise ValueError(f"{value!r} belongs to PostgreSQL; use another schema, such as 'retrieval'")
         return value
+
+    @field_validator("mcp_token")
+    @classmethod
+    def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
+        token = "" if value is None else value.get_secret_value().strip()
+        if not token:
+            # Files of containers set what they do not fill in to nothing.
+            return None
+        if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError(
+                f"a token has at least {MIN_TOKEN_CHARACTERS} printable ASCII characters, without blanks; make one "
+                "with: openssl rand -hex 32"
+            )
+        return SecretStr(token)
 
     @field_validator("jobs_schedule", mode="before")
     @classmethod

@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT_SECONDS = 10
+RECONNECT_SECONDS = 1.0
+"""How long the pool tries to replace a lost connection; then it is left to the next call, which is told at once."""
 
 _DECODE = json.JSONDecoder().decode
 
@@ -98,6 +100,7 @@ class Database:
             max_size=pool_size,
             timeout=pool_timeout_seconds,
             max_waiting=max(100, 20 * pool_size),
+            reconnect_timeout=RECONNECT_SECONDS,
             configure=configure,
             open=False,
             name="retrieval",
@@ -126,7 +129,8 @@ class Database:
             return await self._read(tenant_id, statements, settings)
         except DatabaseUnreachableError:
             _log.info("the connection was lost; reading again on a new one")
-            await self._revive()
+            with translated(self.url):
+                await self._check_reachable()
             return await self._read(tenant_id, statements, settings)
 
     async def write(self, tenant_id: int | None, statement: Compiled) -> list[Row]:
@@ -199,6 +203,9 @@ class Database:
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Connection]:
+        if self._pool.get_stats().get("pool_size") == 0:
+            # The pool gave up: nobody would tell a call that waits for a connection that there is no server.
+            await self._check_reachable()
         try:
             connection = await self._pool.getconn()
             while _was_closed(connection):

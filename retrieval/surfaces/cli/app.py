@@ -17,6 +17,7 @@ from retrieval.surfaces.cli import (
     feedback,
     ingest,
     jobs,
+    mcp,
     memories,
     models,
     reindex,
@@ -30,8 +31,7 @@ from retrieval.surfaces.cli.errors import EXIT_CODES
 from retrieval.surfaces.cli.logs import configure_logging
 from retrieval.surfaces.cli.options import examples
 from retrieval.surfaces.cli.state import state_of
-
-DISTRIBUTION = "retrieval-platform"
+from retrieval.surfaces.version import installed_version
 
 EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl",
@@ -53,12 +53,8 @@ app = typer.Typer(
 def _print_version(wanted: bool) -> None:
     if not wanted:
         return
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        typer.echo(f"retrieval {version(DISTRIBUTION)}")
-    except PackageNotFoundError:
-        typer.echo("retrieval, run from its sources without being installed")
+    version = installed_version()
+    typer.echo(f"retrieval {version}" if version else "retrieval, run from its sources without being installed")
     raise typer.Exit
 
 
@@ -91,6 +87,7 @@ app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(i
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
+app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
 app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)

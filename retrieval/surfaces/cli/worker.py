@@ -9,8 +9,6 @@ import typer
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
-    import asyncio
-
     from retrieval.jobs.run import RunReport
     from retrieval.platform import Platform
 
@@ -47,8 +45,9 @@ def worker(
             workplace = replace(workplace, settings=workplace.settings.changed(worker_concurrency=concurrency))
         from retrieval.jobs.worker import work as work_on
         from retrieval.jobs.worker import work_once
+        from retrieval.surfaces.cli.stopping import stop_signal
 
-        await (work_once if once else work_on)(workplace, _stop_signal(), report=show)
+        await (work_once if once else work_on)(workplace, stop_signal(), report=show)
 
     run(state, work)
 
@@ -65,20 +64,3 @@ def sentence(report: RunReport) -> str:
     details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
     return f"{report.job} {report.collection}: {report.outcome}{f' ({details})' if details else ''}{notes}"
-
-
-def _stop_signal() -> asyncio.Event:
-    """Set by the first SIGINT or SIGTERM; the second one ends the process as if nothing had been arranged."""
-    import asyncio
-    import signal
-
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        stop.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    return stop

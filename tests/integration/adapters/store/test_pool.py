@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from retrieval import Platform, Settings, connect
+from retrieval.adapters.store import database
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.domain.errors import DatabaseError, PoolExhaustedError
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, PoolExhaustedError
+from tests.support.away import Away
 
 PID = Compiled("SELECT pg_backend_pid()")
 
@@ -64,6 +68,25 @@ async def test_searches_and_writes_survive_a_server_that_closed_every_connection
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
     assert (await collection.add([{"_id": "2", "text": "the dog ran"}])).added == 1
+
+
+async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the pool has given up, a call says at once that there is no server, and the first one after is served."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    url = new_database()
+    patient = settings.changed(pool_size=1, pool_timeout_seconds=60)
+    async with asyncio.timeout(30), connect(url, settings=patient) as platform:
+        with Away(server_url, urlsplit(url).path.lstrip("/"))():
+            with pytest.raises(DatabaseUnreachableError):
+                await platform.collections()
+            pool = platform.database._pool  # noqa: SLF001 - nothing else tells that it gave up
+            while pool.get_stats()["pool_size"]:  # noqa: ASYNC110 - no event does, either
+                await asyncio.sleep(0.01)
+            with pytest.raises(DatabaseUnreachableError):
+                await platform.collections()
+        assert await platform.collections() == []
 
 
 async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Platform, database_url: str) -> None:

@@ -44,6 +44,7 @@ def test_every_command_is_there() -> None:
         "retrieval memories",
         "retrieval memories show",
         "retrieval memories forget",
+        "retrieval mcp",
         "retrieval collections neighbours",
         "retrieval feedback",
         "retrieval replay",

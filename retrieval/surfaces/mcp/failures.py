@@ -1,0 +1,86 @@
+"""Errors as a client meets them: one line that says what to do, without the server's inside.
+
+What the caller asked is answered with the platform's own words. Of the database, of services and of settings a client
+learns what it can do about it; where they lie and what they said stands in the server's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from retrieval.domain.errors import (
+    ConfigurationError,
+    DatabaseError,
+    DatabaseUnreachableError,
+    EmbeddedServerError,
+    EmbedderError,
+    InvalidRequestError,
+    NotFoundError,
+    PoolExhaustedError,
+    RetrievalError,
+    SchemaRevisionError,
+)
+
+_UNREACHABLE = (
+    "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
+    "user check that PostgreSQL runs, with: retrieval db status"
+)
+_NOT_SET_UP = (
+    "the database is not set up for this version. Let the user run: retrieval db upgrade; then try again, and nothing "
+    "has to be restarted"
+)
+_ON_THE_SERVER: tuple[tuple[type[RetrievalError], str], ...] = (
+    (DatabaseUnreachableError, _UNREACHABLE),
+    (EmbeddedServerError, _UNREACHABLE),
+    (PoolExhaustedError, "too many calls at the same time. Try again in a moment"),
+    (SchemaRevisionError, _NOT_SET_UP),
+    (DatabaseError, "the database refused. Let the user see the server's log, and: retrieval db status"),
+    (EmbedderError, "the embedding service did not answer. Try again in a moment, or search by tags without a query"),
+    (ConfigurationError, "the server's settings do not work. Let the user see its log, change them and restart it"),
+)
+UNEXPECTED = "an unexpected error. Let the user see the server's log"
+
+
+def is_the_callers(error: BaseException) -> bool:
+    """Whether another call would mend it."""
+    return isinstance(error, InvalidRequestError | NotFoundError)
+
+
+def failure_line(error: BaseException) -> str:
+    """What to tell a client of an error."""
+    if isinstance(error, ValidationError):
+        return wrong_arguments(error)
+    if is_the_callers(error):
+        return one_line(str(error))
+    if isinstance(error, RetrievalError):
+        return next((line for kind, line in _ON_THE_SERVER if isinstance(error, kind)), UNEXPECTED)
+    return UNEXPECTED
+
+
+def wrong_arguments(error: ValidationError) -> str:
+    """``limit: input should be less than or equal to 50``, for each argument that is wrong, in one line."""
+    wrong = dict.fromkeys(f"{_place(one['loc'])}: {_lowered(one['msg'])}" for one in error.errors())
+    return f"wrong arguments: {one_line('; '.join(wrong))}"
+
+
+def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
+    """The line about arguments that a tool does not have."""
+    return f"wrong arguments: there is no {', '.join(map(repr, names))}; there are {', '.join(known)}"
+
+
+def one_line(text: str) -> str:
+    """The text without line ends."""
+    return " ".join(text.split())
+
+
+def _place(location: tuple[Any, ...]) -> str:
+    # Numbers are places in a list; the rest of what follows the argument's name are names of types.
+    name, *inner = location or ("arguments",)
+    return f"{name}{''.join(f'[{part}]' for part in inner if isinstance(part, int))}"
+
+
+def _lowered(message: str) -> str:
+    return message[:1].lower() + message[1:]

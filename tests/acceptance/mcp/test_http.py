@@ -1,0 +1,125 @@
+"""The MCP server over streamable HTTP, with the SDK's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from retrieval import Context, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.apps.principles import PrincipleStore
+from retrieval.apps.principles.store import SESSION_START
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.slate import Slot
+from tests.acceptance.conftest import SECONDS, Program
+from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_http
+from tests.support.away import Away
+
+TOKEN = "a token of sixteen or more".replace(" ", "-")
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}},
+}
+
+
+async def test_clients_of_both_generations_are_served_at_once(http: str) -> None:
+    """With the handshake and without; what one adds the other finds, and calls do not wait for one another."""
+    async with Client(http) as one, Client(http, mode="legacy") as other:
+        assert one.protocol_version != other.protocol_version
+        title = "Read the error message to its end"
+        await called(one, "add_principle", title=title, tags=["errors"])
+        asked = {"query": "an error message", "tags": ["errors"], "include_exploration": True}
+        answers = await asyncio.gather(*(called(client, "search_principles", **asked) for client in (one, other) * 3))
+        assert [answer.titles for answer in answers] == [[title]] * 6
+
+
+async def test_a_candidate_proves_itself_in_several_sessions(http: str) -> None:
+    """Each session's verdict counts once; from the third on it is given without being asked to explore."""
+    title = "Measure before you optimise"
+    for uses in (1, 2, 3):
+        async with Client(http, mode="legacy") as client:
+            added = (await called(client, "add_principle", title=title, tags=["speed"])).value["principle"]
+            for _ in range(2):
+                rated = await called(client, "rate_principle", principle_id=added["id"], was_helpful=True)
+            assert rated.value["principle"]["use_count"] == uses
+    async with Client(http) as client:
+        found = await called(client, "search_principles", query="make it faster", tags=["speed"])
+        assert found.titles == [title]
+        assert (found.value["principles"][0]["exploring"], found.value["principles"][0]["status"]) == (False, "active")
+        again = await called(client, "add_principle", title=title)
+        assert "known already" in again.text
+
+
+async def test_what_a_session_was_started_with_is_listed(http: str, url: str) -> None:
+    """In the order shown, with those marked that were explored."""
+    settings = Settings().changed(tenant=TENANT, database_schema="retrieval")
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        store = await PrincipleStore.open(platform)
+        first = await store.add_principle("Say what you will do")
+        second = await store.add_principle("Try the other way round", status="candidate")
+        collection = await platform.collection("principles", create=False)
+        await collection.record_answer(
+            "",
+            [ShownItem(item_id=first.id, score=0.5), ShownItem(item_id=second.id, score=0.5, slot=Slot.EXPLORE)],
+            context=Context(session="s-17"),
+            origin=SESSION_START,
+            retrieval_time_ms=1.0,
+        )
+    async with Client(http) as client:
+        loaded = await called(client, "list_loaded_principles", session_id="s-17")
+    assert [(one["id"], one["exploring"]) for one in loaded.value["principles"]] == [
+        (first.id, False),
+        (second.id, True),
+    ]
+    assert f"**[{second.id}]** (exploring)" in loaded.text
+
+
+async def test_calls_say_that_the_database_is_away_until_it_is_back(http: str, away: Away) -> None:
+    """The server lives on, and the client's session too."""
+    async with Client(http, mode="legacy") as client:
+        await called(client, "list_tags")
+        with away():
+            assert "the database cannot be reached" in await refused(client, "list_tags")
+            assert "Try again in a moment" in await refused(client, "add_principle", title="Never stored")
+        await called(client, "list_tags")
+
+
+async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
+    """That says what to do instead."""
+    async with Client(http) as client:
+        said = await refused(client, "rate_principle", principle_id="p-none", was_helpful=True)
+        assert "there is no principle 'p-none'" in said
+        assert "search_principles" in said
+        assert "needs a title" in await refused(client, "add_principle", title="  ")
+
+
+@pytest.mark.parametrize(
+    ("header", "status"), [({"Host": "page.example"}, 421), ({"Origin": "http://page.example"}, 403)]
+)
+async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, str], status: int) -> None:
+    """Neither under a name of its own for this address, nor from its own origin."""
+    headers = {"Accept": "application/json, text/event-stream", **header}
+    async with httpx2.AsyncClient() as browser:
+        assert (await browser.post(http, headers=headers, json=INITIALIZE)).status_code == status
+
+
+async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(served: Program) -> None:
+    """At a signal it ends at once, although a client holds a stream open, and says nothing of errors."""
+    program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
+    with serving_http(program) as (process, url):
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as bearer:
+            async with httpx2.AsyncClient() as stranger:
+                assert (await stranger.post(url, json=INITIALIZE)).status_code == 401
+            transport = streamable_http_client(url, http_client=bearer, terminate_on_close=False)
+            async with Client(transport, mode="legacy") as client:
+                await called(client, "list_tags")
+                process.send_signal(signal.SIGTERM)
+                assert await asyncio.to_thread(process.wait, SECONDS) == 0
+        assert (program.folder / "said").read_text() == ""

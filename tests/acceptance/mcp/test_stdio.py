@@ -1,0 +1,97 @@
+"""The MCP server over standard input and output, with the SDK's own client."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import TextResourceContents
+
+from retrieval.surfaces.version import installed_version
+from tests.acceptance.conftest import Program
+from tests.acceptance.mcp.conftest import called, refused
+from tests.support.away import Away
+
+TOOLS = ["search_principles", "rate_principle", "add_principle", "list_tags", "list_loaded_principles"]
+
+
+def parameters(program: Program) -> StdioServerParameters:
+    """How a client starts the server."""
+    command, *arguments = program.command
+    return StdioServerParameters(command=command, args=[*arguments, "mcp"], env=program.variables, cwd=program.folder)
+
+
+async def resource(client: Client, uri: str) -> object:
+    """The JSON of a resource."""
+    (content,) = (await client.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    assert content.mime_type == "application/json"
+    return json.loads(content.text)
+
+
+async def test_a_session_from_its_start_without_a_database_to_its_end(
+    served: Program, away: Away, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is answered at once; calls say what is wrong until the database is there, and then are served.
+
+    Standard output holds the protocol alone, standard error no traceback, and the end lets go of the database.
+    """
+    said = tmp_path / "said"
+    with said.open("w") as errors, caplog.at_level(logging.WARNING):
+        async with AsyncExitStack() as stack:
+            with away():
+                transport = stdio_client(parameters(served), errlog=errors)
+                client = await stack.enter_async_context(Client(transport))
+                await without_a_database(client)
+            await every_tool_and_resource(client)
+    assert not caplog.records
+    assert "Traceback" not in said.read_text()
+    assert away.connections() == 0
+
+
+async def without_a_database(client: Client) -> None:
+    """What the server is, and what it can do, is known; each call says what is wrong."""
+    assert client.server_info
+    assert (client.server_info.name, client.server_info.version) == ("retrieval", installed_version())
+    assert "rate_principle" in (client.instructions or "")
+    assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
+    assert "the database cannot be reached" in await refused(client, "search_principles", query="anything")
+    with pytest.raises(MCPError, match="principles://all: the database cannot be reached"):
+        await client.read_resource("principles://all")
+
+
+async def every_tool_and_resource(client: Client) -> None:
+    """Add, find, rate and list."""
+    added = await called(client, "add_principle", title="Write a failing test first", body="It shows.", tags=["Tests"])
+    principle = added.value["principle"]
+    assert (principle["status"], principle["tags"], principle["success_rate"]) == ("candidate", ["tests"], None)
+    assert "until ratings prove it" in added.text
+
+    assert (await called(client, "search_principles", query="a failing test")).titles == []
+    found = await called(client, "search_principles", query="a failing test", include_exploration=True)
+    assert [one["exploring"] for one in found.value["principles"]] == [True]
+    assert f"**[{principle['id']}]** (exploring) Write a failing test first" in found.text
+
+    rated = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=True, context="it did")
+    assert (rated.value["principle"]["use_count"], rated.value["principle"]["success_rate"]) == (1, 1.0)
+    again = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=False)
+    assert (again.value["principle"]["use_count"], again.value["principle"]["success_rate"]) == (1, 0.0)
+
+    assert (await called(client, "list_tags")).value == {"tags": [{"tag": "tests", "principles": 1}]}
+    assert (await called(client, "list_loaded_principles", session_id="nobody's")).value["principles"] == []
+
+    uris = [str(one.uri) for one in (await client.list_resources()).resources]
+    assert uris == ["principles://all", "principles://stats"]
+    every, figures = await resource(client, uris[0]), await resource(client, uris[1])
+    assert isinstance(every, dict)
+    assert [one["id"] for one in every["principles"]] == [principle["id"]]
+    assert isinstance(figures, dict)
+    assert (figures["candidates"], figures["uses"], figures["success_rate"]) == (1, 1, 0.0)
+    with pytest.raises(MCPError, match="principles://none"):
+        await client.read_resource("principles://none")

@@ -1,0 +1,55 @@
+"""Where the MCP server listens, and by which names it may be called."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.domain.errors import ConfigurationError
+from retrieval.surfaces.mcp.address import check_exposure, is_local, listening, protection, url_of
+
+
+@pytest.mark.parametrize(
+    ("host", "local"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("LOCALHOST", True)]
+)
+def test_addresses_of_this_machine_need_no_token(host: str, *, local: bool) -> None:
+    """Others cannot reach them."""
+    assert is_local(host) is local
+    check_exposure(host, None)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "server.example"])  # noqa: S104 - it is refused
+def test_addresses_that_others_reach_need_a_token(host: str) -> None:
+    """The line names the setting; with it they are taken."""
+    with pytest.raises(ConfigurationError, match="RETRIEVAL_MCP_TOKEN"):
+        check_exposure(host, None)
+    check_exposure(host, "secret")
+
+
+def test_a_name_that_a_page_could_invent_is_refused() -> None:
+    """Only the machine's own names and those given are taken, with any port, and pages of theirs."""
+    rules = protection("127.0.0.1", ["box.example"])
+    assert rules.enable_dns_rebinding_protection
+    assert {"127.0.0.1:*", "localhost:*", "[::1]:*", "box.example:*", "box.example"} <= set(rules.allowed_hosts)
+    assert "https://box.example:*" in rules.allowed_origins
+    assert not [name for name in rules.allowed_hosts if "0.0.0.0" in name]  # noqa: S104 - it is looked for
+
+
+def test_where_every_name_is_possible_the_token_protects() -> None:
+    """Unless the names are given."""
+    assert not protection("0.0.0.0", []).enable_dns_rebinding_protection  # noqa: S104 - it is asked about
+    assert "box.example:*" in protection("0.0.0.0", ["box.example"]).allowed_hosts  # noqa: S104 - it is asked about
+
+
+def test_a_port_that_is_taken_is_one_readable_line() -> None:
+    """With what to do."""
+    with listening("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        assert url_of(first) == f"http://127.0.0.1:{port}/mcp"
+        with pytest.raises(ConfigurationError, match=rf"port {port} \(.*in use\); name another"):
+            listening("127.0.0.1", port)
+
+
+def test_a_host_that_is_not_this_machine_is_one_readable_line() -> None:
+    """An address of documentation, which nobody has."""
+    with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.1"):
+        listening("192.0.2.1", 0)

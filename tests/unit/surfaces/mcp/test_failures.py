@@ -1,0 +1,49 @@
+"""Errors as a client of the MCP server meets them."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.domain import errors
+from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers
+
+INSIDE = "relation \"retrieval.items\" at /var/lib/retrieval/socket, database 'principles'"
+
+
+def server_errors() -> list[type[errors.RetrievalError]]:
+    """Every error of the tree that the caller cannot mend by asking otherwise."""
+    found, waiting = [], [errors.RetrievalError]
+    while waiting:
+        kind = waiting.pop()
+        found.append(kind)
+        waiting += kind.__subclasses__()
+    return [kind for kind in found if not issubclass(kind, errors.InvalidRequestError | errors.NotFoundError)]
+
+
+@pytest.mark.parametrize("kind", server_errors())
+def test_what_fails_on_the_server_tells_nothing_of_its_inside(kind: type[errors.RetrievalError]) -> None:
+    """One line, with neither SQL nor paths nor addresses, that says what to do."""
+    line = failure_line(kind(f"{INSIDE}\n  SELECT 1"))
+    assert "\n" not in line
+    assert not {"SELECT", "/var", "items", "'principles'"} & set(line.split())
+    assert any(advice in line for advice in ("ry again", "retrieval db", "see its log", "server's log"))
+
+
+def test_a_database_that_is_away_is_told_from_one_that_refuses() -> None:
+    """For the first comes back by itself."""
+    away = failure_line(errors.DatabaseUnreachableError(INSIDE))
+    assert "reconnects by itself" in away
+    assert "reconnects" not in failure_line(errors.MissingPrivilegeError(INSIDE))
+    assert "retrieval db upgrade" in failure_line(errors.SchemaRevisionError(INSIDE))
+
+
+def test_what_the_caller_asked_wrongly_is_told_in_full() -> None:
+    """On one line, since it says how to ask."""
+    error = errors.UnknownItemError("there is no principle 'p9';\nsearch for it first")
+    assert is_the_callers(error)
+    assert failure_line(error) == "there is no principle 'p9'; search for it first"
+
+
+def test_a_fault_of_the_program_tells_nothing() -> None:
+    """Not even its kind."""
+    assert failure_line(KeyError("secret")) == UNEXPECTED

@@ -1,0 +1,120 @@
+"""What the tools say of themselves, before anything is called."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+from mcp_types import CallToolResult, TextContent, Tool
+
+from retrieval.settings import Settings
+from retrieval.surfaces.mcp.opening import Opening
+from retrieval.surfaces.mcp.server import PrincipleServer, build_server
+
+READING = {"search_principles", "list_tags", "list_loaded_principles"}
+CHANGING = {"rate_principle", "add_principle"}
+
+
+@pytest.fixture(scope="module")
+def server() -> PrincipleServer:
+    """A server whose store is never opened."""
+    return build_server(Opening(Settings(), "principles"))
+
+
+async def tools_of(server: PrincipleServer) -> dict[str, Tool]:
+    """Its tools by name."""
+    return {tool.name: tool for tool in await server.list_tools()}
+
+
+async def refusal(server: PrincipleServer, name: str, **arguments: object) -> str:
+    """The line that a call is refused with."""
+    result = await server.call_tool(name, arguments)
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def test_the_tools_are_those_of_the_protocol(server: PrincipleServer) -> None:
+    """Each has a title, a description and annotations that tell whether it changes anything."""
+    tools = await tools_of(server)
+    assert set(tools) == READING | CHANGING
+    for name, tool in tools.items():
+        assert tool.title
+        assert tool.description
+        assert tool.annotations
+        assert tool.annotations.read_only_hint is (name in READING)
+        assert tool.annotations.destructive_hint is False
+        assert tool.annotations.open_world_hint is False
+
+
+async def test_every_parameter_is_described_and_no_other_is_taken(server: PrincipleServer) -> None:
+    """A model fills them in by their descriptions alone."""
+    for tool in (await tools_of(server)).values():
+        assert tool.input_schema["additionalProperties"] is False
+        for name, parameter in tool.input_schema["properties"].items():
+            assert parameter.get("description"), f"{tool.name}: {name}"
+
+
+async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: PrincipleServer) -> None:
+    """Five principles unless asked otherwise, from 1 to 50."""
+    tools = await tools_of(server)
+    search = tools["search_principles"].input_schema["properties"]
+    assert list(search) == ["query", "tags", "include_exploration", "limit"]
+    assert (search["limit"]["default"], search["limit"]["minimum"], search["limit"]["maximum"]) == (5, 1, 50)
+    assert "required" not in tools["search_principles"].input_schema
+    rate = tools["rate_principle"].input_schema
+    assert (list(rate["properties"]), rate["required"]) == (
+        ["principle_id", "was_helpful", "context"],
+        ["principle_id", "was_helpful"],
+    )
+    assert tools["add_principle"].input_schema["required"] == ["title"]
+    assert tools["list_loaded_principles"].input_schema["required"] == ["session_id"]
+
+
+async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
+    """Valid, of an object, and with the figures that a principle comes with."""
+    tools = await tools_of(server)
+    for tool in tools.values():
+        assert tool.output_schema
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+        assert tool.output_schema["type"] == "object"
+    assert tools["search_principles"].output_schema
+    principle = tools["search_principles"].output_schema["$defs"]["PrincipleAnswer"]
+    assert set(principle["required"]) == {
+        *("id", "title", "body", "tags", "status"),
+        *("score", "success_rate", "use_count", "last_used_at", "exploring"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("search_principles", {"limit": 0}, "limit: input should be greater than or equal to 1"),
+        ("search_principles", {"limit": 51}, "limit: input should be less than or equal to 50"),
+        ("search_principles", {"query": "x" * 2001}, "query: string should have at most 2000 characters"),
+        ("search_principles", {"tags": ["git", ""]}, "tags[1]: string should have at least 1 character"),
+        ("search_principles", {"tags": ["git"] * 21}, "tags: list should have at most 20 items"),
+        ("search_principles", {"limits": 3}, "there is no 'limits'; there are query, tags, include_exploration, limit"),
+        ("rate_principle", {"principle_id": "p1"}, "was_helpful: field required"),
+        ("rate_principle", {"principle_id": "p1", "was_helpful": "perhaps"}, "was_helpful: input should be a valid"),
+        ("add_principle", {"title": ""}, "title: string should have at least 1 character"),
+        ("list_loaded_principles", {}, "session_id: field required"),
+    ],
+)
+async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
+    server: PrincipleServer, name: str, arguments: dict[str, object], line: str
+) -> None:
+    """Which argument, and what it should be; without a call of the store."""
+    said = await refusal(server, name, **arguments)
+    assert said.startswith(f"{name}: wrong arguments: {line}")
+    assert "\n" not in said
+    assert "pydantic" not in said
+
+
+async def test_a_tool_that_does_not_exist_is_one_line(server: PrincipleServer) -> None:
+    """With those that do."""
+    assert await refusal(server, "find_principles") == (
+        "there is no tool 'find_principles'; there are search_principles, rate_principle, add_principle, list_tags, "
+        "list_loaded_principles"
+    )
