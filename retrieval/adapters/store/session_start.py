@@ -18,7 +18,8 @@ from retrieval.domain.recorded import RecordedSearch
 LONGEST_BODY = 500
 """Characters of a body: only its first line is shown."""
 
-# The best by score and tags, ties as choosing breaks them; and of those of which little is known, the latest.
+# The best by score and tags, ties as choosing breaks them; and of those of which little is known, the ones with
+# a tag of the session, then the latest.
 _READ = """
     WITH home AS MATERIALIZED (
         SELECT c.collection_id FROM collections AS c
@@ -59,9 +60,10 @@ _READ = """
         ) DESC, known.created_at DESC, known.item_id
         LIMIT %(most)s
     ), unsure AS (
-        SELECT known.* FROM known
+        SELECT known.* FROM known CROSS JOIN wanted
         WHERE known.uses < %(fewer_uses_than)s OR known.created_at > %(young_since)s::timestamptz
-        ORDER BY known.created_at DESC, known.item_id
+        ORDER BY EXISTS (SELECT FROM unnest(known.tags) AS own (tag) WHERE own.tag = ANY(wanted.tags)) DESC,
+                 known.created_at DESC, known.item_id
         LIMIT %(most_unsure)s
     )
     SELECT home.collection_id, ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),

@@ -1,6 +1,7 @@
-"""``retrieval session-start`` by itself: it runs before a session may begin, so it loads nothing that it does not need.
+"""``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which they must never hold up.
 
-It never stands in a session's way: whatever happens, the exit code is 0, and a hint is one line on standard error.
+Starting runs before a session may begin, so it loads nothing that it does not need, not even the rest of the program.
+Whatever happens, the exit code is 0, and a hint is one line on standard error.
 """
 
 from __future__ import annotations
@@ -11,76 +12,85 @@ import io
 import os
 import sys
 import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-if TYPE_CHECKING:
-    from retrieval.apps.principles.startup.start_options import StartOptions
-    from retrieval.apps.principles.startup.start_settings import StartSettings
-
-COMMAND = "session-start"
+START, END = "session-start", "session-end"
 _HELP = frozenset({"-h", "--help"})
+
+Say = Callable[[str], None]
 
 
 def fast_lane(arguments: Sequence[str]) -> None:
-    """Run the command and end the process, if that is what the program's arguments say; else do nothing."""
+    """Run a hook and end the process, if that is what the program's arguments say; else do nothing."""
     tenant, rest = _after_tenant(arguments)
-    if rest[:1] != [COMMAND] or not _HELP.isdisjoint(rest):
+    if not rest or rest[0] not in (START, END) or not _HELP.isdisjoint(rest):
         return
     # Looking for garbage among what is imported takes a tenth of the time, and there is none.
     gc.disable()
-    start(rest[1:], tenant)
+    run_hook(rest[0], rest[1:], tenant)
     # What a normal end takes apart is gone with the process anyway, and quicker.
     os._exit(0)
 
 
-def start(arguments: Sequence[str], tenant: str | None = None) -> None:
-    """The command with the arguments after its name. Raises nothing."""
+def run_hook(command: str, arguments: Sequence[str], tenant: str | None = None) -> None:
+    """The hook with the arguments after its name. Raises nothing."""
+    say = partial(_hint, command)
     try:
-        from retrieval.apps.principles.startup.start_options import start_options
-        from retrieval.apps.principles.startup.start_settings import start_settings
-
-        options, settings = start_options(arguments), start_settings(os.environ, tenant)
-        _limited(options, settings)
-    except Exception as error:  # noqa: BLE001 - nothing may keep a session from starting
-        hint(_said(error))
+        (_start if command == START else _end)(arguments, tenant, say)
+    except Exception as error:  # noqa: BLE001 - nothing may keep a session from starting, or ending
+        say(_said(error))
 
 
-def hint(message: str) -> None:
-    """Say one line on standard error, if there is one."""
-    plain = "".join(one if one.isprintable() else " " for one in message)
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.write(2, f"retrieval {COMMAND}: {' '.join(plain.split())}\n".encode(errors="replace"))
+def _start(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
+    from datetime import UTC, datetime
+
+    from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
+    from retrieval.apps.principles.startup.start_options import start_options
+    from retrieval.apps.principles.startup.start_settings import start_settings
+
+    options, settings = start_options(arguments), start_settings(os.environ, tenant)
+    with _limited(settings.session_start_seconds, say) as deadline:
+        from retrieval.apps.principles.startup.start import SessionStart
+
+        session = SessionStart(options, settings, deadline, say)
+        try:
+            is_told = options.folder is not None and options.session is not None
+            started = session.started(HookInput() if is_told else read_hook_input(), datetime.now(UTC))
+            if not started.principles:
+                say("there are no principles to give yet; add one, as docs/how-to/principles.md tells")
+            _print(started.as_json() if options.format == "json" else started.as_text())
+            session.record(datetime.now(UTC))
+        finally:
+            session.close()
 
 
-def _limited(options: StartOptions, settings: StartSettings) -> None:
+def _end(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
+    from retrieval.apps.principles.startup.end_options import end_options
+    from retrieval.apps.principles.startup.start_settings import start_settings
+
+    options, settings = end_options(arguments), start_settings(os.environ, tenant)
+    with _limited(settings.session_start_seconds, say) as deadline:
+        from retrieval.surfaces.cli.ending import store_trace
+
+        store_trace(options, settings, deadline, say)
+
+
+@contextlib.contextmanager
+def _limited(seconds: float, say: Say) -> Iterator[float]:
+    """Within it, the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs."""
     from retrieval.apps.principles.startup.watchdog import watchdog
 
-    seconds = settings.session_start_seconds
-
-    def late() -> None:
-        hint(f"not done within {seconds:g} s, and left; see RETRIEVAL_SESSION_START_SECONDS")
-
-    with watchdog(seconds, late):
-        _run(options, settings, time.monotonic() + seconds)
+    late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
+    with watchdog(seconds, partial(say, late)):
+        yield time.monotonic() + seconds
 
 
-def _run(options: StartOptions, settings: StartSettings, deadline: float) -> None:
-    from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
-    from retrieval.apps.principles.startup.start import SessionStart
-
-    session = SessionStart(options, settings, deadline, hint)
-    try:
-        is_told = options.folder is not None and options.session is not None
-        hook = HookInput() if is_told else read_hook_input()
-        started = session.started(hook, datetime.now(UTC))
-        if not started.principles:
-            hint("there are no principles to give yet; add some: docs/how-to/principles.md")
-        _print(started.as_json() if options.format == "json" else started.as_text())
-        session.record(datetime.now(UTC))
-    finally:
-        session.close()
+def _hint(command: str, message: str) -> None:
+    """Say one line on standard error, if there is one; straight, for the watchdog may not wait for a lock."""
+    plain = "".join(one if one.isprintable() else " " for one in message)
+    with contextlib.suppress(OSError):
+        os.write(2, f"retrieval {command}: {' '.join(plain.split())}\n".encode(errors="replace"))
 
 
 def _print(text: str) -> None:

@@ -20,18 +20,14 @@ from retrieval.adapters.store.session_start import (
 from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, TAG_BOOST, choose
 from retrieval.apps.principles.exploration import FEWER_USES_THAN, YOUNGER_THAN
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.principles.startup.git_history import GitHistory
+from retrieval.apps.principles.startup.folder import look_around
 from retrieval.apps.principles.startup.hook_input import HookInput
 from retrieval.apps.principles.startup.opening import Opening
-from retrieval.apps.principles.startup.project import project_tags
 from retrieval.apps.principles.startup.start_options import StartOptions
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import Started, started_record
-from retrieval.apps.principles.startup.surroundings import Surroundings, surroundings
+from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.retrieval_id import uuid7
-
-GIT_SHARE = 0.4
-"""Of the time that there is, git may take so much; principles without commits are better than none."""
 
 MOST_UNSURE = 1000
 """Of more principles of which little is known, the latest so many compete."""
@@ -64,7 +60,8 @@ class SessionStart:
 
     def started(self, hook: HookInput, now: datetime) -> Started:
         """What the session is given. Raises ``RetrievalError`` where nothing can be had."""
-        context = self._surroundings(hook)
+        folder = self._options.folder or Path(hook.folder or ".")
+        context = look_around(folder, self._deadline, self._say)
         answer = read_start(self._opening.connection(), self._question(context, now), seconds=self._left())
         seed = int.from_bytes(os.urandom(8)) >> 1
         principles = [_principle(one) for one in answer.principles]
@@ -103,19 +100,6 @@ class SessionStart:
     def close(self) -> None:
         """Leave the database."""
         self._opening.close()
-
-    def _surroundings(self, hook: HookInput) -> Surroundings:
-        folder = self._options.folder or Path(hook.folder or ".")
-        if not folder.is_dir():
-            self._say(f"{str(folder)!r:.200} is no folder; the principles are chosen without it")
-            return Surroundings()
-        git = GitHistory(folder)
-        tags = project_tags(folder.absolute())
-        now = time.monotonic()
-        history = git.history(now + GIT_SHARE * max(0.0, self._deadline - now))
-        if history.was_late:
-            self._say("git took too long; the principles are chosen without all it knows")
-        return surroundings(history, tags)
 
     def _question(self, context: Surroundings, now: datetime) -> StartQuestion:
         return StartQuestion(

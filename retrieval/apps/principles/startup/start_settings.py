@@ -11,6 +11,7 @@ from retrieval.adapters.store.embedded_home import default_home
 from retrieval.domain.errors import ConfigurationError
 
 SECONDS = 5.0
+_MAX_SECONDS = 3600.0
 _PREFIX = "retrieval_"
 _MAX_SCHEMA_BYTES, _MAX_TENANT_BYTES = 50, 512
 
@@ -69,6 +70,8 @@ def _usable_seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ConfigurationError(f"RETRIEVAL_SESSION_START_SECONDS is {text!r:.80}; it must be a number above 0")
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise ConfigurationError(
+            f"RETRIEVAL_SESSION_START_SECONDS is {text!r:.80}; it must be a number above 0 and at most 3600"
+        )
     return seconds
