@@ -94,6 +94,8 @@ def _hint(command: str, message: str) -> None:
 
 
 def _print(text: str) -> None:
+    if sys.stdout is None:
+        raise BrokenPipeError("nobody reads standard output")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     sys.stdout.write(text)

@@ -36,12 +36,12 @@ def session_start(
 ) -> None:
     """Give a session the principles that fit its project, and some that are new.
 
-    For an agent's hook: what is printed becomes part of the session. A JSON object
-    with session_id and cwd is read from standard input, if it comes at once.
+    For an agent's hook: what is printed becomes part of the session. A JSON
+    object with session_id and cwd is read from standard input, if it comes.
 
-    Never stands in the way: the exit code is 0 whatever happens, wrong usage too,
-    and a hint is one line on standard error. RETRIEVAL_SESSION_START_SECONDS says
-    how long it may take.
+    It never stands in the way: the exit code is 0 whatever happens, for wrong
+    usage too, and a hint is one line on standard error.
+    RETRIEVAL_SESSION_START_SECONDS says how long it may take.
     """
     asked = {"cwd": cwd, "format": shape, "session": session, "collection": collection}
     run_hook(START, _arguments({**asked, "limit": limit, "explore": explore}), state_of(context).tenant)
@@ -63,9 +63,9 @@ def session_end(
 ) -> None:
     """Keep what a session was about, and how it went.
 
-    For an agent's hook, as session-start is: the tags of what went well in the last
-    7 days help to choose what later sessions are started with. The exit code is 0
-    whatever happens, and a hint is one line on standard error.
+    For an agent's hook, as session-start is: the tags of what went well in the
+    last 7 days help to choose what later sessions are started with. The exit
+    code is 0 whatever happens, and a hint is one line on standard error.
     """
     asked = {"cwd": cwd, "session": session, "outcome": outcome, "tags": tags, "title": title}
     run_hook(END, _arguments({**asked, "collection": collection}), state_of(context).tenant)
