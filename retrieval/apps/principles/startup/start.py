@@ -32,6 +32,9 @@ from retrieval.domain.retrieval_id import uuid7
 MOST_UNSURE = 1000
 """Of more principles of which little is known, the latest so many compete."""
 
+PRINCIPLE, TRACES = "principle", "{}_traces"
+"""The kind of the items, and where traces lie, as what is too slow to load here says them."""
+
 RECENT, LATEST_TRACES, RECENT_TAGS = timedelta(days=7), 20, 10
 
 Say = Callable[[str], None]
@@ -104,10 +107,10 @@ class SessionStart:
     def _question(self, context: Surroundings, now: datetime) -> StartQuestion:
         return StartQuestion(
             collection=self._options.collection,
-            traces=f"{self._options.collection}_traces",
+            traces=TRACES.format(self._options.collection),
             tags=context.tags,
             most=self._options.limit + self._options.explore,
-            kind="principle",
+            kind=PRINCIPLE,
             in_use=(ACTIVE, CANDIDATE),
             active=ACTIVE,
             least_score=MIN_PRINCIPLE_SCORE,

@@ -111,7 +111,7 @@ def started_record(
 
 
 def _request(limit: int) -> Mapping[str, Any]:
-    empty: dict[str, Any] = {name: [] for name in ("prefixes", "phrases", "excluded", "rewrites", "entities")}
+    empty: dict[str, Any] = {name: [] for name in ("prefixes", "phrases", "excluded", "rewrites", "entities", "tags")}
     nothing = {"group_by": None, "profile": None, "as_of": None}
     return {"limit": max(1, limit), "is_whole": True, "preferred": {}, "origin": ORIGIN, **empty, **nothing}
 
