@@ -180,7 +180,7 @@ async def test_a_schema_of_another_revision_is_told(
 async def test_nothing_stays_set_on_the_connection(places: StartSettings) -> None:
     """A pooler gives it to somebody else."""
 
-    def run() -> tuple[str, ...]:
+    def run() -> tuple[object, ...]:
         connection = connected(places.database_url or "", Names(places.database_schema), places.tenant, seconds=SECONDS)
         try:
             connection.run([], seconds=SECONDS)
