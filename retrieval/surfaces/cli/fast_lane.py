@@ -38,6 +38,8 @@ def run_hook(command: str, arguments: Sequence[str], tenant: str | None = None) 
     say = partial(_hint, command)
     try:
         (_start if command == START else _end)(arguments, tenant, say)
+    except KeyboardInterrupt:
+        say("interrupted")
     except Exception as error:  # noqa: BLE001 - nothing may keep a session from starting, or ending
         say(_said(error))
 

@@ -44,7 +44,7 @@ class Started:
             return ""
         lines = ["# Principles for this session", ""]
         lines += [_item(one) for one in self.principles]
-        lines += ["", "Lessons of earlier sessions. Rate those that helped or misled (rate_principle), by their id."]
+        lines += ["", f"Session {_line(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
         return "\n".join(lines) + "\n"
 
     def as_json(self) -> str:

@@ -33,13 +33,14 @@ STARTED = Started(
 
 
 def test_the_text_is_a_short_list() -> None:
-    """Id, mark of what is explored, title, first line of the body, tags: one line each, nothing that steers."""
-    lines = STARTED.as_text().splitlines()
-    assert lines[:4] == [
+    """Id, mark of what is explored, title, first line of the body, tags: a line each, and nothing that steers."""
+    assert STARTED.as_text().splitlines() == [
         "# Principles for this session",
         "",
         "- **[bind]** Bind parameters: Injections. [sql]",
         "- **[lock]** (exploring) Lock late [31m [sql, locks]",
+        "",
+        "Session s-1. Rate those that helped or misled by their id (rate_principle).",
     ]
 
 
