@@ -28,7 +28,10 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     beside = [str(data)] if data is not None else []
     found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
     found.append(_script("growth", *(["--full"] if full else [])))
-    found += [_script(name) for name in ("learned_reward", "exploration", "principles", "feedback_rate", "analytics")]
+    found += [
+        _script(name)
+        for name in ("learned_reward", "exploration", "principles", "session_start", "feedback_rate", "analytics")
+    ]
     # Held against simulated truth; with the Open Bandit data beside the collections, against that too.
     found.append(_script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else [])))
     if peers_python:

@@ -32,7 +32,8 @@ from retrieval.adapters.store.collections import (
     set_space,
 )
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embedded import default_home, start_embedded
+from retrieval.adapters.store.embedded import start_embedded
+from retrieval.adapters.store.embedded_home import default_home
 from retrieval.adapters.store.months import ensure_months
 from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection

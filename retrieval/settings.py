@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     llm_retries: int = Field(default=2, ge=0, le=20)
     """How often a request is repeated where the endpoint is down, slow or overloaded."""
 
+    session_start_seconds: float = Field(default=5.0, gt=0, le=3600)
+    """How long ``retrieval session-start`` and ``session-end`` may take before they give up."""
+
     jobs_schedule: Annotated[dict[str, str] | None, NoDecode] = None
     """Cron expressions by job, in UTC, or ``off``; a job that is not named has its own default."""
     worker_concurrency: int = Field(default=2, ge=1, le=100)

@@ -16,7 +16,8 @@ from itertools import islice
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.recordings import Losses, encoded, store_recordings
+from retrieval.adapters.store.recording_statement import encoded
+from retrieval.adapters.store.recordings import Losses, store_recordings
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.retrieval_id import time_of
 from retrieval.engine.record import Recordable

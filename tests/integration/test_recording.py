@@ -15,7 +15,7 @@ import pytest
 
 from retrieval import Collection, Context, Platform, Profile, SearchResult, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store import recordings
+from retrieval.adapters.store import recording_statement, recordings
 from retrieval.adapters.store.recordings import find_recorded, recording_losses
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.exploration import Exploration, PolicyName
@@ -172,7 +172,8 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
     stored = await (await _filled(platform)).refresh()
     chance = random.Random(1)
     first, other = (
-        recordings.encoded(record(answered(chance=chance, collection_id=stored.collection_id))) for _ in range(2)
+        recording_statement.encoded(record(answered(chance=chance, collection_id=stored.collection_id)))
+        for _ in range(2)
     )
     losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
     for texts in ([first], [first, other]):

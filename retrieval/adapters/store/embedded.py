@@ -25,8 +25,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import platformdirs
-
 from retrieval.adapters.store.embedded_cluster import Cluster
 from retrieval.adapters.store.embedded_lock import FileLock
 from retrieval.adapters.store.embedded_settings import Resources
@@ -114,13 +112,6 @@ def start_embedded(home: Path, *, resources: Resources | None = None, timeout_se
             f"The embedded PostgreSQL cannot use {home} ({error}): mend that, or set RETRIEVAL_HOME to a "
             "directory that you can write to."
         ) from error
-
-
-def default_home() -> Path:
-    """Return the home of this user's embedded server: in the user's data directory, root's in /var/lib."""
-    if sys.platform != "win32" and os.geteuid() == 0:
-        return Path("/var/lib/retrieval")
-    return Path(platformdirs.user_data_dir("retrieval", appauthor=False))
 
 
 def _lease(home: Path, resources: Resources | None, deadline: float) -> EmbeddedServer:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from retrieval.domain.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -54,6 +56,8 @@ def quote_literal(value: str) -> str:
 
 def verbatim(statement: str) -> sa.TextClause:
     """The statement as it stands, for SQLAlchemy: no colon in it names a parameter."""
+    import sqlalchemy as sa
+
     return sa.text(statement.replace(":", r"\:"))
 
 

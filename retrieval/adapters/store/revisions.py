@@ -6,7 +6,7 @@ Read from the migrations' files without loading Alembic, so that opening a platf
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,6 +61,11 @@ def head_revision() -> str:
     return heads.pop()
 
 
+def newest_revision() -> str:
+    """The same by the name of its file: a blink, for who only wants to know whether a schema is current."""
+    return max(path.name[:4] for path in _files())
+
+
 def status_of(schema: str, current: str | None) -> SchemaStatus:
     """What a revision found in the database means to this code."""
     return SchemaStatus(schema, current, head_revision(), current in known_revisions())
@@ -69,7 +74,11 @@ def status_of(schema: str, current: str | None) -> SchemaStatus:
 @cache
 def known_revisions() -> Mapping[str, str | None]:
     """Every revision of the installation, with the one that it follows."""
-    return dict(map(_revision, (directory("migrations") / "versions").glob("[0-9]*.py")))
+    return dict(map(_revision, _files()))
+
+
+def _files() -> Iterator[Path]:
+    return (directory("migrations") / "versions").glob("[0-9]*.py")
 
 
 def _revision(path: Path) -> tuple[str, str | None]:

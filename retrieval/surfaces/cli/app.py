@@ -23,6 +23,7 @@ from retrieval.surfaces.cli import (
     reindex,
     replay,
     search,
+    sessions,
     status,
     tune,
     worker,
@@ -88,6 +89,8 @@ app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(s
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
 app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
+app.command("session-start", rich_help_panel=_USE, epilog=examples(*sessions.START_EXAMPLES))(sessions.session_start)
+app.command("session-end", rich_help_panel=_USE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
 app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)

@@ -104,7 +104,8 @@ def sql(context: typer.Context) -> None:
 @contextmanager
 def _server(state: State) -> Iterator[tuple[str, str]]:
     """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
-    from retrieval.adapters.store.embedded import default_home, start_embedded
+    from retrieval.adapters.store.embedded import start_embedded
+    from retrieval.adapters.store.embedded_home import default_home
 
     settings = state.settings()
     if settings.database_url is not None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from retrieval.adapters.store.recordings import encoded
+from retrieval.adapters.store.recording_statement import encoded
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.context import Context
 from retrieval.domain.profile import Fusion, FusionKind, Profile

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.item_states import ItemState
-from retrieval.adapters.store.recordings import encoded
+from retrieval.adapters.store.recording_statement import encoded
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind, Profile

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +20,13 @@ import pytest
 from retrieval.adapters.store.embedded import start_embedded
 from retrieval.adapters.store.embedded_account import server_account
 from retrieval.adapters.store.embedded_cluster import Cluster
+from retrieval.adapters.store.embedded_join import check_is_made, joined_server
 from retrieval.adapters.store.embedded_lock import FileLock
 from retrieval.adapters.store.embedded_settings import Resources
 from retrieval.adapters.store.embedded_socket import socket_directory
-from retrieval.domain.errors import EmbeddedServerError
+from retrieval.apps.principles.startup.opening import Opening
+from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError, SchemaRevisionError
 
 SMALL = Resources(memory_bytes=512 * 1024 * 1024, cores=2)
 
@@ -210,6 +215,44 @@ def test_a_killed_process_does_not_keep_the_server_for_ever(home: Path) -> None:
     with start_embedded(home) as next_one:
         assert postmaster(home) == server
         assert ask(next_one.url, "select 1") == 1
+    assert Cluster.at(home).pid() is None
+
+
+def test_who_joins_a_running_server_is_one_of_its_users(home: Path) -> None:
+    """It holds a lease, leaves the server to the others, and stops it if it was the last."""
+    with start_embedded(home):
+        joined = joined_server(home)
+        assert joined is not None
+        assert ask(joined.url, "select 1") == 1
+        joined.close()
+        assert ask(joined.url, "select 1") == 1
+        last = joined_server(home)
+    assert last is not None
+    assert ask(last.url, "select 1") == 1
+    last.close()
+    assert Cluster.at(home).pid() is None
+
+
+def test_a_server_that_does_not_run_is_not_joined(home: Path, open_directory: Path) -> None:
+    """Nor is one made for who must be done at once."""
+    assert joined_server(home) is None
+    assert joined_server(open_directory / "never") is None
+    check_is_made(home)
+    with pytest.raises(DatabaseUnreachableError, match="retrieval db upgrade"):
+        check_is_made(open_directory / "never")
+
+
+def test_a_session_starts_a_server_that_does_not_run(home: Path) -> None:
+    """In the ordinary way, though a socket was left behind, and stops it when it leaves."""
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
+    opening = Opening(StartSettings(home=home), time.monotonic() + 60)
+    try:
+        with pytest.raises(SchemaRevisionError, match="is not set up in this database; run: retrieval db upgrade"):
+            opening.connection().run([], seconds=60)
+        assert Cluster.at(home).pid() is not None
+    finally:
+        opening.close()
     assert Cluster.at(home).pid() is None
 
 

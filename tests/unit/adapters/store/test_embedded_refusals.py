@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.adapters.store.embedded import default_home, start_embedded
+from retrieval.adapters.store.embedded import start_embedded
 from retrieval.adapters.store.embedded_binaries import find_package
+from retrieval.adapters.store.embedded_home import default_home
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError
 
 

@@ -67,6 +67,8 @@ def test_every_command_is_there() -> None:
         "retrieval jobs run",
         "retrieval reindex",
         "retrieval status",
+        "retrieval session-start",
+        "retrieval session-end",
         "retrieval db",
         "retrieval db upgrade",
         "retrieval db downgrade",

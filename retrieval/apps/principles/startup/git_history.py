@@ -1,0 +1,119 @@
+"""What git knows of a folder: asked for in processes that run while other things are done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+COMMITS = 5
+"""The latest so many are looked at."""
+
+MOST_FILES = 200
+_MOST_BYTES = 64 * 1024
+_LONGEST_SUBJECT = 200
+
+# No hook, no pager, no signature check, no prompt, no fetch of what a partial clone lacks: git only reads.
+_SAFE = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
+_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+# A git hook that starts a session would else point every question at its own repository.
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF")
+
+_SUBJECTS = ("log", f"-{COMMITS}", "--no-show-signature", "--encoding=UTF-8", "--format=%s")
+_CHANGED = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", f"HEAD~{COMMITS}", "HEAD")
+_CHANGED_SINCE_THE_FIRST = (
+    "log",
+    f"-{COMMITS}",
+    "--no-show-signature",
+    "--no-renames",
+    "--name-only",
+    "-z",
+    "--format=",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The latest commits of a repository; nothing where there is none."""
+
+    subjects: tuple[str, ...] = ()
+    """The first lines of the latest five messages, the latest first, each of at most 200 characters."""
+    files: tuple[str, ...] = ()
+    """At most 200 paths that changed in them, from the top of the repository."""
+    was_late: bool = False
+    """Whether git was stopped before it had answered."""
+
+
+class GitHistory:
+    """Asks git as it is made, and gives what it says when it is wanted. Without git there is no history."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._subjects = _started(folder, _SUBJECTS)
+        self._changed = _started(folder, _CHANGED)
+
+    def history(self, deadline: float) -> History:
+        """What git says until then (``time.monotonic`` seconds); it is stopped when it is late, or says too much."""
+        subjects, log_was_late = _said(self._subjects, deadline)
+        changed, diff_was_late = _said(self._changed, deadline)
+        if subjects and changed is None and not diff_was_late:
+            # There are fewer commits than that: what changed in those there are.
+            changed, diff_was_late = _said(_started(self._folder, _CHANGED_SINCE_THE_FIRST), deadline)
+        lines = (subjects or "").splitlines()
+        files = dict.fromkeys(path.strip("\n") for path in (changed or "").split("\0"))
+        return History(
+            subjects=tuple(line.strip()[:_LONGEST_SUBJECT] for line in lines if line.strip())[:COMMITS],
+            files=tuple(path for path in files if path)[:MOST_FILES],
+            was_late=log_was_late or diff_was_late,
+        )
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for process in (self._subjects, self._changed):
+            if process is not None:
+                _stop(process)
+
+
+def _started(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    try:
+        return subprocess.Popen(
+            ["git", *_SAFE, "-C", str(folder), *command, "--"],  # noqa: S607 - whichever git the user has
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept | _VARIABLES,
+            start_new_session=True,
+        )
+    except (OSError, ValueError):
+        return None
+
+
+def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str | None, bool]:
+    """What the process wrote, None if it failed; and whether it was stopped for being late."""
+    if process is None or process.stdout is None:
+        return None, False
+    read, descriptor, is_late = bytearray(), process.stdout.fileno(), False
+    while len(read) < _MOST_BYTES:
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            is_late = True
+            break
+        if not (more := os.read(descriptor, _MOST_BYTES - len(read))):
+            break
+        read += more
+    is_cut = is_late or len(read) == _MOST_BYTES
+    if is_cut:
+        _stop(process)
+    process.stdout.close()
+    failed = process.wait() != 0 and not is_cut
+    return None if failed or (is_late and not read) else bytes(read).decode("utf-8", errors="replace"), is_late
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        process.kill()

@@ -1,0 +1,45 @@
+"""The tags of the project that a folder lies in, by its manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from retrieval.apps.principles.startup.bounded_file import read_part
+from retrieval.apps.principles.startup.manifests import MANIFESTS, tags_of_manifest
+
+MOST_PROJECT_TAGS = 150
+_MOST_FOLDERS = 8
+_TOLERANT = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", "pom.xml", "go.mod"})
+"""Read line by line: of a long one, its beginning says something too."""
+
+
+def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS) -> tuple[str, ...]:
+    """At most so many tags of the folder's manifests and of those above it, up to the top of its repository.
+
+    Casefolded, each once, those of the folder itself first. What is broken, huge, or no file says what its name says,
+    or nothing; nothing is raised.
+    """
+    tags = [tag for place in _places(folder) for name in MANIFESTS for tag in _tags(place, name)]
+    return tuple(dict.fromkeys(tag.casefold() for tag in tags))[:most]
+
+
+def _tags(place: Path, name: str) -> list[str]:
+    part = read_part(place / name)
+    if part is None:
+        return []
+    return tags_of_manifest(name, part.text if part.is_whole or name in _TOLERANT else None)
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    """The folder, and those above it while they belong to the same repository."""
+    above = [folder, *folder.parents][:_MOST_FOLDERS]
+    top = next((number for number, place in enumerate(above) if _is_there(place / ".git")), 0)
+    yield from above[: top + 1]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,183 @@
+"""What a session was started with, and how it is shown and recorded. Pure."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from retrieval.apps.principles.choosing import TAG_BOOST, Chosen
+from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.slate import Slot
+
+ORIGIN = "session-start"
+"""What the record says put the answer together."""
+
+_LONGEST_LINE = 300
+_LONGEST_QUERY = 1000
+_SPREAD = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Principles given to a session, with what they were chosen by."""
+
+    session: str
+    surroundings: Surroundings
+    recent_tags: tuple[str, ...]
+    """Of sessions that went well."""
+    principles: tuple[Chosen, ...]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All tags that counted, each once."""
+        return tuple(dict.fromkeys((*self.surroundings.tags, *self.recent_tags)))
+
+    def as_text(self) -> str:
+        """A short Markdown list; empty where there are no principles."""
+        if not self.principles:
+            return ""
+        lines = ["# Principles for this session", ""]
+        lines += [_item(one) for one in self.principles]
+        lines += ["", f"Session {_line(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
+        return "\n".join(lines) + "\n"
+
+    def as_json(self) -> str:
+        """One JSON object, on one line."""
+        return json.dumps(self.as_dict(), ensure_ascii=False) + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        context = self.surroundings
+        return {
+            "session_id": self.session,
+            "context": {
+                "recent_commits": list(context.recent_commits),
+                "changed_files": list(context.changed_files),
+                "project_tags": list(context.project_tags),
+                "recent_session_tags": list(self.recent_tags),
+                "keywords": list(context.keywords),
+            },
+            "principles": [_plain(one, self.tags) for one in self.principles],
+            "explored": [one.principle.id for one in self.principles if one.is_exploratory],
+        }
+
+
+def started_record(
+    started: Started, *, retrieval_id: UUID, collection_id: int, seed: int, eligible: int, took_ms: float
+) -> RecordedSearch:
+    """The record of the answer, as ``Collection.record_answer`` would make it: no legs ran, chance was its own."""
+    moment, shown = time_of(retrieval_id), started.principles
+    scores = [one.score for one in shown]
+    pool = sorted(shown, key=lambda one: (-_relevance(one), one.principle.id))
+    has_explored = any(one.is_exploratory for one in shown)
+    return RecordedSearch(
+        collection_id=collection_id,
+        retrieval_id=retrieval_id,
+        retrieved_at=moment,
+        actor="",
+        session=started.session,
+        domain="",
+        complexity=None,
+        cluster=None,
+        query=" ".join(started.tags)[:_LONGEST_QUERY] or ORIGIN,
+        vector=None,
+        condition={},
+        request=_request(len(shown)),
+        profile_version=0,
+        model_version=0,
+        policy=f"{ORIGIN}/1" if has_explored else "off/1",
+        statistics_at=moment,
+        seed=seed,
+        eligible=eligible,
+        hits=len(shown),
+        path="none",
+        notes=(),
+        timings_ms={"total": took_ms},
+        retrieval_time_ms=took_ms,
+        top_score=scores[0] if scores else None,
+        score_spread=scores[0] - scores[:_SPREAD][-1] if scores else None,
+        generation_triggered=False,
+        backtrack_count=0,
+        pool_items=[one.principle.id for one in pool],
+        pool_signals=_pool_signals(pool),
+        impressions=[_impression(rank, one, started.tags) for rank, one in enumerate(shown, 1)],
+    )
+
+
+def _request(limit: int) -> Mapping[str, Any]:
+    empty: dict[str, Any] = {name: [] for name in ("prefixes", "phrases", "excluded", "rewrites", "entities", "tags")}
+    nothing = {"group_by": None, "profile": None, "as_of": None}
+    return {"limit": max(1, limit), "is_whole": True, "preferred": {}, "origin": ORIGIN, **empty, **nothing}
+
+
+def _pool_signals(pool: Sequence[Chosen]) -> Mapping[str, Any]:
+    relevance = [_relevance(one) for one in pool]
+    empty: dict[str, Any] = {"legs": {}, "ranks": {}, "bounds": {}}
+    return {**empty, "relevance": relevance, "scaled": relevance, "score": [one.score for one in pool]}
+
+
+def _relevance(one: Chosen) -> float:
+    return min(1.0, max(0.0, one.score))
+
+
+def _impression(rank: int, one: Chosen, tags: Sequence[str]) -> Impression:
+    signals = {"principle_score": one.principle.score, "tag_match": TAG_BOOST * len(_matching(one, tags))}
+    return Impression(
+        item_id=one.principle.id,
+        rank=rank,
+        score=one.score,
+        signals={name: {"raw": value} for name, value in signals.items()},
+        slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
+        propensity=one.propensity,
+        rank_propensity=one.propensity,
+        pulls=0.0,
+    )
+
+
+def _plain(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:
+    principle = one.principle
+    return {
+        "id": principle.id,
+        "title": _line(principle.title),
+        "summary": _first_line(principle.body),
+        "tags": list(principle.tags),
+        "matching_tags": _matching(one, tags),
+        "score": one.score,
+        "principle_score": principle.score,
+        "use_count": principle.use_count,
+        "success_rate": principle.success_rate,
+        "status": principle.status,
+        "is_exploratory": one.is_exploratory,
+        "propensity": one.propensity,
+    }
+
+
+def _matching(one: Chosen, tags: Sequence[str]) -> list[str]:
+    wanted = frozenset(tags)
+    return [tag for tag in one.principle.tags if tag in wanted]
+
+
+def _item(one: Chosen) -> str:
+    mark = " (exploring)" if one.is_exploratory else ""
+    first = _first_line(one.principle.body)
+    tags = ", ".join(map(_line, one.principle.tags))
+    return f"- **[{_line(one.principle.id)}]**{mark} {_line(one.principle.title)}" + "".join(
+        [f": {first}" if first else "", f" [{tags}]" if tags else ""]
+    )
+
+
+def _first_line(body: str) -> str:
+    return next((line for line in map(_line, body.splitlines()) if line), "")
+
+
+def _line(text: str) -> str:
+    """The text on one line, without what would steer a terminal, of at most 300 characters."""
+    plain = "".join(" " if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") else one for one in text)
+    whole = " ".join(plain.split())
+    return whole if len(whole) <= _LONGEST_LINE else whole[: _LONGEST_LINE - 1].rstrip() + "…"

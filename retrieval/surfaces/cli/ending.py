@@ -1,0 +1,32 @@
+"""What ``retrieval session-end`` does once it is known what it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from retrieval.adapters.store.embedded_join import check_is_made
+from retrieval.apps.principles.startup.end import end_session
+from retrieval.apps.principles.startup.end_options import EndOptions
+from retrieval.apps.principles.startup.folder import look_around
+from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
+from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.platform import connect
+from retrieval.settings import Settings
+
+
+def store_trace(options: EndOptions, settings: StartSettings, deadline: float, say: Callable[[str], None]) -> None:
+    """Store the trace of the session, by ``deadline`` (``time.monotonic`` seconds). Raises ``RetrievalError``."""
+    if settings.database_url is None:
+        check_is_made(settings.own_home)
+    is_told = options.folder is not None and options.session is not None
+    hook = HookInput() if is_told else read_hook_input()
+    context = look_around(options.folder or Path(hook.folder or "."), deadline, say)
+
+    async def work() -> None:
+        # A vector of the trace is not waited for: jobs make it, where there is an embedder.
+        async with connect(settings=Settings().changed(tenant=settings.tenant, embedder="none")) as platform:
+            await end_session(platform, options, hook, context)
+
+    asyncio.run(work())

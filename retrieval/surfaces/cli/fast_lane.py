@@ -1,0 +1,127 @@
+"""``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which they must never hold up.
+
+Starting runs before a session may begin, so it loads nothing that it does not need, not even the rest of the program.
+Whatever happens, the exit code is 0, and a hint is one line on standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+START, END = "session-start", "session-end"
+_HELP = frozenset({"-h", "--help"})
+
+Say = Callable[[str], None]
+
+
+def fast_lane(arguments: Sequence[str]) -> None:
+    """Run a hook and end the process, if that is what the program's arguments say; else do nothing."""
+    tenant, rest = _after_tenant(arguments)
+    if not rest or rest[0] not in (START, END) or not _HELP.isdisjoint(rest):
+        return
+    # Looking for garbage among what is imported takes a tenth of the time, and there is none.
+    gc.disable()
+    run_hook(rest[0], rest[1:], tenant)
+    # What a normal end takes apart is gone with the process anyway, and quicker.
+    os._exit(0)
+
+
+def run_hook(command: str, arguments: Sequence[str], tenant: str | None = None) -> None:
+    """The hook with the arguments after its name. Raises nothing."""
+    say = partial(_hint, command)
+    try:
+        (_start if command == START else _end)(arguments, tenant, say)
+    except KeyboardInterrupt:
+        say("interrupted")
+    except Exception as error:  # noqa: BLE001 - nothing may keep a session from starting, or ending
+        say(_said(error))
+
+
+def _start(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
+    from datetime import UTC, datetime
+
+    from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
+    from retrieval.apps.principles.startup.start_options import start_options
+    from retrieval.apps.principles.startup.start_settings import start_settings
+
+    options, settings = start_options(arguments), start_settings(os.environ, tenant)
+    with _limited(settings.session_start_seconds, say) as deadline:
+        from retrieval.apps.principles.startup.start import SessionStart
+
+        session = SessionStart(options, settings, deadline, say)
+        try:
+            is_told = options.folder is not None and options.session is not None
+            started = session.started(HookInput() if is_told else read_hook_input(), datetime.now(UTC))
+            if not started.principles:
+                say("there are no principles to give yet; add one, as docs/how-to/principles.md tells")
+            _print(started.as_json() if options.format == "json" else started.as_text())
+            session.record(datetime.now(UTC))
+        finally:
+            session.close()
+
+
+def _end(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
+    from retrieval.apps.principles.startup.end_options import end_options
+    from retrieval.apps.principles.startup.start_settings import start_settings
+
+    options, settings = end_options(arguments), start_settings(os.environ, tenant)
+    with _limited(settings.session_start_seconds, say) as deadline:
+        from retrieval.surfaces.cli.ending import store_trace
+
+        store_trace(options, settings, deadline, say)
+
+
+@contextlib.contextmanager
+def _limited(seconds: float, say: Say) -> Iterator[float]:
+    """Within it, the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs."""
+    from retrieval.apps.principles.startup.watchdog import watchdog
+
+    late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
+    with watchdog(seconds, partial(say, late)):
+        yield time.monotonic() + seconds
+
+
+def _hint(command: str, message: str) -> None:
+    """Say one line on standard error, if there is one; straight, for the watchdog may not wait for a lock."""
+    plain = "".join(one if one.isprintable() else " " for one in message)
+    with contextlib.suppress(OSError):
+        os.write(2, f"retrieval {command}: {' '.join(plain.split())}\n".encode(errors="replace"))
+
+
+def _print(text: str) -> None:
+    if sys.stdout is None:
+        raise BrokenPipeError("nobody reads standard output")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _said(error: Exception) -> str:
+    from retrieval.domain.errors import RetrievalError
+
+    if isinstance(error, RetrievalError | OSError):
+        return str(error) or type(error).__name__
+    return f"unexpected {type(error).__name__}: {error}"
+
+
+def _after_tenant(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The tenant that is named before the command, and what follows; ``--debug`` says nothing here."""
+    tenant, rest = None, list(arguments)
+    while rest:
+        if rest[0] in ("-t", "--tenant") and len(rest) > 1:
+            tenant, rest = rest[1], rest[2:]
+        elif rest[0].startswith("--tenant="):
+            tenant, rest = rest[0].partition("=")[2], rest[1:]
+        elif rest[0] == "--debug":
+            rest = rest[1:]
+        else:
+            break
+    return tenant, rest

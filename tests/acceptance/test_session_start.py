@@ -1,0 +1,222 @@
+"""``retrieval session-start`` and ``session-end`` as an agent's hooks run them: quick, light, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieval import Settings, connect
+from retrieval.apps.principles import PrincipleStore
+from tests.acceptance.conftest import ROOT, SECONDS, Program
+from tests.support.markdown import blocks
+
+HEAVY = {"alembic", "anyio", "numpy", "openai", "pgvector", "psycopg_pool", "pydantic", "rich", "sqlalchemy", "typer"}
+
+
+async def _fill(url: str, tenant: str) -> None:
+    async with connect(url, settings=Settings(tenant=tenant, embedder="none")) as platform:
+        store = await PrincipleStore.open(platform)
+        await store.add_principle(
+            "Keep state near its use", "Lift it late.\nNever twice.", ["react"], principle_id="state"
+        )
+        await store.add_principle("Bind parameters", "", ["sql"], principle_id="bind")
+        await store.add_principle("Try this one", "", ["react"], principle_id="try", status="candidate")
+        for _ in range(9):
+            await store.record_usage("state")
+            await store.record_usage("bind")
+
+
+@pytest.fixture(scope="module")
+def variables(database_url: str) -> dict[str, str]:
+    """The environment of a tenant that has principles."""
+    tenant = f"sessions-{uuid.uuid4()}"
+    asyncio.run(_fill(database_url, tenant))
+    return {
+        "RETRIEVAL_DATABASE_URL": database_url,
+        "RETRIEVAL_TENANT": tenant,
+        "RETRIEVAL_EMBEDDER": "none",
+        # What is to succeed succeeds however slow the machine is.
+        "RETRIEVAL_SESSION_START_SECONDS": str(SECONDS),
+    }
+
+
+@pytest.fixture
+def program(variables: dict[str, str], tmp_path: Path) -> Program:
+    """The program in a repository with a manifest and a commit."""
+    (tmp_path / "package.json").write_text('{"dependencies": {"react": "19"}}')
+    author = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    for command in (("init", "-q"), ("add", "-A"), (*author, "commit", "-q", "-m", "Pagination of the catalogue")):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607
+    return Program(tmp_path, variables)
+
+
+def hinted(program: Program, *arguments: str, given: str = "") -> str:
+    """The one line of a hook that had nothing to give, and was in nobody's way."""
+    done = program(*arguments, given=given)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1), done
+    return done.stderr
+
+
+def test_a_session_is_given_what_fits_its_project(program: Program) -> None:
+    """As its hook calls it: the words on standard input, the principles on standard output, and nothing else."""
+    hook = {"session_id": "s-1", "cwd": str(program.folder), "hook_event_name": "SessionStart", "source": "startup"}
+    said = program.alone().succeeds("session-start", "--limit", "3", "--explore=1", given=json.dumps(hook))
+    assert said.splitlines()[2:5] == [
+        "- **[state]** Keep state near its use: Lift it late. [react]",
+        "- **[bind]** Bind parameters [sql]",
+        "- **[try]** (exploring) Try this one [react]",
+    ]
+
+
+def test_nothing_is_loaded_that_it_does_not_need(program: Program) -> None:
+    """The standard library, the driver, and this package's light modules."""
+    done = program.using(PYTHONPROFILEIMPORTTIME="1").alone()("session-start")
+    loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
+    assert "(exploring)" in done.stdout
+    assert "psycopg" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & HEAVY
+    assert {name for name in loaded if name.startswith("retrieval.adapters.")} <= {
+        f"retrieval.adapters.store.{name}"
+        for name in ("direct", "embedded_account", "embedded_home", "embedded_join", "embedded_lock",
+                     "embedded_socket", "installed_sql", "recording_statement", "revisions", "session_start")
+    } | {"retrieval.adapters.store"}  # fmt: skip
+
+
+def test_json_tells_the_whole_context(program: Program) -> None:
+    """An option goes before what the hook says, and the tenant may stand before the command."""
+    tenant = program.environment["RETRIEVAL_TENANT"]
+    arguments = ("--tenant", tenant, "session-start", "--format", "json", "--session", "mine", "--explore", "0")
+    said = json.loads(program.using(RETRIEVAL_TENANT="other").succeeds(*arguments, given='{"session_id": "theirs"}'))
+    assert said["session_id"] == "mine"
+    assert said["context"]["recent_commits"] == ["Pagination of the catalogue"]
+    assert said["context"]["changed_files"] == ["package.json"]
+    assert {"react", "frontend"} <= set(said["context"]["project_tags"])
+    assert said["context"]["keywords"] == ["pagination", "catalogue"]
+    assert [(one["id"], one["matching_tags"]) for one in said["principles"]] == [("state", ["react"]), ("bind", [])]
+    assert said["explored"] == []
+
+
+def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path) -> None:
+    """An agent gives each command to a shell, with its words on standard input, anywhere."""
+    page = next(one for one in blocks(ROOT / "docs" / "how-to" / "principles.md", "json") if "SessionStart" in one.text)
+    installed = tmp_path / "the checkout" / "retrieval"
+    installed.parent.mkdir()
+    installed.write_text(f'#!/bin/sh\nexec {sys.executable} -m retrieval.surfaces.cli "$@"\n')
+    installed.chmod(0o755)
+    said = {}
+    for event, hooks in json.loads(page.text)["hooks"].items():
+        hook, words = hooks[0]["hooks"][0], tmp_path / "words"
+        words.write_text(json.dumps({"session_id": "pasted", "cwd": str(program.folder), "hook_event_name": event}))
+        command = hook["command"].replace("/path/to/the/checkout/.venv/bin/retrieval", shlex.quote(str(installed)))
+        with words.open() as given:
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                stdin=given,
+                env=program.variables,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=SECONDS,
+            )
+        said[event] = (done.stdout, done.stderr)
+        assert hook["timeout"] > Settings().session_start_seconds
+    assert "**[state]**" in said["SessionStart"][0]
+    assert "Session pasted." in said["SessionStart"][0]
+    assert (said["SessionStart"][1], said["SessionEnd"]) == ("", ("", ""))
+
+
+def test_what_a_session_was_about_counts_for_the_next(program: Program) -> None:
+    """Its end leaves a trace with its tags; a failure's do not count."""
+    assert program.succeeds("session-end", "--session", "s-1", "--tags", "observability", given="{}") == ""
+    assert program.succeeds("session-end", "--session", "s-2", "--outcome", "failure", "--tags", "go") == ""
+    said = json.loads(program.succeeds("session-start", "--format=json"))
+    assert {"observability", "javascript"} <= set(said["context"]["recent_session_tags"])
+    assert "go" not in said["context"]["recent_session_tags"]
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """The URL of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"postgresql://me:secret@127.0.0.1:{listener.getsockname()[1]}/shop"
+
+
+@pytest.mark.parametrize("command", ["session-start", "session-end"])
+def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, silent_server: str, command: str) -> None:
+    """The whole has a deadline; the hint names what would give it more."""
+    waiting = program.using(RETRIEVAL_DATABASE_URL=silent_server, RETRIEVAL_SESSION_START_SECONDS="0.2")
+    line = hinted(waiting, command)
+    assert line.startswith(f"retrieval {command}: ")
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed", "reason"),
+    [
+        (("session-start", "--bogus"), {}, "'--bogus' is no option; see: retrieval session-start --help"),
+        (("session-end", "--outcome", "meh"), {}, "it must be success or failure"),
+        (("session-start", "--collection", "none"), {}, "there is no collection 'none' yet"),
+        (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "there is no collection 'principles' yet"),
+        (("session-start",), {"RETRIEVAL_SCHEMA": "other"}, "run: retrieval db upgrade"),
+        (("session-start",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),
+        (("session-end",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),
+        (("session-start",), {"RETRIEVAL_DATABASE_URL": "mysql://me:secret@db"}, "RETRIEVAL_DATABASE_URL must be"),
+        (("session-start",), {"RETRIEVAL_SESSION_START_SECONDS": "0"}, "RETRIEVAL_SESSION_START_SECONDS is '0'"),
+    ],
+)
+def test_what_goes_wrong_is_a_hint(
+    program: Program, arguments: tuple[str, ...], changed: dict[str, str], reason: str
+) -> None:
+    """One line on standard error, nothing on standard output, and exit code 0; wrong usage too."""
+    line = hinted(program.using(**changed), *arguments)
+    assert reason in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize("command", ["session-start", "session-end"])
+def test_an_embedded_database_is_never_made(program: Program, tmp_path: Path, command: str) -> None:
+    """That takes longer than a session may wait; the hint says how."""
+    kept = {name: value for name, value in program.environment.items() if name != "RETRIEVAL_DATABASE_URL"}
+    own = Program(program.folder, {**kept, "RETRIEVAL_HOME": str(tmp_path / "home")})
+    assert "make the embedded one with: retrieval db upgrade" in hinted(own, command)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_session_starts_wherever_it_is(program: Program, tmp_path: Path) -> None:
+    """Outside of a repository, with broken manifests, without git: silently; without its folder: with a hint."""
+    broken = tmp_path / "broken"
+    (broken / "package.json").mkdir(parents=True)
+    (broken / "pyproject.toml").write_bytes(b"\xff\x00 = [")
+    (broken / ".git").write_text("gitdir: nowhere")
+    assert "**[state]**" in program.succeeds("session-start", "--cwd", str(broken))
+    assert "**[state]**" in program.using(PATH=str(broken)).succeeds("session-start")
+    done = program("session-start", "--cwd", str(tmp_path / "gone"))
+    assert (done.returncode, "**[state]**" in done.stdout) == (0, True)
+    assert done.stderr.endswith("gone' is no folder; going on without it\n")
+
+
+def test_streams_that_are_closed_stop_nothing(program: Program) -> None:
+    """Nobody listens, and nobody has anything to say."""
+    script = 'exec "$0" -m retrieval.surfaces.cli session-start <&- >&- 2>&-'
+    done: Any = subprocess.run(
+        ["/bin/sh", "-c", script, sys.executable],
+        env=program.variables | {"PATH": os.environ["PATH"]},
+        cwd=program.folder,
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

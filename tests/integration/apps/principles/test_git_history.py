@@ -1,0 +1,133 @@
+"""What git knows is asked for in repositories of every kind, and never waited for too long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retrieval.apps.principles.startup.git_history import MOST_FILES, GitHistory, History
+
+Git = Callable[..., None]
+
+
+@pytest.fixture
+def git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Git:
+    """Git in a folder, with an author and nobody's configuration."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "none"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ann")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ann@example.org")
+
+    def run(folder: Path, *arguments: str) -> None:
+        subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)  # noqa: S607
+
+    return run
+
+
+@pytest.fixture
+def repository(git: Git, tmp_path: Path) -> Path:
+    """A repository without a commit."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    return folder
+
+
+def commit(git: Git, folder: Path, *messages: str) -> None:
+    """A commit for each message, which changes a file of that number."""
+    for number, message in enumerate(messages):
+        (folder / f"file-{number}.py").write_text(message)
+        git(folder, "add", "-A")
+        git(folder, "commit", "-q", "-m", message)
+
+
+def history(folder: Path, seconds: float = 60) -> History:
+    """What git says of the folder."""
+    return GitHistory(folder).history(time.monotonic() + seconds)
+
+
+def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: Path) -> None:
+    """First lines alone, the latest first; also from a folder within, and of a detached HEAD."""
+    commit(git, repository, "zero", "one", "two", "three\n\nand a body", "four", "five", "Größe – six")
+    found = history(repository)
+    assert found.subjects == ("Größe – six", "five", "four", "three", "two")
+    assert set(found.files) == {f"file-{number}.py" for number in range(2, 7)}
+
+    (repository / "inner").mkdir()
+    assert history(repository / "inner") == found
+    git(repository, "checkout", "-q", "--detach", "HEAD~1")
+    assert history(repository).subjects[0] == "five"
+
+
+def test_fewer_commits_than_that_are_what_there_is(git: Git, repository: Path) -> None:
+    """The first one has no parent to compare with; a path may hold anything."""
+    (repository / "odd\nname é.rs").write_text("x")
+    commit(git, repository, "begin", "go on")
+    found = history(repository)
+    assert found.subjects == ("go on", "begin")
+    assert set(found.files) == {"file-0.py", "file-1.py", "odd\nname é.rs"}
+
+
+def test_a_bare_and_a_shallow_repository_have_a_history_too(git: Git, repository: Path, tmp_path: Path) -> None:
+    """So has one whose copy goes no further back."""
+    commit(git, repository, *(f"step {number}" for number in range(7)))
+    git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{repository}", "shallow")
+    assert history(tmp_path / "bare.git").subjects[0] == "step 6"
+    assert history(tmp_path / "shallow").subjects == ("step 6", "step 5")
+
+
+def test_where_there_is_no_commit_there_is_no_history(repository: Path, tmp_path: Path) -> None:
+    """In a new repository, outside of any, in a broken one, in a folder that is gone."""
+    broken = tmp_path / "broken"
+    (broken / ".git").mkdir(parents=True)
+    (broken / ".git" / "HEAD").write_text("nonsense")
+    for folder in (repository, tmp_path, broken, tmp_path / "gone"):
+        assert history(folder) == History()
+
+
+def test_without_git_there_is_no_history(monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path) -> None:
+    """Not every machine has it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert history(repository) == History()
+
+
+def test_a_huge_commit_is_read_in_part(git: Git, repository: Path) -> None:
+    """A message of a hundred thousand letters, and thousands of files, with names that fill what is read."""
+    for number in range(1500):
+        (repository / f"{number:04}-{'n' * 60}.py").write_text("")
+    commit(git, repository, "w" * 100_000)
+    found = history(repository)
+    assert len(found.files) == MOST_FILES
+    assert [len(subject) for subject in found.subjects] == [200]
+
+
+def test_what_a_hook_of_git_sets_points_nowhere_else(
+    git: Git, monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
+) -> None:
+    """A session that a hook of another repository starts is about its own folder."""
+    commit(git, repository, "ours")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    assert history(repository).subjects == ("ours",)
+
+
+def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path) -> None:
+    """As one on a network drive does; what it would have said is missing, and that is told."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "git").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n")
+    (tools / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    asked = GitHistory(repository)
+    while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
+        time.sleep(0.01)
+    assert asked.history(time.monotonic()) == History(was_late=True)
+    for number in (tmp_path / "pids").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(number), 0)

@@ -1,0 +1,205 @@
+"""A session is started from a real database: what it is given is what the store would choose, and is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from retrieval import Feedback, Platform, Settings
+from retrieval.adapters.store.direct import connected
+from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.revisions import head_revision, newest_revision
+from retrieval.apps.principles import PrincipleStore
+from retrieval.apps.principles import collection as collections
+from retrieval.apps.principles.choosing import best
+from retrieval.apps.principles.principle import CANDIDATE
+from retrieval.apps.principles.principle_item import KIND
+from retrieval.apps.principles.startup import end_options, start, start_options
+from retrieval.apps.principles.startup.end import end_session
+from retrieval.apps.principles.startup.end_options import EndOptions
+from retrieval.apps.principles.startup.hook_input import HookInput
+from retrieval.apps.principles.startup.start import SessionStart
+from retrieval.apps.principles.startup.start_options import StartOptions
+from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.apps.principles.startup.started import ORIGIN, Started
+from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.principles.store import SESSION_START
+from retrieval.apps.principles.traces import LATEST
+from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
+from tests.integration.apps.principles.conftest import StoppedClock
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a manifest, in no repository."""
+    (tmp_path / "package.json").write_text('{"dependencies": {"react": "19"}}')
+    return tmp_path
+
+
+@pytest.fixture
+def places(database_url: str, settings: Settings) -> StartSettings:
+    """The test's tenant on the test's server."""
+    return StartSettings(database_url=database_url, tenant=settings.tenant, session_start_seconds=SECONDS)
+
+
+async def started(
+    places: StartSettings, options: StartOptions, now: datetime, hook: HookInput | None = None
+) -> Started:
+    """One start of a session, recorded."""
+
+    def run() -> Started:
+        session = SessionStart(options, places, time.monotonic() + SECONDS, print)
+        try:
+            given = session.started(hook or HookInput(), now)
+            session.record(now)
+            return given
+        finally:
+            session.close()
+
+    return await asyncio.to_thread(run)
+
+
+async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
+    """Store an active principle with so many verdicts."""
+    await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
+    await db.feedback_each(
+        Feedback(collection="principles", item_id=name, helpful=number < successes) for number in range(uses)
+    )
+
+
+async def test_a_session_is_given_the_best_and_some_that_are_new(
+    db: Platform, store: PrincipleStore, clock: StoppedClock, places: StartSettings, project: Path
+) -> None:
+    """By score and tags as the store ranks them, the explored ones within the limit; sunk ones never."""
+    for number in range(6):
+        tags = ["frontend", "react"][: number % 3]
+        await judged(store, db, f"old-{number}", 8, 7 - number, *tags)
+    await judged(store, db, "sunk", 9, 0, "react")
+    clock.now += timedelta(days=30)
+    await store.add_principle("new lesson", tags=["react"], principle_id="new", status=CANDIDATE)
+
+    given = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
+
+    ranked = best(await store.get_all_principles(), given.tags, min_score=0.3)
+    shown = [(one.principle.id, one.score, one.is_exploratory) for one in given.principles]
+    assert [one for one in shown if not one[2]] == [(one.principle.id, one.score, False) for one in ranked[:3]]
+    assert shown[3:] == [("new", 0.6, True)]
+    assert given.principles[0].principle == ranked[0].principle
+
+
+async def test_what_was_shown_is_what_the_session_was_started_with(
+    store: PrincipleStore, db: Platform, clock: StoppedClock, places: StartSettings, project: Path
+) -> None:
+    """The store finds it by the session's name, and a verdict about it counts."""
+    for number in range(3):
+        await store.add_principle(f"lesson {number}", tags=["react"])
+    said = HookInput(session="from-the-hook", folder=str(project))
+    given = await started(places, StartOptions(explore=1), clock.now, said)
+
+    loaded = await store.loaded("from-the-hook")
+
+    assert given.session == "from-the-hook"
+    assert given.surroundings.project_tags[:2] == ("javascript", "node")
+    assert [(one.principle.id, one.is_exploratory) for one in loaded] == [
+        (one.principle.id, one.is_exploratory) for one in given.principles
+    ]
+    assert loaded.retrieval_id is not None
+    await db.feedback(loaded.retrieval_id, loaded[0].principle.id, helpful=True)
+    assert (await store.get([loaded[0].principle.id]))[loaded[0].principle.id].use_count == 1
+
+
+async def test_tags_of_what_went_well_lately_count(
+    store: PrincipleStore, clock: StoppedClock, places: StartSettings, tmp_path: Path
+) -> None:
+    """Those that the store tells, also where nothing else is known of the session."""
+    await store.add_principle("one lesson", tags=["zebra"], principle_id="far")
+    await store.add_principle("another lesson", tags=["sql"], principle_id="near")
+    for number in range(25):
+        outcome = "success" if number % 2 else "failure"
+        at = clock.now - timedelta(hours=8 * number)
+        await store.add_trace(f"trace {number}", ["sql", f"only-{number}"], outcome, at)
+    await store.add_trace("failed", ["zebra"], "failure")
+
+    given = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
+
+    assert list(given.recent_tags) == await store.recent_tags()
+    assert [one.principle.id for one in given.principles] == ["near", "far"]
+    assert [round(one.score, 9) for one in given.principles] == [0.6, 0.5]
+
+
+async def test_a_session_that_ends_leaves_a_trace(
+    db: Platform, store: PrincipleStore, clock: StoppedClock, places: StartSettings, tmp_path: Path
+) -> None:
+    """With its own tags before its project's, once a session; the next session finds them."""
+    await store.add_principle("a lesson", tags=["sql"])
+    context = Surroundings(recent_commits=("Retry",), project_tags=("react", "node"))
+    for outcome in ("failure", "success"):
+        options = EndOptions(folder=tmp_path, outcome=outcome, tags=("SQL",))
+        await end_session(db, options, HookInput(session="s-1"), context)
+
+    traces = await store.search_traces()
+    given = await started(places, StartOptions(folder=tmp_path), clock.now)
+
+    assert [(one.title, one.tags, one.outcome.status, one.session) for one in traces] == [
+        (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
+    ]
+    assert given.recent_tags == ("sql", "react", "node")
+
+
+async def test_a_tenant_without_the_collection_is_told_so(places: StartSettings, clock: StoppedClock) -> None:
+    """Another tenant's principles are not seen."""
+    with pytest.raises(UnknownCollectionError, match="there is no collection 'principles' yet"):
+        await started(places, StartOptions(), clock.now)
+
+
+async def test_a_schema_of_another_revision_is_told(
+    new_database: Callable[..., str], places: StartSettings, clock: StoppedClock
+) -> None:
+    """Behind, ahead, or not there at all: what to run is in the message."""
+    for url, revision, advice in (
+        (new_database(), "0016", "run: retrieval db upgrade"),
+        (new_database(), "9999", "install the newer program"),
+        (new_database(empty=True), None, "is not set up in this database; run: retrieval db upgrade"),
+    ):
+        if revision is not None:
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE retrieval.alembic_version SET version_num = %s", (revision,))
+        there = StartSettings(database_url=url, tenant=places.tenant)
+        with pytest.raises(SchemaRevisionError, match=advice):
+            await started(there, StartOptions(), clock.now)
+
+
+async def test_nothing_stays_set_on_the_connection(places: StartSettings) -> None:
+    """A pooler gives it to somebody else."""
+
+    def run() -> tuple[object, ...]:
+        connection = connected(places.database_url or "", Names(places.database_schema), places.tenant, seconds=SECONDS)
+        try:
+            connection.run([], seconds=SECONDS)
+            row = connection.connection.execute(
+                "SELECT current_user = session_user, current_setting('retrieval.tenant', true), "
+                "current_setting('statement_timeout')"
+            ).fetchone()
+            return row or ()
+        finally:
+            connection.close()
+
+    assert await asyncio.to_thread(run) == (True, "", "0")
+
+
+def test_the_light_modules_say_what_the_heavy_ones_say() -> None:
+    """They cannot import them, and repeat a few names and numbers."""
+    assert newest_revision() == head_revision()
+    assert {start_options.COLLECTION, end_options.COLLECTION} == {collections.COLLECTION}
+    assert start.PRINCIPLE == KIND
+    assert start.TRACES.format("own") == collections.traces_name("own")
+    assert ORIGIN == SESSION_START
+    assert start.LATEST_TRACES == LATEST

@@ -1,0 +1,117 @@
+"""A folder's project is found out about whatever lies there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from retrieval.apps.principles.startup.bounded_file import MOST_BYTES, read_part
+from retrieval.apps.principles.startup.project import project_tags
+
+PACKAGE = '{"dependencies": {"react": "19"}}'
+
+
+def test_every_manifest_of_the_folder_counts(tmp_path: Path) -> None:
+    """Each tag once."""
+    (tmp_path / "package.json").write_text(PACKAGE)
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["Django"]')
+    (tmp_path / "CLAUDE.md").write_text("# Frontend\n# Accessibility")
+    tags = project_tags(tmp_path)
+    assert {"javascript", "react", "frontend", "python", "django", "backend", "accessibility"} <= set(tags)
+    assert len(tags) == len(set(tags))
+
+
+def test_within_a_repository_those_above_count_too(tmp_path: Path) -> None:
+    """Up to its top, and not beyond; after those of the folder itself."""
+    inner = tmp_path / "repository" / "packages" / "web"
+    inner.mkdir(parents=True)
+    (tmp_path / "Cargo.toml").write_text("")
+    (tmp_path / "repository" / ".git").mkdir()
+    (tmp_path / "repository" / "go.mod").write_text("")
+    (inner / "Gemfile").write_text("")
+    assert project_tags(inner) == ("ruby", "go")
+
+
+def test_outside_of_one_the_folder_alone_counts(tmp_path: Path) -> None:
+    """What lies above it is somebody else's."""
+    (tmp_path / "go.mod").write_text("")
+    (tmp_path / "inner").mkdir()
+    assert project_tags(tmp_path / "inner") == ()
+
+
+def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path) -> None:
+    """Its ``.git`` is a file."""
+    (tmp_path / "go.mod").write_text("")
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / ".git").write_text("gitdir: ../.git/modules/part")
+    assert project_tags(tmp_path / "part") == ()
+
+
+def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
+    """A folder, a pipe, a socket's name, a loop of links, a link to nowhere."""
+    (tmp_path / "package.json").mkdir()
+    os.mkfifo(tmp_path / "pyproject.toml")
+    (tmp_path / "go.mod").symlink_to("go.mod")
+    (tmp_path / "Gemfile").symlink_to("missing")
+    assert project_tags(tmp_path) == ()
+
+
+def test_a_device_is_passed_over(tmp_path: Path) -> None:
+    """Reading it would have no end."""
+    (tmp_path / "requirements.txt").symlink_to("/dev/zero")
+    assert project_tags(tmp_path) == ()
+
+
+def test_a_huge_manifest_says_what_its_name_says(tmp_path: Path) -> None:
+    """A hundred megabytes are not read."""
+    with (tmp_path / "package.json").open("w") as file:
+        file.write(PACKAGE)
+        file.truncate(100 * 1024 * 1024)
+    assert project_tags(tmp_path) == ("javascript", "node")
+
+
+def test_a_long_page_is_read_in_part(tmp_path: Path) -> None:
+    """Its beginning says something too."""
+    (tmp_path / "AGENTS.md").write_text("# Observability\n" + "text\n" * 100_000 + "# Never\n")
+    assert project_tags(tmp_path) == ("observability",)
+
+
+@pytest.mark.parametrize("written", [b"\xff\xfe\x00{", b"\x89PNG\r\n", bytes(range(256)) * 50])
+def test_a_binary_manifest_says_what_its_name_says(tmp_path: Path, written: bytes) -> None:
+    """It is no UTF-8 at all."""
+    (tmp_path / "pyproject.toml").write_bytes(written)
+    assert project_tags(tmp_path) == ("python",)
+
+
+def test_there_are_never_more_tags_than_can_be_compared(tmp_path: Path) -> None:
+    """A project may have thousands of dependencies."""
+    (tmp_path / "requirements.txt").write_text("\n".join(f"package{number}" for number in range(5000)))
+    assert len(project_tags(tmp_path)) == 150
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_is_not_ours_to_read_is_passed_over(tmp_path: Path) -> None:
+    """Nothing is raised."""
+    (tmp_path / "go.mod").write_text("")
+    (tmp_path / "go.mod").chmod(0)
+    assert project_tags(tmp_path) == ()
+
+
+def test_a_part_tells_whether_it_is_the_whole(tmp_path: Path) -> None:
+    """A file of just the size is whole."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * MOST_BYTES)
+    whole = read_part(path)
+    path.write_bytes(b"x" * (MOST_BYTES + 1))
+    part = read_part(path)
+    assert whole is not None
+    assert part is not None
+    assert (len(whole.text), whole.is_whole, len(part.text), part.is_whole) == (MOST_BYTES, True, MOST_BYTES, False)
+
+
+def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
+    """Nothing is raised for it."""
+    assert read_part(tmp_path / "a\x00b") is None
+    assert read_part(tmp_path / ("n" * 5000)) is None

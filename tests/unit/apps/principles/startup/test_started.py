@@ -1,0 +1,116 @@
+"""What a session was started with, as it is shown and recorded."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import fields
+from datetime import UTC, datetime
+
+from retrieval.adapters.store.recording_statement import encoded
+from retrieval.apps.principles.choosing import Chosen
+from retrieval.apps.principles.principle import Principle
+from retrieval.apps.principles.startup.git_history import History
+from retrieval.apps.principles.startup.started import ORIGIN, Started, started_record
+from retrieval.apps.principles.startup.surroundings import surroundings
+from retrieval.domain.context import Context
+from retrieval.domain.retrieval_id import uuid7
+from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.slate import Slot
+from retrieval.engine.composed_answer import ComposedAnswer
+
+PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
+                   success_count=6)  # fmt: skip
+NEW = Principle(id="lock", title="Lock\nlate \x1b[31m", body="", tags=("sql", "locks"), status="candidate")
+SHOWN = (Chosen(PROVEN, 0.8), Chosen(NEW, 0.6, is_exploratory=True, propensity=0.25))
+HISTORY = History(subjects=("Retry of SQL timeouts",), files=("db/query.sql",))
+STARTED = Started(
+    session="s-1",
+    surroundings=surroundings(HISTORY, ("postgresql", "sql")),
+    recent_tags=("locks", "sql"),
+    principles=SHOWN,
+)
+
+
+def test_the_text_is_a_short_list() -> None:
+    """Id, mark of what is explored, title, first line of the body, tags: a line each, and nothing that steers."""
+    assert STARTED.as_text().splitlines() == [
+        "# Principles for this session",
+        "",
+        "- **[bind]** Bind parameters: Injections. [sql]",
+        "- **[lock]** (exploring) Lock late [31m [sql, locks]",
+        "",
+        "Session s-1. Rate those that helped or misled by their id (rate_principle).",
+    ]
+
+
+def test_without_principles_there_is_no_text() -> None:
+    """What is printed becomes part of the session."""
+    nothing = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=())
+    assert nothing.as_text() == ""
+    assert json.loads(nothing.as_json())["principles"] == []
+
+
+def test_a_long_title_is_cut() -> None:
+    """A page in the place of a line would push the rest away."""
+    wordy = Principle(id="w", title="word " * 1000, body="x" * 1000)
+    line = Started(
+        session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=(Chosen(wordy, 0.5),)
+    ).as_text().splitlines()[2]  # fmt: skip
+    assert len(line) < 700
+    assert "…: x" in line
+
+
+def test_json_says_why() -> None:
+    """The context, and of each principle what its score is made of."""
+    said = json.loads(STARTED.as_json())
+    assert said["session_id"] == "s-1"
+    assert said["context"] == {
+        "recent_commits": ["Retry of SQL timeouts"],
+        "changed_files": ["db/query.sql"],
+        "project_tags": ["postgresql", "sql"],
+        "recent_session_tags": ["locks", "sql"],
+        "keywords": ["retry", "sql", "timeouts"],
+    }
+    first, second = said["principles"]
+    assert (first["id"], first["score"], first["principle_score"], first["success_rate"]) == ("bind", 0.8, 0.7, 0.75)
+    assert (first["matching_tags"], first["is_exploratory"], first["summary"]) == (["sql"], False, "Injections.")
+    assert (second["matching_tags"], second["propensity"], second["status"]) == (["sql", "locks"], 0.25, "candidate")
+    assert said["explored"] == ["lock"]
+
+
+def test_the_record_is_that_of_an_answer_of_the_applications_own() -> None:
+    """Field by field what ``Collection.record_answer`` would store, but for the seed and how many were eligible."""
+    key = uuid7(int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000), random.Random(1))
+    ours = started_record(STARTED, retrieval_id=key, collection_id=7, seed=11, eligible=3, took_ms=12.5)
+    signals = ({"principle_score": 0.7, "tag_match": 0.1}, {"principle_score": 0.5, "tag_match": 0.2})
+    theirs = ComposedAnswer(
+        retrieval_id=key,
+        collection_id=7,
+        query="postgresql sql retry timeouts locks",
+        vector=None,
+        shown=[
+            ShownItem(item_id="bind", score=0.8, signals=signals[0]),
+            ShownItem(item_id="lock", score=0.6, signals=signals[1], slot=Slot.EXPLORE, propensity=0.25),
+        ],
+        context=Context(session="s-1"),
+        origin=ORIGIN,
+        retrieval_time_ms=12.5,
+    ).record()
+    chance = {"seed", "eligible"}
+    own, other = json.loads(encoded(ours)), json.loads(encoded(theirs))
+    other["request"]["limit"] = own["request"]["limit"]
+    assert {name: own[name] for name in own if name not in chance} == {
+        name: other[name] for name in other if name not in chance
+    }
+    assert (ours.seed, ours.eligible) == (11, 3)
+    assert {one.name for one in fields(ours)} == own.keys()
+
+
+def test_what_was_certain_has_no_policy() -> None:
+    """And a session of which nothing is known still asks for something."""
+    plain = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
+    record = started_record(
+        plain, retrieval_id=uuid7(0, random.Random(1)), collection_id=1, seed=1, eligible=0, took_ms=1.0
+    )
+    assert (record.policy, record.query, record.score_spread) == ("off/1", ORIGIN, 0.0)
