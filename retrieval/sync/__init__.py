@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.memories import MemoryStore, RetrievalEngine
+from retrieval.sync.metaphor_retriever import MetaphorRetriever, RetrievalModel
 from retrieval.sync.metaphors import MetaphorCorpus
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.principles import PrincipleStore
@@ -25,8 +26,10 @@ __all__ = [
     "DualRetriever",
     "MemoryStore",
     "MetaphorCorpus",
+    "MetaphorRetriever",
     "PrincipleStore",
     "RetrievalEngine",
+    "RetrievalModel",
     "RetrievalService",
     "SyncCollection",
     "SyncPlatform",

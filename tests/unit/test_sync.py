@@ -24,6 +24,8 @@ MIRRORS = [
     (recall.DualRetriever, retrieval.sync.DualRetriever),
     (memories.RetrievalEngine, retrieval.sync.RetrievalEngine),
     (metaphors.MetaphorCorpus, retrieval.sync.MetaphorCorpus),
+    (metaphors.MetaphorRetriever, retrieval.sync.MetaphorRetriever),
+    (metaphors.RetrievalModel, retrieval.sync.RetrievalModel),
     (tickets.RetrievalService, retrieval.sync.RetrievalService),
 ]
 """The applications' async classes, each with what the sync door has for it."""

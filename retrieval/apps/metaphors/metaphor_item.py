@@ -21,7 +21,10 @@ IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE}
 """The filter of those that a problem may be given."""
 
 NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
-FILTERABLE: Mapping[str, str] = MappingProxyType({NAME_KEY: "text", "domain": "text"})
+SUGGESTED_FOR = "suggested_for"
+"""What a suggestion was made for, as its provenance names it (``problem_hash``): an attribute, to be looked up by."""
+
+FILTERABLE: Mapping[str, str] = MappingProxyType({NAME_KEY: "text", "domain": "text", SUGGESTED_FOR: "text"})
 
 RICH_FROM = 6
 """Operations with which a metaphor is as rich as can be."""
@@ -49,6 +52,8 @@ def metaphor_item(
         attributes[CONCRETENESS] = metaphor.concreteness
     if provenance:
         attributes[_PROVENANCE] = dict(provenance)
+        if "problem_hash" in provenance:
+            attributes[SUGGESTED_FOR] = provenance["problem_hash"]
     return Item(
         item_id=metaphor.id,
         title=metaphor.name,

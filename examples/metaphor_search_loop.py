@@ -1,0 +1,165 @@
+"""A search loop: retrieve, apply, challenge, verify, learn. It gets better at the first try over a hundred problems.
+
+The world is simulated: in each domain a few metaphors work, which ones only trying tells; what the problems say hints
+at them weakly. The same problems go by similarity alone beside it. A language model applies and challenges; without one
+configured, a simulated one, whose words decide nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from retrieval import Platform, connect
+from retrieval.adapters.llms.sim import SimLLM
+from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
+from retrieval.domain.llm import LLM
+
+PROBLEMS, ATTEMPTS = 100, 3
+LEARN_AFTER = (10, 60)
+"""Problems after which a model is fitted; what it expects follows every outcome from then on."""
+
+WORKING = 8
+"""Metaphors that work in a domain."""
+SOLVES, SOLVES_ANYWAY = 0.85, 0.05
+"""How often one that works in the problem's domain solves it, and how often another does."""
+
+WHERE = {
+    "software": ("the billing service", "the message queue", "the old module", "the build", "the search cluster"),
+    "logistics": ("the harbour", "the warehouse", "the night deliveries", "the returns desk", "the cold chain"),
+    "health": ("the emergency room", "the scanner", "the night shift", "the pharmacy", "the waiting list"),
+    "education": ("the first year", "the language course", "the timetable", "the exams", "the new teachers"),
+    "city": ("the ring road", "the old centre", "the sewers", "the bus lines", "the school district"),
+}
+WHAT = (
+    "Work piles up in front of {}, and adding people makes it worse",
+    "Nobody dares to change {}, because something far away breaks each time",
+    "Small faults around {} spread before anybody notices",
+    "Everyone relies on {}, and no one looks after it",
+    "Good ideas about {} die before they are tried",
+    "What is decided about {} in the morning is forgotten by the evening",
+    "Effort goes into {} for years without anything to show for it",
+    "Two groups quarrel over {} while customers leave",
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What nobody in the loop knows: which metaphors work where."""
+
+    seed: int
+    works: dict[str, frozenset[str]]
+
+    @classmethod
+    async def made(cls, seed: int, retriever: MetaphorRetriever) -> World:
+        """In each domain some work, and those that look a little alike to its problems are more likely among them."""
+        chance, works = chance_of(seed), {}
+        for domain, places in WHERE.items():
+            ranked = await retriever.retrieve_by_embedding(Problem(id=domain, description=f"{domain}: {places[0]}"))
+            ids = [metaphor.id for metaphor, _ in ranked]
+            weights = [1 / (rank + len(ids) / 2) for rank in range(len(ids))]
+            works[domain] = frozenset(drawn(chance, ids, weights, WORKING))
+        return cls(seed, works)
+
+    def problems(self) -> list[Problem]:
+        """A hundred, of every domain and complexity."""
+        chance = chance_of("problems", self.seed)
+        return [
+            Problem(
+                id=f"problem-{number}",
+                description=chance.choice(WHAT).format(chance.choice(WHERE[domain])),
+                domain=domain,
+                complexity=round(chance.random(), 2),
+            )
+            for number, domain in enumerate(chance.choices(list(WHERE), k=PROBLEMS))
+        ]
+
+    def is_solved(self, problem: Problem, metaphor: Metaphor) -> bool:
+        """Whether that metaphor solves that problem: the same answer whoever asks."""
+        rate = SOLVES if metaphor.id in self.works[problem.domain] else SOLVES_ANYWAY
+        return chance_of(self.seed, problem.id, metaphor.id).random() < rate
+
+
+def chance_of(*what: object) -> random.Random:
+    """Chance that is the same each time for the same."""
+    return random.Random(repr(what))  # noqa: S311 - it simulates
+
+
+def drawn(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
+    """So many of them, each once, the heavier ones more likely."""
+    return sorted(ids, key=lambda one: chance.random() ** (1 / weights[ids.index(one)]))[-number:]
+
+
+async def apply(llm: LLM, problem: Problem, metaphor: Metaphor) -> str:
+    """A plan: what the metaphor's operations would be here."""
+    operations = ", ".join(operation.name for operation in metaphor.operations)
+    return await llm.complete(f"Solve: {problem.description}\nThink of it as {metaphor.name}; you can: {operations}")
+
+
+async def challenge(llm: LLM, problem: Problem, plan: str) -> str:
+    """The strongest objection to a plan."""
+    return await llm.complete(f"What speaks against this plan for {problem.description!r}? {plan}")
+
+
+async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: Problem) -> int:
+    """Try up to three metaphors; gives the attempt that worked, from 1, or 0."""
+    answer: Retrieved = await retriever.retrieve(problem)
+    tried: list[str] = []
+    for attempt in range(1, ATTEMPTS + 1):
+        metaphor, _ = answer[0]
+        plan = await apply(llm, problem, metaphor)
+        objection = await challenge(llm, problem, plan)
+        is_solved = world.is_solved(problem, metaphor)  # verified where it counts: in the world
+        await retriever.record_outcome(answer, metaphor, helpful=is_solved, note=objection)
+        if is_solved:
+            return attempt
+        tried.append(metaphor.id)
+        answer = await retriever.retrieve_after_backtrack(problem, metaphor, "it did not hold", exclude=tried)
+    return 0
+
+
+async def run(
+    platform: Platform, corpus: MetaphorCorpus, llm: LLM, seed: int = 1, learn_after: Sequence[int] = LEARN_AFTER
+) -> tuple[list[int], list[int]]:
+    """The attempts that worked, problem by problem: with what was learned, and by similarity alone."""
+    # Nothing is generated here: what a simulated model suggests is not worth trying.
+    retriever = MetaphorRetriever(corpus, platform=platform)
+    world = await World.made(seed, retriever)
+    learning, similar = list[int](), list[int]()
+    for number, problem in enumerate(world.problems()):
+        if number in learn_after:
+            await corpus.collection.learn()  # in production `retrieval worker` does it
+        learning.append(await solve(retriever, llm, world, problem))
+        similar.append(await by_similarity(retriever, world, problem))
+    return learning, similar
+
+
+async def by_similarity(retriever: MetaphorRetriever, world: World, problem: Problem) -> int:
+    """The attempt that worked, from 1, or 0, when nothing is learned."""
+    best = await retriever.retrieve_by_embedding(problem, ATTEMPTS)
+    return next((number for number, (metaphor, _) in enumerate(best, 1) if world.is_solved(problem, metaphor)), 0)
+
+
+def at_first_try(attempts: Sequence[int]) -> float:
+    """The share of problems that the first metaphor solved."""
+    return sum(attempt == 1 for attempt in attempts) / len(attempts)
+
+
+async def main() -> None:
+    """Run the loop and print how often the first metaphor was the right one."""
+    async with connect(tenant="metaphor-search-loop") as platform:
+        # A corpus of its own, so that nothing is known from a run before.
+        corpus = await MetaphorCorpus.open(platform, f"loop-{uuid4().hex[:8]}")
+        learning, similar = await run(platform, corpus, platform.llm or SimLLM())
+    quarter = PROBLEMS // 4
+    print("solved at the first try   first quarter   last quarter")
+    for name, attempts in (("retrieval that learns", learning), ("similarity alone", similar)):
+        first, last = at_first_try(attempts[:quarter]), at_first_try(attempts[-quarter:])
+        print(f"{name:24}  {first:13.0%}   {last:12.0%}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

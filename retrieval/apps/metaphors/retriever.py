@@ -1,0 +1,295 @@
+"""Retrieval of metaphors: by similarity, by what was learned, and by generation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from retrieval.apps.metaphors.answering import Answers, Rules, retrieved
+from retrieval.apps.metaphors.asked import Asked, session_of, situation_of
+from retrieval.apps.metaphors.checks import (
+    LIMIT_MAX,
+    checked_context,
+    checked_count,
+    checked_ids,
+    checked_limit,
+    checked_llm,
+    checked_metaphor,
+    checked_metaphors,
+    checked_problem,
+    checked_problems,
+    checked_rate,
+    checked_seconds,
+    checked_share,
+)
+from retrieval.apps.metaphors.corpus import MetaphorCorpus
+from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries
+from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
+from retrieval.apps.metaphors.generator import Generator, Wanted, names_of
+from retrieval.apps.metaphors.metaphor import Metaphor
+from retrieval.apps.metaphors.metaphor_item import embedded_text
+from retrieval.apps.metaphors.model import RetrievalModel
+from retrieval.apps.metaphors.problem import Problem
+from retrieval.apps.metaphors.retrieved import Retrieved
+from retrieval.apps.metaphors.searching import Entry, Searches
+from retrieval.apps.metaphors.texts import checked_text
+from retrieval.apps.metaphors.triggers import GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
+from retrieval.domain.embedding import Vector, Vectors, checked_vectors
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.feedback import FeedbackReport
+from retrieval.domain.llm import LLM
+from retrieval.engine.stopwatch import Clock
+from retrieval.platform import Platform
+
+GENERATION_TIMEOUT_SECONDS = 20.0
+EXPLORATION_RATE = 0.1
+LIMIT = 5
+
+
+def utc_now() -> datetime:
+    """This moment, in UTC."""
+    return datetime.now(UTC)
+
+
+class MetaphorRetriever:
+    """Finds candidate metaphors for problems, and learns from what became of them."""
+
+    def __init__(
+        self,
+        corpus: MetaphorCorpus,
+        llm: LLM | None = None,
+        *,
+        platform: Platform,
+        generate_below: float = GENERATE_BELOW,
+        generate_after_backtracks: int = GENERATE_AFTER_BACKTRACKS,
+        generation_timeout_seconds: float = GENERATION_TIMEOUT_SECONDS,
+        away: float = AWAY,
+        actor: str = "",
+        clock: Clock = time.perf_counter,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """``corpus`` is what is searched; ``llm`` suggests metaphors where it has none that fit (None: nobody does).
+
+        - ``platform``: the one that the corpus is on, which takes the outcomes.
+        - ``generate_below``, ``generate_after_backtracks``: the top score (0 to 1) and the number of returns that call
+          for generation.
+        - ``generation_timeout_seconds``: how long a retrieval waits for suggestions before it goes without, above 0.
+        - ``away``: how far a question is moved away from a metaphor that failed, 0 (not at all) to 1.
+        - ``actor``: who asks, as it is recorded.
+
+        Raises ``InvalidRequestError``, naming what cannot be.
+        """
+        if not isinstance(corpus, MetaphorCorpus) or not isinstance(platform, Platform):
+            raise InvalidRequestError(
+                "a retriever needs a corpus and its platform: "
+                "MetaphorRetriever(await MetaphorCorpus.open(platform), platform.llm, platform=platform)"
+            )
+        self._platform = platform
+        self.corpus = corpus
+        self._away = checked_share("away", away)
+        self._clock = clock
+        self._generator = None if llm is None else Generator(corpus, checked_llm(llm), now)
+        self._searches = Searches(collection=corpus.collection, actor=checked_text("actor", actor))
+        self._answers = Answers(
+            corpus=corpus,
+            searches=self._searches,
+            generator=self._generator,
+            rules=Rules(
+                below=checked_share("generate_below", generate_below),
+                after_backtracks=checked_count("generate_after_backtracks", generate_after_backtracks),
+                seconds=checked_seconds(generation_timeout_seconds),
+            ),
+            clock=clock,
+        )
+        self.model = RetrievalModel(corpus)
+        """What was learned, asked for single metaphors."""
+
+    async def retrieve(
+        self,
+        problem: Problem,
+        limit: int = LIMIT,
+        exclude: Iterable[str] | None = None,
+        context: str | None = None,
+        *,
+        prefer_concrete: bool = False,
+        prefer_rich_operations: bool = False,
+        backtracks: int = 0,
+    ) -> Retrieved:
+        """The best metaphors for the problem, each with its score from 0 to 1, best first.
+
+        Scores are similarities (the cosine, 0 where it is negative), and once a model is trained 0.4 × similarity +
+        0.6 × expected reward. Candidates are generated, and join with 0.9 × similarity, where the best score is low,
+        ``context`` says "no good candidates", after enough ``backtracks``, or for an unusual domain. A language model
+        that fails costs its suggestions alone, and ``notes`` say so.
+
+        ``limit``: 1 to 1000. ``exclude``: ids that do not come back. ``context``: why the caller comes back.
+        ``prefer_concrete`` and ``prefer_rich_operations`` weigh 0.3 of similarity's part. Raises
+        ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``), and what ``Collection.search`` raises.
+        """
+        return await self._answers.answer(
+            Asked(
+                problem=checked_problem(problem),
+                limit=checked_limit(limit),
+                exclude=checked_ids(exclude),
+                why=checked_context(context),
+                preference=Preference(concrete=bool(prefer_concrete), rich=bool(prefer_rich_operations)),
+                backtracks=checked_count("backtracks", backtracks),
+            )
+        )
+
+    async def retrieve_after_backtrack(
+        self,
+        problem: Problem,
+        failed_metaphor: Metaphor,
+        failure_reason: str,
+        exclude: Iterable[str] | None = None,
+        *,
+        limit: int = LIMIT,
+        backtracks: int | None = None,
+    ) -> Retrieved:
+        """The best metaphors after one failed: without it and those excluded, and away from it.
+
+        A reason that says "too abstract" makes concrete ones preferred, "missing concept" those with many operations.
+        The question's vector is moved away from the failed metaphor's. ``backtracks``: how often the caller came back;
+        None: as many metaphors as are excluded now. Raises as ``retrieve`` does.
+        """
+        failed = checked_metaphor("failed_metaphor", failed_metaphor)
+        reason = checked_text("failure_reason", failure_reason)
+        excluded = tuple(dict.fromkeys([*checked_ids(exclude), failed.id]))
+        asked = Asked(
+            problem=checked_problem(problem),
+            limit=checked_limit(limit),
+            exclude=excluded,
+            why=context_after(failed, reason),
+            preference=preference_after(reason),
+            backtracks=len(excluded) if backtracks is None else checked_count("backtracks", backtracks),
+        )
+        return await self._answers.answer(replace(asked, moved=await self._moved(asked.problem, failed)))
+
+    async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
+        """The corpus by similarity alone, best first: all of it (1000 at most), or so many. It is not recorded."""
+        started, asked = self._clock(), self._all(problem, limit)
+        return self._unrecorded(asked, await self._searches.similar(asked), started)
+
+    async def retrieve_by_learning(self, problem: Problem, limit: int | None = None) -> Retrieved:
+        """The corpus by expected reward alone; by similarity, with a note, as long as no model is trained.
+
+        Best first, all of it (1000 at most), or so many. It is not recorded.
+        """
+        started, asked = self._clock(), self._all(problem, limit)
+        if not await self.model.is_trained():
+            found = await self._searches.similar(asked)
+            return self._unrecorded(asked, found, started, "nothing is learned yet: these are by similarity")
+        return self._unrecorded(asked, (await self._learned(asked))[: asked.limit], started)
+
+    async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> list[Metaphor]:
+        """At most three metaphors that a language model suggests, kept as candidates; none without a model.
+
+        ``existing_candidates``: what was tried and does not fit well. Raises ``LLMUnavailableError`` and
+        ``LLMRejectedError``, also where nothing of the answer can be used; ``retrieve`` does without instead.
+        """
+        tried = names_of(checked_metaphors("existing_candidates", existing_candidates))
+        wanted = Wanted(problem=checked_problem(problem), tried=tried)
+        return [] if self._generator is None else list((await self._generator.suggestions(wanted)).metaphors)
+
+    async def retrieve_with_exploration(
+        self, problem: Problem, exploration_rate: float = EXPLORATION_RATE, limit: int | None = None
+    ) -> Retrieved:
+        """The corpus by expected reward + rate × its standard deviation: what was tried less comes up.
+
+        As long as no model is trained, by similarity + rate × the standard deviation of the metaphor's own counts. Best
+        first, all of it (1000 at most), or so many; recorded, with what the bonus alone brought as explored.
+        """
+        rate = checked_rate(exploration_rate)
+        started, asked = self._clock(), self._all(problem, limit)
+        whole = replace(asked, limit=LIMIT_MAX)
+        is_trained = await self.model.is_trained()
+        base = await (self._learned(whole) if is_trained else self._searches.similar(whole))
+        relevance = {one.metaphor.id: one.relevance for one in base}
+        expected = await self.model.expectations(asked.problem, list(relevance), relevance)
+        shown = explored_entries(base, expected, rate)[: asked.limit]
+        notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
+        origin = "metaphors.retrieve_with_exploration"
+        return await self._answers.composed(
+            asked, shown, explored_items(shown, base), origin=origin, started=started, notes=notes
+        )
+
+    async def retrieve_batch(self, problems: Iterable[Problem], limit: int = LIMIT) -> dict[str, Retrieved]:
+        """What ``retrieve`` gives for each problem, by its id; all are embedded in one call."""
+        given, wanted = checked_problems(problems), checked_limit(limit)
+        bare = [one for one in given if one.embedding is None]
+        texts = [one.description for one in bare]
+        vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
+        known = {one.id: tuple(vector.tolist()) for one, vector in zip(bare, vectors, strict=True)}
+        return {
+            one.id: await self.retrieve(replace(one, embedding=known.get(one.id, one.embedding)), wanted)
+            for one in given
+        }
+
+    async def record_outcome(
+        self,
+        answer: Retrieved,
+        metaphor: Metaphor | str,
+        *,
+        helpful: bool | None = None,
+        reward: float | None = None,
+        note: str = "",
+    ) -> FeedbackReport:
+        """Say what became of a metaphor that was retrieved: ``helpful`` or ``reward`` (0 to 1).
+
+        It counts in the problem's domain, range of complexity and cluster. A candidate that has proved itself by it
+        joins the corpus, and one that keeps failing is rejected. Raises ``InvalidRequestError`` and what
+        ``Platform.feedback`` raises.
+        """
+        if not isinstance(answer, Retrieved):
+            raise InvalidRequestError(f"answer is {answer!r:.80}; give what a retrieve call answered")
+        item_id = metaphor if isinstance(metaphor, str) else checked_metaphor("metaphor", metaphor).id
+        is_recorded = answer.retrieval_id is not None
+        report = await self._platform.feedback(
+            answer.retrieval_id,
+            item_id,
+            helpful=helpful,
+            reward=reward,
+            collection=None if is_recorded else self.corpus.collection.name,
+            context=None if is_recorded else situation_of(answer.problem),
+            session="" if is_recorded else session_of(answer.problem),
+            actor=self._searches.actor,
+            note=note,
+        )
+        await self.corpus.settle(item_id)
+        return report
+
+    def _all(self, problem: Problem, limit: int | None) -> Asked:
+        wanted = LIMIT_MAX if limit is None else checked_limit(limit)
+        return Asked(problem=checked_problem(problem), limit=wanted)
+
+    async def _learned(self, asked: Asked) -> list[Entry]:
+        metaphors = [one async for one in self.corpus]
+        similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
+        relevance = {one.metaphor.id: one.relevance for one in similar}
+        expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
+        return learned_entries(metaphors, expected, relevance)
+
+    async def _moved(self, problem: Problem, failed: Metaphor) -> Vector | None:
+        """The problem's vector, away from the failed metaphor's; None: as it is."""
+        if not self._away:
+            return None
+        collection = self.corpus.collection
+        stored = await collection.embeddings([failed.id])
+        texts = [problem.description] if problem.embedding is None else []
+        vectors: Vectors = await collection.vectors_of([*texts, *([] if stored else [embedded_text(failed)])])
+        question = vectors[0] if problem.embedding is None else await self._given(problem.embedding)
+        return away_from(question, stored[failed.id] if stored else vectors[-1], self._away)
+
+    async def _given(self, embedding: tuple[float, ...]) -> Vector:
+        """A problem's own vector. Raises ``InvalidVectorError`` for one that is not of the corpus's space."""
+        space = await self.corpus.collection.space()
+        if space is None:
+            raise InvalidRequestError("the corpus has no embedding space; configure an embedder and open it again")
+        vector: Vector = checked_vectors([embedding], space, ["problem"])[0]
+        return vector
+
+    def _unrecorded(self, asked: Asked, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
+        return retrieved(asked, found, None, (self._clock() - started) * 1e3, notes=notes)

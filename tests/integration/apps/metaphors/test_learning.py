@@ -1,0 +1,155 @@
+"""What was learned, in retrieval: its share of the score, what it is learned by, and how it meets candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from retrieval import Context, Feedback, Platform
+from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, combine_scores
+from retrieval.domain.shown_item import ShownItem
+from tests.support.metaphors import CORPUS, ScriptedLLM, metaphor, suggestion
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MANY = [
+    *CORPUS,
+    *(metaphor(f"m{number}", f"word{number} other{number} thing{number % 5}", domain="many") for number in range(24)),
+]
+"""So many that they have clusters."""
+PIPES = Problem(id="pipes", description="water pressure flows through pipes", domain="logistics", complexity=0.1)
+CHESS, MARKET, GARDEN, ORCHESTRA = CORPUS[3], CORPUS[2], CORPUS[4], CORPUS[5]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def trained(house: Platform) -> MetaphorCorpus:
+    """A corpus whose metaphors were judged in several situations, and a model that knows of it.
+
+    Chess helps in logistics and not in finance; the market where complexity is high and not where it is low; the garden
+    with problems about plants and not with those about water.
+    """
+    corpus = await MetaphorCorpus.open(house, "trained", MANY)
+    assert not await MetaphorRetriever(corpus, platform=house).model.is_trained()
+    await corpus.collection.learn()  # clusters, so that verdicts know theirs
+    await house.feedback_each([await verdict(corpus, number, case) for number in range(5) for case in CASES])
+    report = await corpus.collection.learn()
+    assert report["published"], report
+    return corpus
+
+
+WATER, PLANTS = "water pressure flows through pipes", "plants grow where soil is prepared"
+CASES: list[tuple[str, Context, Metaphor, float]] = [
+    (WATER, Context(domain="logistics"), CHESS, 1.0),
+    (WATER, Context(domain="finance"), CHESS, 0.0),
+    (WATER, Context(complexity=0.9), MARKET, 1.0),
+    (WATER, Context(complexity=0.1), MARKET, 0.0),
+    (PLANTS, Context(), GARDEN, 1.0),
+    (WATER, Context(), GARDEN, 0.0),
+]
+
+
+async def verdict(corpus: MetaphorCorpus, number: int, case: tuple[str, Context, Metaphor, float]) -> Feedback:
+    """How a metaphor did that was shown for a problem."""
+    description, context, shown, reward = case
+    answer = await corpus.collection.record_answer(
+        f"{description} {number}",
+        [ShownItem(item_id=shown.id, score=0.5)],
+        context=context,
+        origin="test",
+        retrieval_time_ms=1.0,
+    )
+    return Feedback(retrieval_id=answer, item_id=shown.id, reward=reward)
+
+
+@pytest.fixture
+def retriever(house: Platform, trained: MetaphorCorpus) -> MetaphorRetriever:
+    """On the trained corpus, without a language model."""
+    return MetaphorRetriever(trained, platform=house)
+
+
+async def test_once_trained_learning_weighs_more_than_similarity(retriever: MetaphorRetriever) -> None:
+    """0.4 × similarity + 0.6 × expected reward, both from 0 to 1, best first."""
+    assert await retriever.model.is_trained()
+    found = await retriever.retrieve(PIPES, limit=len(MANY))
+    similar, learned = await retriever.retrieve_by_embedding(PIPES), await retriever.retrieve_by_learning(PIPES)
+    for ranking in (found, similar, learned):
+        assert all(0 <= score <= 1 for _, score in ranking)
+        assert [score for _, score in ranking] == sorted((score for _, score in ranking), reverse=True)
+    expected = {one.id: score for one, score in combine_scores(similar, learned)}
+    assert {one.id: score for one, score in found} == pytest.approx(expected, abs=1e-4)
+    assert learned.notes == ()
+    assert learned[0][0] == CHESS
+    assert ids(found).index("chess") < ids(similar).index("chess")
+    assert [one.score for one in found.explanations] == pytest.approx([score for _, score in found])
+
+
+@pytest.mark.parametrize(
+    ("where", "elsewhere", "judged"),
+    [
+        ({"domain": "logistics"}, {"domain": "finance"}, CHESS),
+        ({"complexity": 0.8}, {"complexity": 0.2}, MARKET),
+        ({"description": PLANTS}, {"description": WATER}, GARDEN),
+    ],
+    ids=["domain", "complexity range", "cluster of the problem"],
+)
+async def test_each_feature_of_the_problem_moves_the_prediction(
+    retriever: MetaphorRetriever, where: dict[str, Any], elsewhere: dict[str, Any], judged: Metaphor
+) -> None:
+    """What helped there is expected to help there again, and not where it failed."""
+    bare = Problem(id="new", description=WATER)
+    helped, failed = (replace(bare, **said) for said in (where, elsewhere))
+    there, here = [await retriever.model.predict(problem, judged) for problem in (helped, failed)]
+    assert there > here + 0.1
+    untried = [await retriever.model.predict(problem, ORCHESTRA) for problem in (helped, failed)]
+    assert there - here > abs(untried[0] - untried[1])
+
+
+async def test_what_was_tried_more_is_less_uncertain(retriever: MetaphorRetriever) -> None:
+    """The standard deviation of the prediction."""
+    tried = await retriever.model.get_uncertainty(PIPES, CHESS)
+    untried = await retriever.model.get_uncertainty(PIPES, ORCHESTRA)
+    assert 0 < tried < untried <= 0.5
+
+
+async def test_exploration_adds_to_the_expected_reward(retriever: MetaphorRetriever) -> None:
+    """Rate × standard deviation, over the whole corpus; without a rate it is what was learned alone."""
+    learned = {one.id: score for one, score in await retriever.retrieve_by_learning(PIPES)}
+    plain = await retriever.retrieve_with_exploration(PIPES, 0.0)
+    assert {one.id: score for one, score in plain} == pytest.approx(learned)
+    curious = await retriever.retrieve_with_exploration(PIPES, 0.1)
+    assert len(curious) == len(MANY)
+    for one, score in [*curious[:3], *curious[-3:]]:
+        bonus = 0.1 * await retriever.model.get_uncertainty(PIPES, one)
+        assert score == pytest.approx(learned[one.id] + bonus, abs=1e-6)
+    assert curious.notes == ()
+
+
+async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned(
+    house: Platform, trained: MetaphorCorpus
+) -> None:
+    """It has no expected reward yet."""
+    llm = ScriptedLLM([suggestion("Canal lock", "water pressure flows through narrow locks for boats")])
+    retriever = MetaphorRetriever(trained, llm, platform=house)
+    found = await retriever.retrieve(PIPES, limit=len(MANY) + 1, context="no good candidates")
+    candidates = await trained.candidates()
+    stored = await trained.collection.embeddings([candidates[0].id])
+    [question] = await trained.collection.vectors_of([PIPES.description])
+    cosine = float(np.dot(question, stored[candidates[0].id]))
+    scores = {one.id: score for one, score in found}
+    assert cosine > 0.3
+    assert scores[candidates[0].id] == pytest.approx(0.9 * cosine, abs=1e-3)
+    plain = await MetaphorRetriever(trained, platform=house).retrieve(PIPES, limit=len(MANY))
+    assert {key: score for key, score in scores.items() if key != candidates[0].id} == pytest.approx(
+        {one.id: score for one, score in plain}, abs=1e-6
+    )
+    await trained.reject(candidates[0].id)
+
+
+def ids(pairs: Sequence[tuple[Metaphor, float]]) -> list[str]:
+    """The ids, best first."""
+    return [one.id for one, _ in pairs]
