@@ -150,7 +150,12 @@ def _in_turns(
 ) -> dict[str, list[Taken]]:
     """What each program took in each turn; the first turn warms up and does not count."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
-    environment |= {"PYTHONPATH": str(ROOT), "RETRIEVAL_EMBEDDER": "none", **variables}
+    environment |= {
+        "PYTHONPATH": str(ROOT),
+        "RETRIEVAL_EMBEDDER": "none",
+        "RETRIEVAL_SESSION_START_SECONDS": "60",
+        **variables,
+    }
     taken: dict[str, list[Taken]] = {name: [] for name in programs}
     chance = random.Random(1)  # noqa: S311 - an order
     for turn in range(turns + 1):

@@ -16,11 +16,13 @@ GIT_SHARE = 0.4
 
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
     """What the folder tells, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
-    if not folder.is_dir():
+    try:
+        place = folder.resolve(strict=True)
+    except (OSError, RuntimeError):  # gone, a name that none can have, a loop of links
         say(f"{str(folder)!r:.200} is no folder; going on without it")
         return Surroundings()
-    git = GitHistory(folder)
-    tags = project_tags(folder.absolute())
+    git = GitHistory(place)
+    tags = project_tags(place)
     now = time.monotonic()
     history = git.history(now + GIT_SHARE * max(0.0, deadline - now))
     if history.was_late:

@@ -10,6 +10,7 @@ from retrieval.apps.principles.startup.manifests import MANIFESTS, tags_of_manif
 
 MOST_PROJECT_TAGS = 150
 _MOST_FOLDERS = 8
+_LONGEST_TAG = 60
 _TOLERANT = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", "pom.xml", "go.mod"})
 """Read line by line: of a long one, its beginning says something too."""
 
@@ -20,8 +21,13 @@ def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS) -> tuple[str, ...]
     Casefolded, each once, those of the folder itself first. What is broken, huge, or no file says what its name says,
     or nothing; nothing is raised.
     """
-    tags = [tag for place in _places(folder) for name in MANIFESTS for tag in _tags(place, name)]
-    return tuple(dict.fromkeys(tag.casefold() for tag in tags))[:most]
+    tags = [tag.casefold() for place in _places(folder) for name in MANIFESTS for tag in _tags(place, name)]
+    return tuple(tag for tag in dict.fromkeys(tags) if _is_usable(tag))[:most]
+
+
+def _is_usable(tag: str) -> bool:
+    """Whether it could be a tag at all: a name in a manifest may hold what PostgreSQL cannot."""
+    return 0 < len(tag) <= _LONGEST_TAG and tag.isprintable()
 
 
 def _tags(place: Path, name: str) -> list[str]:

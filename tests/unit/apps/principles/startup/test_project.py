@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -83,6 +84,13 @@ def test_a_binary_manifest_says_what_its_name_says(tmp_path: Path, written: byte
     """It is no UTF-8 at all."""
     (tmp_path / "pyproject.toml").write_bytes(written)
     assert project_tags(tmp_path) == ("python",)
+
+
+def test_names_that_no_tag_can_be_are_left_out(tmp_path: Path) -> None:
+    """A NUL, half of a surrogate pair, a page of text: PostgreSQL could not compare with them, or nobody would."""
+    names = {"nul\u0000": "1", "half\ud800": "1", "line\nend": "1", "long" * 50: "1", "fine": "1"}
+    (tmp_path / "package.json").write_text(json.dumps({"dependencies": names}))
+    assert project_tags(tmp_path) == ("javascript", "node", "fine")
 
 
 def test_there_are_never_more_tags_than_can_be_compared(tmp_path: Path) -> None:
