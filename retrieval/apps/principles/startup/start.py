@@ -29,8 +29,8 @@ from retrieval.apps.principles.startup.started import Started, started_record
 from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.retrieval_id import uuid7
 
-MOST_UNSURE = 1000
-"""Of more principles of which little is known, the latest so many compete."""
+MOST_UNSURE = 150
+"""Of more principles of which little is known, so many compete: with a tag of the session first, then the latest."""
 
 PRINCIPLE, TRACES = "principle", "{}_traces"
 """The kind of the items, and where traces lie, as what is too slow to load here says them."""
