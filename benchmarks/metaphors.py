@@ -52,6 +52,8 @@ class Extent:
 FIRST_FIT = {10: 5, 20: 10, 50: 20, 100: 40}
 """After how many problems there are so many verdicts: each takes two to three."""
 
+LAST_FIT = 60
+
 NORMAL = Extent(36, 10, (20, 10, 50, 100))
 QUICK = Extent(2, 1, (20,))
 
@@ -120,7 +122,7 @@ async def loop(platform: Platform, trusted_from: int, worlds: int) -> list[dict[
         profile = corpus.collection.profile
         learned = replace(profile.learned, trusted_from=trusted_from)
         await corpus.collection.set_profile(replace(profile, learned=learned))
-        moments = FIRST_FIT[trusted_from], example.LEARN_AFTER[-1]
+        moments = FIRST_FIT[trusted_from], LAST_FIT
         learning, similar = await example.run(platform, corpus, SimLLM(), seed, moments)
         rows.append({"learning": by_quarter(learning), "similarity": by_quarter(similar)})
         print(f"trusted from {trusted_from}, world {seed}: {rows[-1]}", file=sys.stderr)

@@ -19,7 +19,7 @@ from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever
 from retrieval.domain.llm import LLM
 
 PROBLEMS, ATTEMPTS = 100, 3
-LEARN_AFTER = (10, 60)
+LEARN_AFTER = (10, 30)
 """Problems after which a model is fitted; what it expects follows every outcome from then on."""
 
 WORKING = 8

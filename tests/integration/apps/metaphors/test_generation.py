@@ -31,7 +31,7 @@ GOOD = [
     suggestion("Tea ceremony", "guests wait while leaves unfold in silence"),
     suggestion("Lighthouse", "a beam warns ships of rocks from afar"),
 ]
-IDLE: Any = [{"name": name, "description": "", "effects": []} for name in ("one", "other")]
+IDLE: list[dict[str, Any]] = [{"name": name, "description": "", "effects": []} for name in ("one", "other")]
 NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 
