@@ -49,12 +49,12 @@ class Extent:
     """Verdicts from which a model is used; it is fitted as soon as there are so many, or a few more."""
 
 
-FIRST_FIT = {10: 5, 20: 10, 50: 20, 100: 40}
+FIRST_FIT = {10: 5, 20: 10, 50: 20}
 """After how many problems there are so many verdicts: each takes two to three."""
 
 LAST_FIT = 60
 
-NORMAL = Extent(36, 10, (20, 10, 50, 100))
+NORMAL = Extent(36, 10, (20, 10, 50))
 QUICK = Extent(2, 1, (20,))
 
 
@@ -163,9 +163,9 @@ what failed. The default is 0.4."""
 
 LOOP = """\
 Five domains, in each of which 8 of 65 metaphors work, at 85 % of the problems; others at 5 %. Up to three metaphors
-are tried, and each outcome is recorded. A model is fitted after 5, 10, 20 or 40 problems, when there are some 10, 20,
-50 or 100 verdicts, and again after 60; what it expects follows every outcome in between. The share solved at the first
-try, mean and standard deviation over {worlds} worlds."""
+are tried, and each outcome is recorded. A model is fitted after 5, 10 or 20 problems, when there are some 10, 20 or 50
+verdicts, and again after 60; what it expects follows every outcome in between. The share solved at the first try, mean
+and standard deviation over {worlds} worlds."""
 
 RISES = """\
 The last quarter is better than the first in {rose} of {worlds} worlds; the least gain is {least:.2f}."""
