@@ -22,17 +22,11 @@ INSTALLED: tuple[str, ...] = ("session_index", "query_log")
 REMOVED: tuple[str, ...] = ("remove_session_index", "remove_query_log")
 """What takes back the new indexes and views."""
 
-RATING = "((raw_successes + 1)::double precision / (uses + 2)::double precision)"
-
 ORDERS = (
     ("items_by_arrival_idx", "items", "(collection_id, created_at DESC, item_id) WHERE status <> 'archived'"),
-    (
-        "arms_by_rating_idx",
-        "arms",
-        f"(collection_id, {RATING} DESC, item_id) WHERE context = ''",
-    ),
+    ("arms_anywhere_idx", "arms", "(collection_id, item_id) WHERE context = ''"),
 )
-"""Indexes on tables that may be large already: name, table, definition. The latest stored items, and the best rated."""
+"""Indexes on tables that may be large already: name, table, definition. The latest items, those with verdicts."""
 
 FORMER: tuple[tuple[str, str], ...] = ()
 """Functions that are changed, and the revision that installed them before."""

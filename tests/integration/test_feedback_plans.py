@@ -1,4 +1,4 @@
-"""What feedback costs does not depend on what others say."""
+"""What feedback costs: it depends neither on what others say nor on the indexes of what it changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from retrieval import Feedback, Platform, Settings, connect
+from retrieval import Context, Feedback, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.feedback import record_feedback
@@ -15,6 +15,9 @@ MANY = 2_000
 
 _READ = """
     SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid)) FROM pg_index WHERE indrelid = 'feedback'::regclass
+"""
+_UPDATED = """
+    SELECT pg_stat_get_xact_tuples_updated('arms'::regclass), pg_stat_get_xact_tuples_hot_updated('arms'::regclass)
 """
 
 
@@ -32,6 +35,23 @@ async def _stored(platform: Platform) -> int:
     collection = await platform.collection("docs")
     await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
     return (await collection.refresh()).collection_id
+
+
+@pytest.mark.parametrize("items", ["a", "ab"])
+async def test_a_verdict_changes_no_index_of_the_statistics(platform: Platform, items: str) -> None:
+    """Alone or in a batch, in each context: an item that has verdicts is updated where it lies in the table."""
+    await _stored(platform)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        database = cast(Database, _Within(connection))
+        for helpful in (True, False, True):
+            events = [
+                Feedback(collection="docs", item_id=one, helpful=helpful, context=Context(domain="network"))
+                for one in items
+            ]
+            await record_feedback(database, platform.tenant_id, events, platform.now)
+        updated, hot = await (await connection.execute(_UPDATED)).fetchone() or (0, 0)
+    assert updated >= 2 * 2 * len(items)
+    assert hot == updated
 
 
 async def _entries_read(platform: Platform, events: list[Feedback]) -> int:

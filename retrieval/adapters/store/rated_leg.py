@@ -1,7 +1,8 @@
 """The leg of the items with the best verdicts; items without any stand in the middle, the latest stored first.
 
-Those with verdicts are walked in the order of their rating, those without in the order in which they were stored, and
-no further than the first fill the leg by themselves. Under a filter that few items pass, those are looked up instead.
+Of all those with verdicts the rating is computed: an index of it would be changed by each verdict. Of the best, and of
+those without in the order in which they were stored, so many are looked up as it takes to fill the leg. Under a filter
+that few items pass, those are looked up instead.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from retrieval.adapters.store.statement_parts import (
 from retrieval.adapters.store.stored_order import WALKED_AT_MOST, latest_stored, stored_item
 from retrieval.adapters.store.tables import arms, items
 
+_FIRST = 10
+"""So many times what the leg brings are kept of the best at first; where they are too few, all are read once more."""
 _LITTLE = "0.0001"
 """So much below the middle an item without verdicts stands at the most: the later it was stored, the less."""
 
@@ -36,7 +39,7 @@ def rated_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     """Rows of ('rated', item_id, rating), of items without verdicts a little less than .5."""
     many: Conditions = [] if matches is None else [sa.not_(matches.are_few)]
     reach = sa.literal_column(str(WALKED_AT_MOST)) if matches is None else parameter("reach", sa.BigInteger)
-    met = materialized(_by_rating(request, many).limit(None if matches is None else reach), "rated_walk")
+    met = materialized(_by_rating(request, many, None if matches is None else reach), "rated_walk")
     kept = materialized(_kept(met, is_wanted(request, met.c.item_id, is_active=True)), "rated_of_walk")
     near = materialized(_by_arrival(request, [*many, _is_open(kept)]).limit(reach), "unrated_walk")
     is_unrated = sa.and_(_has_no_verdicts(request, near.c.item_id), is_wanted(request, near.c.item_id))
@@ -49,11 +52,27 @@ def rated_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     return [_named(best), _named(few), account("too_few_found", sa.literal_column("1"), *many, is_short)]
 
 
-def _by_rating(request: CandidateRequest, conditions: Conditions) -> Part:
-    """Rows of (item_id, score) in the order of the index, whether archived or not."""
-    arm = arms.alias("best_rated")
-    rows = sa.select(arm.c.item_id, rating(arm).label("score")).where(anywhere(request.collection_id, arm), *conditions)
-    return rows.order_by(rating(arm).desc(), arm.c.item_id)
+def _by_rating(request: CandidateRequest, conditions: Conditions, reach: sa.ColumnElement[Any] | None) -> Part:
+    """Rows of (item_id, score), the best first, ``reach`` of them at the most, whether archived or not.
+
+    A part is computed when its first row is asked for: the rest is not, where the first were enough.
+    """
+    first = parameter("depth", sa.BigInteger) * sa.literal_column(str(_FIRST))
+    ordered = _ordered_by_rating(request, conditions)
+    best = materialized(ordered.limit(first if reach is None else sa.func.least(first, reach)), "best_rated")
+    others = _ordered_by_rating(request, [count_of(best) >= first]).offset(first)
+    left = None if reach is None else sa.func.greatest(reach - first, sa.literal_column("0"))
+    either = sa.union_all(_all(best), _all(materialized(others.limit(left), "others_rated"))).subquery("either_rated")
+    return sa.select(either.c.item_id, either.c.score)
+
+
+def _ordered_by_rating(request: CandidateRequest, conditions: Conditions) -> Part:
+    arm = arms.alias("rated_arm")
+    of_collection = anywhere(request.collection_id, arm), *conditions
+    # By key within: without sorting, an index gives that, whatever the planner knows of a table that has just grown.
+    by_key = sa.select(arm.c.item_id, rating(arm).label("score")).where(*of_collection).order_by(arm.c.item_id)
+    one = by_key.subquery("by_key")
+    return sa.select(one.c.item_id, one.c.score).order_by(one.c.score.desc(), one.c.item_id)
 
 
 def _by_arrival(request: CandidateRequest, conditions: Conditions) -> Part:

@@ -1,4 +1,4 @@
-"""What the verdicts on an item make of it, all contexts taken together: in the order of its index, and as a filter."""
+"""What the verdicts on an item make of it, all contexts taken together: as a number, and as a filter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_NONE = {"verdict_rating": rate(NO_ARM.raw_successes, NO_ARM.uses), "verdict_
 
 
 def rating(table: sa.FromClause) -> sa.ColumnElement[Any]:
-    """(raw_successes + 1) / (uses + 2) of a row of ``arms``, in the words of its index (``arms_by_rating_idx``)."""
+    """(raw_successes + 1) / (uses + 2) of a row of ``arms``."""
     successes = sa.cast(table.c.raw_successes + sa.literal_column("1"), sa.Double)
     return successes / sa.cast(table.c.uses + sa.literal_column("2"), sa.Double)
 
