@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.storable import is_finite
 
 MAX_NAME_LENGTH = 200
 """Characters of a domain's, an actor's or a session's name."""
+
+MAX_BACKTRACKS = 2**31 - 1
+"""What a record can hold."""
 
 ANYWHERE = ""
 """The bucket that every context is in: the item by itself."""
@@ -28,7 +31,7 @@ class Context:
     """Who asks, and in what situation. Everything is optional.
 
     Raises ``InvalidRequestError`` for a name that is too long or holds a NUL, a complexity outside 0 to 1, or a
-    negative number of backtracks.
+    number of backtracks outside 0 to 2³¹ - 1.
     """
 
     domain: str = ""
@@ -49,8 +52,7 @@ class Context:
             _check_name(name, getattr(self, name))
         if self.complexity is not None:
             _check_complexity(self.complexity)
-        if isinstance(self.backtracks, bool) or not isinstance(self.backtracks, int) or self.backtracks < 0:
-            raise InvalidRequestError(f"backtracks is {self.backtracks!r}; it must be a whole number of at least 0")
+        _check_backtracks(self.backtracks)
 
     def buckets(self, cluster: int | None = None) -> tuple[str, ...]:
         """The context buckets that an event in this context counts in; the first is ``ANYWHERE``.
@@ -84,8 +86,15 @@ def _check_name(name: str, value: object) -> None:
 
 
 def _check_complexity(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+    if not is_finite(value) or not 0 <= value <= 1:
         raise InvalidRequestError(f"complexity is {value!r:.80}; it must be a number from 0 to 1")
+
+
+def _check_backtracks(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BACKTRACKS:
+        raise InvalidRequestError(
+            f"backtracks is {value!r:.40}; it must be a whole number of at least 0 and at most {MAX_BACKTRACKS}"
+        )
 
 
 def checked_context(context: object) -> Context:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.slate import Slot
+from retrieval.domain.storable import is_finite, is_storable
 
 _NONE: Mapping[str, float] = MappingProxyType({})
 
@@ -17,7 +17,8 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 class ShownItem:
     """One item of the answer, with what the application knows of its score.
 
-    Raises ``InvalidRequestError`` for a score or signal that is no finite number, or a propensity outside 0 to 1.
+    Raises ``InvalidRequestError`` for what cannot be stored, a score or signal that is no finite number, or a
+    propensity outside 0 to 1.
     """
 
     item_id: str
@@ -31,11 +32,10 @@ class ShownItem:
     """The probability that it was shown at all, above 0 and at most 1."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.item_id, str) or not self.item_id or "\x00" in self.item_id:
+        if not is_storable(self.item_id) or not self.item_id:
             raise InvalidRequestError(f"{self.item_id!r:.80} is no item id; ids are texts without NUL")
         _check_number(self.item_id, "score", self.score)
-        for name, value in self.signals.items():
-            _check_number(self.item_id, f"signal {name!r:.40}", value)
+        object.__setattr__(self, "signals", _checked_signals(self.item_id, self.signals))
         _check_number(self.item_id, "propensity", self.propensity)
         if not 0 < self.propensity <= 1:
             raise InvalidRequestError(f"{self.item_id!r}: propensity is {self.propensity}; it is above 0 and at most 1")
@@ -51,6 +51,17 @@ class ShownItem:
         return min(1.0, max(0.0, self.signals.get("relevance", self.score)))
 
 
+def _checked_signals(item_id: str, signals: object) -> Mapping[str, float]:
+    """The signals, in a mapping that nobody changes."""
+    if not isinstance(signals, Mapping):
+        raise InvalidRequestError(f"{item_id!r:.80}: signals are {signals!r:.80}; they come as numbers by name")
+    for name, value in signals.items():
+        if not is_storable(name):
+            raise InvalidRequestError(f"{item_id!r:.80}: a signal is called {name!r:.40}; names are texts without NUL")
+        _check_number(item_id, f"signal {name!r:.40}", value)
+    return MappingProxyType(dict(signals))
+
+
 def _check_number(item_id: str, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidRequestError(f"{item_id!r}: {name} is {value!r:.80}; it must be a finite number")
+    if not is_finite(value):
+        raise InvalidRequestError(f"{item_id!r:.80}: {name} is {value!r:.80}; it must be a finite number")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,8 @@ from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
-from retrieval.engine.item_ids import checked_item_ids, is_storable
+from retrieval.domain.storable import is_finite, is_storable
+from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.record import NO_POLICY
 from retrieval.engine.recorded_request import recorded_request
 from retrieval.engine.request import MAX_LIMIT, SearchRequest
@@ -112,7 +112,7 @@ def checked_shown(shown: object) -> tuple[ShownItem, ...]:
 
 def checked_origin(origin: object) -> str:
     """The name. Raises ``InvalidRequestError`` for one that is empty, too long or no text."""
-    if not isinstance(origin, str) or not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
+    if not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
         raise InvalidRequestError(
             f"origin is {origin!r:.80}; name what put the answer together, in at most {MAX_NAME_LENGTH} characters"
         )
@@ -131,8 +131,8 @@ def checked_notes(notes: object) -> tuple[str, ...]:
 
 def checked_ms(value: object) -> float:
     """The milliseconds. Raises ``InvalidRequestError`` for what is no finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InvalidRequestError(f"retrieval_time_ms is {value!r:.80}; it must be a number of at least 0")
+    if not is_finite(value) or value < 0:
+        raise InvalidRequestError(f"retrieval_time_ms is {value!r:.80}; it must be a finite number of at least 0")
     return float(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.storable import is_storable
 
 
 def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
@@ -15,8 +16,3 @@ def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
         if not is_storable(item_id):
             raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
     return list(item_ids)
-
-
-def is_storable(text: object) -> bool:
-    """Whether PostgreSQL can store it: text without NUL and without half of a surrogate pair, which has no UTF-8."""
-    return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text

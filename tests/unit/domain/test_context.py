@@ -34,7 +34,9 @@ def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
         ({"session": "\ud800"}, "surrogate"),
         ({"complexity": 1.1}, "from 0 to 1"),
         ({"complexity": float("nan")}, "from 0 to 1"),
+        ({"complexity": 10**400}, "from 0 to 1"),
         ({"backtracks": -1}, "at least 0"),
+        ({"backtracks": 2**31}, "at most 2147483647"),
     ],
 )
 def test_what_is_no_context_is_refused(given: dict[str, Any], said: str) -> None:

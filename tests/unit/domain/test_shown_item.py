@@ -24,6 +24,12 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
     ("wrong", "message"),
     [
         ({"item_id": ""}, "'' is no item id"),
+        ({"item_id": "\ud800"}, "is no item id"),
+        ({"score": 10**400}, "'a': score is 1000"),
+        ({"signals": None}, "'a': signals are None; they come as numbers by name"),
+        ({"signals": {"a\0b": 1.0}}, "'a': a signal is called 'a.x00b'; names are texts without NUL"),
+        ({"signals": {"\ud800": 1.0}}, "'a': a signal is called "),
+        ({"signals": {1: 1.0}}, "'a': a signal is called 1"),
         ({"score": math.nan}, "'a': score is nan; it must be a finite number"),
         ({"signals": {"relevance": "high"}}, "'a': signal 'relevance' is 'high'"),
         ({"propensity": 0.0}, "'a': propensity is 0.0; it is above 0 and at most 1"),
@@ -34,3 +40,11 @@ def test_what_cannot_be_recorded_is_refused(wrong: dict[str, Any], message: str)
     """When it is made, and not behind the answer."""
     with pytest.raises(InvalidRequestError, match=message):
         ShownItem(**{"item_id": "a", "score": 1.0, **wrong})
+
+
+def test_what_was_shown_does_not_change_with_what_it_was_made_of() -> None:
+    """It waits to be recorded, while the caller goes on with a mapping of its own."""
+    signals = {"relevance": 0.2}
+    shown = ShownItem(item_id="a", score=1.0, signals=signals)
+    signals["relevance"] = 0.9
+    assert (dict(shown.signals), shown.relevance) == ({"relevance": 0.2}, 0.2)
