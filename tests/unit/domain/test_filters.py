@@ -52,6 +52,7 @@ OCCURRED = Field("occurred_at", is_attribute=False)
         ({"tags": {"all": ["a", "b"]}}, AllTags(("a", "b"))),
         ({"verdict_rating": {"gte": 0.3}}, Compare(parse_field("verdict_rating"), "gte", 0.3)),
         ({"verdict_count": [0, 2.0]}, OneOf(parse_field("verdict_count"), (0, 2.0))),
+        ({"verdict_count": {"lt": 10**400}}, Compare(parse_field("verdict_count"), "lt", 2**53)),
         ({"attributes.verdict_count": "x"}, OneOf(Field("verdict_count", is_attribute=True), ("x",))),
         ({"links": "questions:q1"}, OneOf(LINKS, ("questions:q1",))),
         ({"links": ["a:1", "b:x:y"]}, OneOf(LINKS, ("a:1", "b:x:y"))),
