@@ -9,6 +9,7 @@ from typing import ClassVar
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.profile_numbers import check_share
 from retrieval.domain.signals.signal import Asked, Facts, Signal
+from retrieval.domain.storable import is_storable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +27,9 @@ class AttributeValue(Signal):
     """What an item without the attribute is worth, or with one that is no number: the middle."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.attribute, str) or not self.attribute or "\x00" in self.attribute:
+        if not is_storable(self.attribute) or not self.attribute:
             raise InvalidProfileError(
-                f"the attribute of signal 'attribute' is {self.attribute!r:.80}; name one, without NUL bytes"
+                f"the attribute of signal 'attribute' is {self.attribute!r:.80}; name one, in text that has UTF-8, without NUL bytes"
             )
         Signal.__post_init__(self)
         check_share(f"what signal {self.key!r} takes for a missing number", self.missing)

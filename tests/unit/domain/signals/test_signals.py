@@ -210,7 +210,7 @@ def test_stored_signals_come_back_equal() -> None:
         [], {"recency": {"weight": -1}}, {"recency": {"weight": math.nan}}, {"recency": {}}, {"recency": True},
         {"freshness": 1}, {"recency": {"weight": 1, "decay_days": 0}}, {"recency": {"weight": 1, "other": 1}},
         {"priority": {"weight": 1, "values": {"High": 2}}}, {"priority": {"weight": 1, "values": 3}},
-        {"resolution_time": {"weight": 1, "normalization_hours": math.inf}},
+        {"resolution_time": {"weight": 1, "normalization_hours": math.inf}}, {"attribute:\ud800": 1},
     ],
 )  # fmt: skip
 def test_what_is_no_signal_is_refused(stored: object) -> None:
