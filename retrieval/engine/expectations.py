@@ -56,7 +56,9 @@ def predicted(
 
 
 def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
-    """The numbers by item id. Raises ``InvalidRequestError`` for one that is not from 0 to 1."""
+    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or one that is not from 0 to 1."""
+    if not isinstance(relevance, Mapping):
+        raise InvalidRequestError(f"relevance is {relevance!r:.80}; it comes as numbers from 0 to 1 by item id")
     for item_id, value in relevance.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")

@@ -51,8 +51,11 @@ class LearningCalls(CollectionHandle):
         Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
         keys, stored = checked_item_ids(item_ids), await self._fresh()
+        given, words = None if vector is None else checked_query_vector(vector, stored), checked_words(query)
+        known = checked_relevance({} if relevance is None else relevance)
         model = await self._model_in_use(stored)
-        given = await self._vector_of(stored, vector, query) if model is not None else None
+        if model is not None and given is None:
+            given = await self._vector_of(stored, words)
         cluster = await self._models.cluster(stored, given)
         return await read_expectations(
             self._database,
@@ -61,7 +64,7 @@ class LearningCalls(CollectionHandle):
             keys,
             model=model,
             buckets=checked_context(context).buckets(cluster),
-            relevance=checked_relevance(relevance or {}),
+            relevance=known,
             now=self._now,
         )
 
@@ -118,11 +121,8 @@ class LearningCalls(CollectionHandle):
     async def _model_in_use(self, stored: StoredCollection) -> LearnedModel | None:
         return await self._models.serving(stored, stored.profile.learned)
 
-    async def _vector_of(self, stored: StoredCollection, vector: object, query: str | None) -> Vector | None:
-        """The vector that was given, or else that of the words, where clusters make use of it."""
-        if vector is not None:
-            return checked_query_vector(vector, stored)
-        words = checked_words(query)
+    async def _vector_of(self, stored: StoredCollection, words: str) -> Vector | None:
+        """The vector of the words, where clusters make use of it."""
         if not words or stored.clustered_at is None or self._embedder is None:
             return None
         return await self._embedder.embed_query(words)

@@ -147,6 +147,23 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
     assert [await own.count_verdicts(domain=domain) for domain in (None, "shop", "other")] == [3, 2, 0]
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"relevance": [1]}, "relevance is .1.; it comes as numbers from 0 to 1 by item id"),
+        ({"relevance": {"i01": 10**400}}, "the relevance of 'i01' is 1000"),
+        ({"vector": [1.0, 2.0]}, "dimensions"),
+        ({"query": 5}, "the query must be text"),
+    ],
+)
+async def test_what_expectations_cannot_be_asked_is_refused(
+    docs: Collection, given: dict[str, Any], message: str
+) -> None:
+    """Whether there is a model to ask or not."""
+    with pytest.raises(InvalidRequestError, match=message):
+        await docs.expectations(["i01"], **given)
+
+
 ANSWER = [
     ShownItem(item_id="i02", score=0.9, signals={"relevance": 0.4, "learned": 0.95}),
     ShownItem(item_id="i01", score=0.7, slot=Slot.EXPLORE, propensity=0.25),
