@@ -310,8 +310,10 @@ def _value(field: Field, value: object) -> Scalar:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or (
-        isinstance(value, float) and not math.isfinite(value)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or (isinstance(value, float) and not math.isfinite(value))
     ):
         raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
     if name == "verdict_count" and value != int(value):

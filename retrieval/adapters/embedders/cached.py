@@ -45,6 +45,10 @@ class CachedEmbedder:
         """The query's vector, shape (dimensions,)."""
         return (await self.embed_queries([text]))[0]
 
+    def at_hand(self, text: str) -> Vector | None:
+        """The query's vector, shape (dimensions,), if this process embedded or read it lately: without any wait."""
+        return self._queries.get(text)
+
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         """One vector a query, shape (dimensions,); those not at hand are asked for in one call."""
         known = {text: self._queries[text] for text in texts if text in self._queries}

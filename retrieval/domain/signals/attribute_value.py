@@ -29,7 +29,7 @@ class AttributeValue(Signal):
     def __post_init__(self) -> None:
         if not is_storable(self.attribute) or not self.attribute:
             raise InvalidProfileError(
-                f"the attribute of signal 'attribute' is {self.attribute!r:.80}; name one, in text that has UTF-8, without NUL bytes"
+                f"the attribute of signal 'attribute' is {self.attribute!r:.80}; name one, without NUL bytes"
             )
         Signal.__post_init__(self)
         check_share(f"what signal {self.key!r} takes for a missing number", self.missing)

@@ -56,10 +56,12 @@ CASES: list[tuple[str, Context, Metaphor, float]] = [
 async def verdict(corpus: MetaphorCorpus, number: int, case: tuple[str, Context, Metaphor, float]) -> Feedback:
     """How a metaphor did that was shown for a problem."""
     description, context, shown, reward = case
+    question = f"{description} {number}"
     answer = await corpus.collection.record_answer(
-        f"{description} {number}",
+        question,
         [ShownItem(item_id=shown.id, score=0.5)],
         context=context,
+        vector=(await corpus.collection.vectors_of([question]))[0],
         origin="test",
         retrieval_time_ms=1.0,
     )
