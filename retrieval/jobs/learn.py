@@ -10,8 +10,14 @@ from typing import Any, NamedTuple
 import anyio
 import numpy as np
 
-from retrieval.adapters.store.models import RewardedQueries, add_model, read_definition
-from retrieval.adapters.store.training import count_new_verdicts
+from retrieval.adapters.store.models import (
+    RewardedQueries,
+    add_model,
+    is_model_chosen,
+    read_definition,
+    withdraw_model,
+)
+from retrieval.adapters.store.training import count_learnable, count_new_verdicts
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learned import Combination, Learned
 from retrieval.jobs.learning_examples import read_examples
@@ -40,23 +46,27 @@ class _Tried(NamedTuple):
 
 
 async def is_there_to_learn(workplace: Workplace, target: Target) -> bool:
-    """Whether enough verdicts came since a model was fitted last."""
+    """Whether enough verdicts came since a model was fitted last, or those are gone that one is trusted by."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
     count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
-    return count >= least
+    return count >= least or await _is_trust_lost(workplace, target)
 
 
 async def learn(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
     """Fit a model on the feedback there is, and publish it if a trial shows it to be better than what is in use.
 
-    A profile with ``trusted_from`` has it published from so many verdicts on, whatever the trial says.
+    A profile with ``trusted_from`` has it published from so many verdicts on, whatever the trial says; where fewer are
+    left than that, a model that was never better is taken out of use: ``withdrawn`` is its version.
     """
     until = datetime.now(UTC)
     examples = await read_examples(workplace, target, until=until)
     advance(len(examples.rated))
-    if not examples.rated:
-        return {"verdicts": 0, "published": False, "reason": "there is no feedback yet"}
     incumbent = await _incumbent(workplace, target)
+    withdrawn = await _withdrawn(workplace, target, incumbent, len(examples.rated))
+    if not examples.rated:
+        return {"verdicts": 0, "published": False, "reason": "there is no feedback yet", **withdrawn}
+    if withdrawn:
+        incumbent = None
     learned = target.collection.profile.learned
     outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, incumbent, share=learned.share))
     workplace.end_of_step()
@@ -80,7 +90,38 @@ async def learn(workplace: Workplace, target: Target, advance: Advance = unheede
         "published": is_published,
         "passed": sorted(passed),
         "reason": _reason(outcome, made, learned),
+        **withdrawn,
     }
+
+
+async def _is_trust_lost(workplace: Workplace, target: Target) -> bool:
+    """Whether the model in use is trusted by more verdicts than are left, and may be taken out of use."""
+    collection = target.collection
+    trusted_from = collection.profile.learned.trusted_from
+    where = (workplace.database, target.tenant_id, collection.collection_id)
+    if trusted_from is None or not collection.model_version:
+        return False
+    left = await count_learnable(*where, most=trusted_from)
+    rests = left < trusted_from and _rests_on_trust(await _incumbent(workplace, target), collection.profile.learned)
+    return rests and not await is_model_chosen(*where)
+
+
+async def _withdrawn(
+    workplace: Workplace, target: Target, incumbent: Incumbent | None, verdicts: int
+) -> dict[str, int]:
+    """Take a model out of use that is trusted by more verdicts than are left, and was never better than anything."""
+    collection = target.collection
+    trusted_from = collection.profile.learned.trusted_from or 0
+    if incumbent is None or verdicts >= trusted_from or not _rests_on_trust(incumbent, collection.profile.learned):
+        return {}
+    version = incumbent.model.version
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        is_done = await withdraw_model(connection, collection.collection_id, version)
+    return {"withdrawn": version} if is_done else {}
+
+
+def _rests_on_trust(incumbent: Incumbent | None, learned: Learned) -> bool:
+    return incumbent is not None and incumbent.model.is_trusted(learned) and not incumbent.model.has_passed(learned)
 
 
 async def _incumbent(workplace: Workplace, target: Target) -> Incumbent | None:

@@ -31,8 +31,12 @@ class LearnedModel:
 
     def serves(self, learned: Learned) -> bool:
         """Whether what a profile asks for is what was tried and passed, or is trusted without that."""
+        return self.has_passed(learned) or self.is_trusted(learned)
+
+    def has_passed(self, learned: Learned) -> bool:
+        """Whether what a profile asks for is what was tried and passed."""
         is_tried = learned.combination is not Combination.SUM or learned.share == self.share
-        return (is_tried and learned.combination in self.passed) or self.is_trusted(learned)
+        return is_tried and learned.combination in self.passed
 
     def is_trusted(self, learned: Learned) -> bool:
         """Whether the profile uses a model of so many verdicts whatever its trial said."""

@@ -56,6 +56,12 @@ _USE = """
     UPDATE learning_states SET model_version = %(version)s, model_is_chosen = %(is_chosen)s
     WHERE collection_id = %(collection_id)s
 """
+_WITHDRAW = """
+    UPDATE learning_states SET model_version = 0
+    WHERE collection_id = %(collection_id)s AND model_version = %(version)s AND NOT model_is_chosen
+    RETURNING 1
+"""
+_IS_CHOSEN = Compiled("SELECT l.model_is_chosen FROM learning_states AS l WHERE l.collection_id = %(collection_id)s")
 _USABLE = """
     SELECT m.version FROM learned_models AS m
     WHERE m.collection_id = %(collection_id)s AND m.is_published
@@ -196,6 +202,18 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
         there_are = ", ".join(map(str, (0, *published)))
         raise InvalidRequestError(f"model {version!r:.20} cannot be used; there are {there_are} (0: none)")
     await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
+
+
+async def withdraw_model(connection: Connection, collection_id: int, version: int) -> bool:
+    """Search without that version from now on, and whether that was done: not where somebody chose what is used."""
+    values = {"collection_id": collection_id, "version": version}
+    return await (await connection.execute(_WITHDRAW, values)).fetchone() is not None
+
+
+async def is_model_chosen(database: Database, tenant_id: int, collection_id: int) -> bool:
+    """Whether somebody chose the version that is used, or that none is."""
+    rows = await database.read(tenant_id, _IS_CHOSEN.bind(collection_id=collection_id))
+    return bool(rows and rows[0][0])
 
 
 def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:

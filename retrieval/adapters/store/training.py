@@ -29,7 +29,7 @@ _NEW = Compiled("""
     SELECT count(*) FROM (
         SELECT FROM feedback AS f
         WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
-            AND f.received_at > coalesce(%(since)s, '-infinity'::timestamptz)
+            AND f.received_at > coalesce(%(since)s::timestamptz, '-infinity'::timestamptz)
         LIMIT %(most)s
     ) AS counted
 """)
@@ -89,6 +89,11 @@ async def count_new_verdicts(database: Database, tenant_id: int, collection_id: 
     """How many verdicts came since a model was fitted last; at most so many are counted."""
     since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
     return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+
+
+async def count_learnable(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
+    """How many verdicts there are to learn from; at most so many are counted."""
+    return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=None, most=most)))[0][0])
 
 
 async def read_verdicts(
