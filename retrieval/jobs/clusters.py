@@ -51,7 +51,10 @@ async def find_clusters(workplace: Workplace, target: Target, advance: Advance =
     known = await read_centroids(workplace.database, target.tenant_id, collection.collection_id, space.space_id)
     is_outgrown = known is None or collection.documents > GROWTH * found_in
     if known is None or is_outgrown:
-        known = await _found(workplace, target, space, known)
+        found = await _found(workplace, target, space, known)
+        if found is None:
+            return {"clusters": 0 if known is None else len(known), "assigned": 0}
+        known = found
     assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
     if is_outgrown:
         async with workplace.database.transaction(target.tenant_id) as connection:
@@ -59,11 +62,14 @@ async def find_clusters(workplace: Workplace, target: Target, advance: Advance =
     return {"clusters": len(known), "assigned": assigned}
 
 
-async def _found(workplace: Workplace, target: Target, space: StoredSpace, before: Vectors | None) -> Vectors:
+async def _found(workplace: Workplace, target: Target, space: StoredSpace, before: Vectors | None) -> Vectors | None:
+    """The new centroids; None: too few items have a vector yet."""
     collection_id = target.collection.collection_id
     sample = await sample_vectors(workplace.database, target.tenant_id, collection_id, space, MOST_SAMPLED)
+    if len(sample) < LEAST_ITEMS:
+        return None
     vectors = np.asarray([vector for _, vector in sample])
-    found = centroids(vectors, number_of_clusters(target.collection.documents), seed=_SEED, start=before)
+    found = centroids(vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
     async with workplace.database.transaction(target.tenant_id) as connection:
         await keep_centroids(connection, collection_id, space.space_id, found)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from retrieval.adapters.store.clusters import read_centroids
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.errors import RetrievalError
 from retrieval.jobs.registry import job_named
@@ -26,7 +27,17 @@ async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> d
         details: dict[str, Any] = {"verdicts": 0, "published": False, "reason": f"not learned: {learned.outcome}"}
     else:
         details = dict(learned.details)
-    return {**details, "clusters": found.details.get("clusters", 0)}
+    clusters = found.details.get("clusters")
+    return {**details, "clusters": await _clusters(workplace, tenant_id, refresh) if clusters is None else clusters}
+
+
+async def _clusters(workplace: Workplace, tenant_id: int, refresh: Refresh) -> int:
+    """How many there are, where another process is finding them."""
+    stored = await refresh()
+    if stored.space is None:
+        return 0
+    known = await read_centroids(workplace.database, tenant_id, stored.collection_id, stored.space.space_id)
+    return 0 if known is None else len(known)
 
 
 async def _run(workplace: Workplace, name: str, target: Target) -> RunReport:

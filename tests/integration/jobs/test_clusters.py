@@ -8,6 +8,7 @@ from retrieval import Collection, EmbeddingSpace, Platform
 from retrieval.adapters.store.recordings import find_recorded
 from retrieval.adapters.store.training import read_item_clusters
 from retrieval.jobs.clusters import are_clusters_needed, find_clusters
+from retrieval.learning.clusters import LEAST_ITEMS
 from tests.support.jobs import target_of
 
 SPACE = EmbeddingSpace(provider="test", model="clusters", dimensions=8)
@@ -69,3 +70,26 @@ async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Plat
     assert record is not None
     found = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["i3"])
     assert record.cluster == found["i3"]
+
+
+async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform: Platform) -> None:
+    """Items are stored while the embedder is away; learning goes on without clusters until their vectors come."""
+    collection = await platform.collection("docs", space=SPACE)
+    items = [{"_id": f"i{number}", "text": f"text {number}"} for number in range(NUMBER)]
+    await collection.add(items)
+    await platform.feedback(collection="docs", item_id="i1", helpful=True)
+    assert (await collection.learn())["clusters"] == 0
+    await collection.add(items[: LEAST_ITEMS - 1], embeddings=_vectors()[: LEAST_ITEMS - 1])
+    assert (await collection.learn())["clusters"] == 0
+    await collection.add(items[:LEAST_ITEMS], embeddings=_vectors()[:LEAST_ITEMS])
+    assert (await collection.learn())["clusters"] == 3
+
+
+async def test_learning_tells_of_the_clusters_that_another_process_is_finding(platform: Platform) -> None:
+    """Those that there are already."""
+    collection = await _filled(platform)
+    await find_clusters(platform.workplace, await target_of(platform, collection))
+    stored = await collection.refresh()
+    async with platform.database.only_one(f"job clusters {stored.collection_id}") as alone:
+        assert alone
+        assert (await collection.learn())["clusters"] == 8
