@@ -22,6 +22,9 @@ from retrieval.engine.request import checked_query_vector, checked_words
 from retrieval.jobs.workplace import Workplace
 from retrieval.learning.learned_model import LearnedModel
 
+_MOST_COUNTED = 2**62
+"""There are no more verdicts than that."""
+
 
 class LearningCalls(CollectionHandle):
     """The calls about learning, for a collection to inherit; see docs/concepts/learning.md."""
@@ -72,10 +75,17 @@ class LearningCalls(CollectionHandle):
         """Whether what was learned counts in the searches of the collection's profile: a model is in use."""
         return await self._model_in_use(await self._fresh()) is not None
 
-    async def count_verdicts(self, *, domain: str | None = None) -> int:
-        """How many verdicts on the collection's items count: in all contexts, or in those of a domain."""
+    async def count_verdicts(self, *, domain: str | None = None, at_most: int | None = None) -> int:
+        """How many verdicts on the collection's items count: in all contexts, or in those of a domain.
+
+        ``at_most``, at least 1: count no further, where it is enough to know that there are so many; the statistics of
+        all items are read otherwise. Raises ``InvalidRequestError``.
+        """
+        if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
+            raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
         bucket = Context(domain=domain or "").buckets()[-1]
-        return await count_verdicts(self._database, self._tenant_id, self._stored.collection_id, bucket=bucket)
+        collection_id, most = self._stored.collection_id, None if at_most is None else min(at_most, _MOST_COUNTED)
+        return await count_verdicts(self._database, self._tenant_id, collection_id, bucket=bucket, at_most=most)
 
     async def learn(self) -> dict[str, Any]:
         """Run the jobs ``clusters`` and ``learn`` for this collection now; gives what ``learn`` did.

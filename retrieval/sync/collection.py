@@ -208,9 +208,9 @@ class SyncCollection:
         """See ``Collection.is_trained``."""
         return self._run(self.twin.is_trained)
 
-    def count_verdicts(self, *, domain: str | None = None) -> int:
+    def count_verdicts(self, *, domain: str | None = None, at_most: int | None = None) -> int:
         """See ``Collection.count_verdicts``."""
-        return self._run(self.twin.count_verdicts, domain=domain)
+        return self._run(self.twin.count_verdicts, domain=domain, at_most=at_most)
 
     def learn(self) -> dict[str, Any]:
         """See ``Collection.learn``."""

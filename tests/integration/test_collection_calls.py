@@ -145,6 +145,10 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
     expected = await own.expectations(["i01", "i02"], context=Context(domain="shop"), query="disk")
     assert expected == {"i01": Expectation.of_counts(3, 2), "i02": Expectation.of_counts(0, 0)}
     assert [await own.count_verdicts(domain=domain) for domain in (None, "shop", "other")] == [3, 2, 0]
+    assert [await own.count_verdicts(at_most=most) for most in (1, 3, 10**30)] == [1, 3, 3]
+    assert [await own.count_verdicts(domain=domain, at_most=1) for domain in ("shop", "other")] == [1, 0]
+    with pytest.raises(InvalidRequestError, match="at_most is 0; it must be a whole number of at least 1"):
+        await own.count_verdicts(at_most=0)
 
 
 @pytest.mark.parametrize(
@@ -340,3 +344,22 @@ async def test_an_answer_of_ones_own_is_recorded_with_cluster_and_model(
     assert made is not None
     assert made.cluster is not None
     assert (made.cluster, made.model_version) == (other.cluster, other.model_version) == (other.cluster, 1)
+
+
+async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform: Platform) -> None:
+    """Once their actor is quarantined, the next learning takes it out of use; one that somebody chose stays."""
+    own = await _own(platform, "spammed", Profile(learned=Learned(trusted_from=20)))
+    spam = [Feedback(collection="spammed", item_id=IDS[number], helpful=True, actor="spam") for number in range(21)]
+    await platform.feedback_each(spam)
+    assert (await own.learn())["published"]
+    assert not await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    await platform.quarantine("spam")
+    await own.use_model(1)
+    assert not await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    assert "withdrawn" not in await own.learn()
+    assert await own.is_trained()
+    await own.use_model(None)
+    assert await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    assert (await own.learn())["withdrawn"] == 1
+    assert not await own.is_trained()
+    assert not await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))

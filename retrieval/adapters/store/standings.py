@@ -20,10 +20,15 @@ _READ = Compiled("""
     ) AS a ON true
     WHERE i.collection_id = %(collection_id)s AND i.item_id = ANY(%(item_ids)s)
 """).bind(anywhere=ANYWHERE)
-_COUNT = Compiled("""
-    SELECT coalesce(sum(a.uses), 0)::bigint FROM arms AS a
-    WHERE a.collection_id = %(collection_id)s AND a.context = %(bucket)s
-""")
+_COUNT = """
+    SELECT coalesce(sum(known.uses), 0)::bigint FROM (
+        SELECT a.uses FROM arms AS a
+        WHERE a.collection_id = %(collection_id)s AND a.context = {bucket} AND a.uses > 0
+        LIMIT %(most)s
+    ) AS known
+"""
+# The index of the items by themselves is found by its condition as it stands.
+_COUNT_ALL, _COUNT_IN = (Compiled(_COUNT.format(bucket=bucket)) for bucket in ("''", "%(bucket)s"))
 
 
 async def read_standings(
@@ -37,6 +42,10 @@ async def read_standings(
     }
 
 
-async def count_verdicts(database: Database, tenant_id: int, collection_id: int, *, bucket: str) -> int:
-    """How many verdicts count in a context bucket."""
-    return int((await database.read(tenant_id, _COUNT.bind(collection_id=collection_id, bucket=bucket)))[0][0])
+async def count_verdicts(
+    database: Database, tenant_id: int, collection_id: int, *, bucket: str, at_most: int | None = None
+) -> int:
+    """How many verdicts count in a context bucket; ``at_most`` so many are counted, in as many arms."""
+    statement = _COUNT_ALL if bucket == ANYWHERE else _COUNT_IN.bind(bucket=bucket)
+    rows = await database.read(tenant_id, statement.bind(collection_id=collection_id, most=at_most))
+    return int(rows[0][0]) if at_most is None else min(int(rows[0][0]), at_most)
