@@ -34,7 +34,7 @@ async def change_status(
     if row is None:
         return None
     before = item_from_row(row)
-    if before.status == status or before.status != (was or before.status):
+    if before.status == status or (was is not None and before.status != was):
         return None
     after = replace(before, status=status)
     await write_items(connection, collection_id, [after])

@@ -226,8 +226,11 @@ async def test_of_those_who_change_a_status_at_once_one_does(db: Platform) -> No
         "lexical",
     }
     assert not await collection.set_status("none", "active")
-    with pytest.raises(InvalidItemError):
-        await collection.set_status("a", "x\x00")
+    assert not await collection.set_status("a", "settled", was="other")
+    assert not await collection.set_status("a", "settled", was="")
+    for status, was in (("x\x00", None), ("settled", "x\x00"), ("settled", 5)):
+        with pytest.raises(InvalidItemError):
+            await collection.set_status("a", status, was=was)  # type: ignore[arg-type]
 
 
 async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: StoppedClock) -> None:
