@@ -127,12 +127,18 @@ def _legs(
     if why_no_vector is not None and weighs_vectors(profile) and not profile.legs.get(LegName.DENSE):
         notes.append(why_no_vector)
     if not legs:
-        raise InvalidRequestError("; ".join(notes) or _NOTHING_ASKED)
+        raise InvalidRequestError("; ".join(notes) or _nothing_asked(profile))
     return tuple(legs), tuple(notes) if has_question else ()
 
 
+def _nothing_asked(profile: Profile) -> str:
+    """What the profile's legs wait for, where nothing of it was given."""
+    waiting = [leg for leg in _GIVEN if profile.legs.get(leg)]
+    needs = " and ".join(f"the {leg} leg needs {_GIVEN[leg][0]}" for leg in waiting)
+    return f"{needs}; give {' or '.join(_GIVEN[leg][1] for leg in waiting)}, or words with other legs"
+
+
+_GIVEN = {LegName.LINKED: ("entities", "entities={...}"), LegName.TAGGED: ("tags", "tags=[...]")}
+"""What the legs that need neither words nor a vector need, and how it is given."""
 _NO_WORDS = "the lexical leg did not run: the search has a vector and no words"
-_NOTHING_ASKED = (
-    "the linked leg needs entities and the tagged leg tags; give entities={...} or tags=[...], or words with other legs"
-)
 _NO_QUESTION = "the {} leg needs words; give some, or a profile with other legs"

@@ -131,7 +131,7 @@ def test_legs_of_what_the_question_is_about_are_left_out_where_it_says_nothing_o
     asked = checked_request(None, profile=both, needs_question=both.needs_question)
     assert (make_plan(SMALL, asked, None).request.legs, make_plan(SMALL, asked, None).notes) == ((LegName.RATED,), ())
     assert make_plan(SMALL, replace(asked, tags=frozenset("a")), None).request.legs == (LegName.TAGGED, LegName.RATED)
-    with pytest.raises(InvalidRequestError, match=r"entities=\{...\} or tags=\[...\]"):
+    with pytest.raises(InvalidRequestError, match=r"the tagged leg needs tags; give tags=\[...\]"):
         make_plan(SMALL, replace(asked, profile=both.only(["tagged"])), None)
 
 
@@ -160,3 +160,18 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
     for signals in (stored[:1], (*stored, Priority(weight=0.1))):
         request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=signals)).request
         assert (request.standing, request.depth, request.enough) == (None, 100, None)
+
+
+@pytest.mark.parametrize(
+    ("legs", "message"),
+    [
+        ({"tagged": 1}, "^the tagged leg needs tags; give tags=.*, or words with other legs$"),
+        ({"linked": 1, "dense": 0}, "^the linked leg needs entities; give entities=.*, or words with other legs$"),
+        ({"linked": 1, "tagged": 1}, "^the linked leg needs entities and the tagged leg needs tags; give "),
+    ],
+)
+def test_a_search_is_told_of_the_legs_that_its_profile_has(legs: dict[str, float], message: str) -> None:
+    """What they wait for, and no other leg."""
+    request = checked_request("words", profile=Profile(legs=legs))
+    with pytest.raises(InvalidRequestError, match=message):
+        make_plan(SMALL, request, "the dense leg is not part of this search")
