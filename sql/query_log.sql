@@ -9,6 +9,8 @@ FROM collections AS c
 JOIN retrievals AS r ON r.collection_id = c.collection_id;
 COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call brought a profile of its own, or an application put '
     'the answer together.';
+COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own, and answers '
+    'that an application put together, in one row.';
 COMMENT ON COLUMN analytics_queries.origin IS 'What put the answer together, where that was an application; empty: a '
     'search.';
 COMMENT ON COLUMN analytics_queries.generation_triggered IS 'Whether the caller had candidates made by a model.';

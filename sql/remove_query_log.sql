@@ -19,3 +19,4 @@ COMMENT ON COLUMN analytics_queries.model_version IS '0: nothing learned counted
 COMMENT ON COLUMN analytics_queries.policy IS 'The exploration policy.';
 COMMENT ON COLUMN analytics_queries.notes IS 'What the caller was told: a leg that could not run, and why.';
 GRANT SELECT ON analytics_queries TO @app@, @analyst@;
+COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own.';
