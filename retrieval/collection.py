@@ -345,11 +345,8 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         [key] = checked_item_ids([item_id])
         wanted = Item(item_id=key, status=status).status
         writer = await self._writer()
-        tables = [writer.collection.space.table_name] if writer.collection.space else []
         async with self._database.transaction(self._tenant_id) as connection:
-            changed = await change_status(
-                connection, self._stored.collection_id, key, wanted, was=was, table_names=tables
-            )
+            changed = await change_status(connection, self._stored.collection_id, key, wanted, was=was)
         if changed is not None and ARCHIVED in (changed[0].status, wanted):
             await writer.embed([changed[1]] if wanted != ARCHIVED else [])
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)

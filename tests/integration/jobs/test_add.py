@@ -189,3 +189,16 @@ async def test_many_new_items_take_as_many_statements_as_few(
         await collection.add_new({"_id": f"{name}{one}", "status": "archived"} for one in range(number))
         counts.append(len(statements))
     assert counts[0] == counts[1] > 0
+
+
+async def test_an_archived_item_is_not_found_by_a_space_that_has_just_come(
+    platform: Platform, database_url: str, settings: Settings
+) -> None:
+    """Who archives it may not have seen yet that the collection has vectors now."""
+    async with connect(database_url, settings=settings.changed(embedder="none")) as words_only:
+        stale = await words_only.collection("docs")
+        await stale.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
+        assert await stale.set_status("1", "archived")
+    assert list(await collection.embeddings(["1", "2"])) == ["2"]
