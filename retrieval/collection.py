@@ -346,11 +346,8 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         wanted = Item(item_id=key, status=status).status
         former = None if was is None else Item(item_id=key, status=was).status
         writer = await self._writer()
-        tables = [writer.collection.space.table_name] if writer.collection.space else []
         async with self._database.transaction(self._tenant_id) as connection:
-            changed = await change_status(
-                connection, self._stored.collection_id, key, wanted, was=former, table_names=tables
-            )
+            changed = await change_status(connection, self._stored.collection_id, key, wanted, was=former)
         if changed is not None and ARCHIVED in (changed[0].status, wanted):
             await writer.embed([changed[1]] if wanted != ARCHIVED else [])
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)

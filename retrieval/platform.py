@@ -316,7 +316,7 @@ class Platform(FeedbackCalls):
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
         """The embedder of a space, for whichever tenant: each has a cache of its own."""
-        return self._embedders.of(space, self.database, tenant_id)
+        return self._embedders.of(space, self.database, tenant_id, keep=tenant_id == self._tenant_id)
 
     async def _ensure_months(self) -> None:
         """Let the searches to come fall into months; where there is no worker nobody else would make them."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from retrieval.adapters.store.items import ARCHIVED, write_items
-from retrieval.adapters.store.new_items import hold_new
+from retrieval.adapters.store.items import ARCHIVED, write_new_items
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.jobs.add import AddReport, Writer
@@ -16,13 +16,11 @@ async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:
 
     Raises ``InvalidItemError`` for an id that is there already, archived or not, or that is given twice.
     """
-    ids = [item.item_id for item in batch]
-    if twice := next((one for one in ids if ids.count(one) > 1), None):
+    ids = Counter(item.item_id for item in batch)
+    if twice := next((one for one, times in ids.items() if times > 1), None):
         raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
-    collection_id = writer.collection.collection_id
     async with writer.database.transaction(writer.tenant_id) as connection:
-        if known := await hold_new(connection, collection_id, ids):
+        if known := await write_new_items(connection, writer.collection.collection_id, batch):
             first = min(known)
             raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first)
-        await write_items(connection, collection_id, batch)
     return AddReport(added=len(batch)) + await writer.embed([item for item in batch if item.status != ARCHIVED])

@@ -18,6 +18,7 @@ class ChosenEmbedders:
         self._given = given
         self._configured: Embedder | None = None
         self._by_space: dict[EmbeddingSpace, Embedder] = {}
+        self._made: list[Embedder] = []
         self._cached: dict[tuple[int, int], CachedEmbedder] = {}
 
     def for_new(self) -> Embedder | None:
@@ -26,26 +27,36 @@ class ChosenEmbedders:
         Raises ``ConfigurationError`` for one that is configured and cannot be made.
         """
         if self._configured is None:
-            self._configured = self._given or configured_embedder(self._settings)
-            if self._configured is not None:
-                self._by_space.setdefault(self._configured.space, self._configured)
+            chosen = self._given or self._kept(configured_embedder(self._settings))
+            if chosen is not None:
+                # One may have been made for that space already.
+                self._configured = self._by_space.setdefault(chosen.space, chosen)
         return self._configured
 
-    def of(self, space: StoredSpace | None, database: Database, tenant_id: int) -> CachedEmbedder | None:
-        """The embedder of a collection's space with the tenant's cache; None where this process has none for it."""
+    def of(
+        self, space: StoredSpace | None, database: Database, tenant_id: int, *, keep: bool = True
+    ) -> CachedEmbedder | None:
+        """The embedder of a collection's space with the tenant's cache; None where this process has none for it.
+
+        ``keep``: whether the queries that it embeds stay at hand for the tenant's next call. A worker comes by many
+        tenants, and asks none of them twice.
+        """
         embedder = None if space is None else self._embedder(space.space)
         if space is None or embedder is None:
             return None
         key = (space.space_id, tenant_id)
-        if key not in self._cached:
-            self._cached[key] = CachedEmbedder(embedder, database, tenant_id, space)
-        return self._cached[key]
+        if key in self._cached:
+            return self._cached[key]
+        cached = CachedEmbedder(embedder, database, tenant_id, space)
+        if keep:
+            self._cached[key] = cached
+        return cached
 
     async def aclose(self) -> None:
         """Close what was made here; what was given is the giver's to close."""
-        for embedder in self._by_space.values():
-            if embedder is not self._given:
-                await embedder.aclose()
+        for embedder in self._made:
+            await embedder.aclose()
+        self._made.clear()
         self._by_space.clear()
         self._configured = None
         self._cached.clear()
@@ -53,8 +64,14 @@ class ChosenEmbedders:
     def _embedder(self, space: EmbeddingSpace) -> Embedder | None:
         if space not in self._by_space:
             is_given = self._given is not None and self._given.space == space
-            made = self._given if is_given else embedder_for(space, self._settings)
+            made = self._given if is_given else self._kept(embedder_for(space, self._settings))
             if made is None:
                 return None
             self._by_space[space] = made
         return self._by_space[space]
+
+    def _kept(self, made: Embedder | None) -> Embedder | None:
+        """It, noted as one to close."""
+        if made is not None:
+            self._made.append(made)
+        return made

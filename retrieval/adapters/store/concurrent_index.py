@@ -13,11 +13,35 @@ INVALID_INDEX = """
     )
 """
 
+PARTS_WITHOUT = """
+    SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = (quote_ident(:schema) || '.' || quote_ident(:table))::regclass AND NOT EXISTS (
+        SELECT FROM pg_inherits p JOIN pg_index x ON x.indexrelid = p.inhrelid
+        WHERE p.inhparent = (quote_ident(:schema) || '.' || quote_ident(:name))::regclass AND x.indrelid = c.oid
+    )
+    ORDER BY 1
+"""
+
 
 def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     """The statement that builds an index concurrently, if it is missing. It must run outside a transaction."""
     on = f"{quote_identifier(schema)}.{quote_identifier(table)}"
     return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
+
+
+def parent_statement(name: str, schema: str, table: str, definition: str) -> str:
+    """The statement that makes a parted table's index, if it is missing; invalid until every part's is attached.
+
+    It takes no time. A parted table's own index cannot be built concurrently, but those of its parts can.
+    """
+    on = f"{quote_identifier(schema)}.{quote_identifier(table)}"
+    return f"CREATE INDEX IF NOT EXISTS {quote_identifier(name)} ON ONLY {on} {definition}"
+
+
+def attach_statement(name: str, schema: str, part_name: str) -> str:
+    """The statement that makes the index of a part, ``part_name``, a part of the parted table's index."""
+    of = f"{quote_identifier(schema)}.{quote_identifier(part_name)}"
+    return f"ALTER INDEX {quote_identifier(schema)}.{quote_identifier(name)} ATTACH PARTITION {of}"
 
 
 def rebuild_statement(name: str, schema: str) -> str:
@@ -36,3 +60,9 @@ def drop_invalid(connection: sa.Connection, schema: str, name: str) -> bool:
     if found:
         connection.execute(verbatim(drop_statement(name, schema)))
     return bool(found)
+
+
+def parts_without(connection: sa.Connection, schema: str, table: str, name: str) -> list[str]:
+    """The parts of a parted table that have no part of its index ``name``, by name."""
+    values = {"schema": schema, "table": table, "name": name}
+    return list(connection.execute(sa.text(PARTS_WITHOUT), values).scalars())

@@ -37,18 +37,20 @@ _STAGE_TYPES = (
     "text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea",
 )
 # fmt: on
-_MERGE = """
+_INSERT = """
     INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at,
                        content_hash, text_hash)
     SELECT %s, item_id, kind, title, body, tags, attributes, status, source, occurred_at, content_hash, text_hash
     FROM staged_items
     ORDER BY item_id
-    ON CONFLICT (collection_id, item_id) DO UPDATE SET
+    ON CONFLICT (collection_id, item_id) DO """
+_MERGE = f"""{_INSERT} UPDATE SET
         kind = excluded.kind, title = excluded.title, body = excluded.body, tags = excluded.tags,
         attributes = excluded.attributes, status = excluded.status, source = excluded.source,
         occurred_at = excluded.occurred_at, content_hash = excluded.content_hash, text_hash = excluded.text_hash,
         updated_at = now()
 """
+_INSERT_NEW = f"{_INSERT} NOTHING RETURNING item_id"
 _KNOW_ATTRIBUTES = """
     INSERT INTO collection_attributes AS known (collection_id, name, types)
     SELECT %(id)s, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
@@ -98,12 +100,33 @@ async def known_hashes(connection: Connection, collection_id: int, item_ids: Seq
 
 async def write_items(connection: Connection, collection_id: int, batch: Sequence[Item]) -> None:
     """Store the items, new ones and new versions, with their terms and statistics. Item ids must not repeat."""
+    await _stage(connection, batch)
+    await connection.execute(_MERGE, (collection_id,))
+    await _index(connection, collection_id, batch)
+
+
+async def write_new_items(connection: Connection, collection_id: int, batch: Sequence[Item]) -> set[str]:
+    """Store items that are not there yet; gives the ids of those that are: then the transaction is not to be committed.
+
+    Whoever stores the same id at the same moment is waited for. Item ids must not repeat.
+    """
+    await _stage(connection, batch)
+    cursor = await connection.execute(_INSERT_NEW, (collection_id,))
+    known = {item.item_id for item in batch} - {row[0] for row in await cursor.fetchall()}
+    if not known:
+        await _index(connection, collection_id, batch)
+    return known
+
+
+async def _stage(connection: Connection, batch: Sequence[Item]) -> None:
     await connection.execute(_STAGE)
     async with connection.cursor().copy(_STAGE_COPY) as copy:
         copy.set_types(_STAGE_TYPES)
         for item in batch:
             await copy.write_row(_staged(item))
-    await connection.execute(_MERGE, (collection_id,))
+
+
+async def _index(connection: Connection, collection_id: int, batch: Sequence[Item]) -> None:
     await connection.execute(_KNOW_ATTRIBUTES, {"id": collection_id})
     ids = [item.item_id for item in batch]
     await index_terms(connection, collection_id, ids)

@@ -19,7 +19,12 @@ class StoredSpace:
     @property
     def table_name(self) -> str:
         """The table that holds the space's vectors."""
-        return f"embeddings_{self.space_id}"
+        return table_of(self.space_id)
+
+
+def table_of(space_id: int) -> str:
+    """The table that holds that space's vectors."""
+    return f"embeddings_{space_id}"
 
 
 async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpace:

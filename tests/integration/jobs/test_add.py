@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.items import write_items
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import (
     EmbedderRejectedError,
@@ -17,6 +21,8 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     WrongDimensionError,
 )
+from retrieval.domain.item import Item
+from tests.support.database import opened
 
 SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
 
@@ -142,3 +148,57 @@ async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
     stored = await collection.get(["1", "2", "3"])
     assert {key: item.body for key, item in stored.items()} == {"1": "one", "2": "two"}
     assert [hit.item_id for hit in await collection.search("one")] == ["1"]
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
+    platform: Platform, database_url: str
+) -> None:
+    """Also where the other one does not mind that it may be there already."""
+    collection = await platform.collection("docs")
+    number = (await collection.refresh()).collection_id
+    with opened(database_url) as watcher:
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await write_items(connection, number, [Item(item_id="1", body="theirs")])
+            adding = asyncio.create_task(collection.add_new([{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}]))
+            while watcher.execute(WAITING).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0)
+    with pytest.raises(InvalidItemError, match="item '1' is there already"):
+        await adding
+    assert {key: item.body for key, item in (await collection.get(["1", "2"])).items()} == {"1": "theirs"}
+
+
+async def test_many_new_items_take_as_many_statements_as_few(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not embedded is stored in a round trip of each kind, and holds no lock of its own."""
+    collection = await platform.collection("docs")
+    statements: list[Any] = []
+    execute = psycopg.AsyncConnection.execute
+
+    async def counted(self: psycopg.AsyncConnection[Any], query: Any, *rest: Any, **named: Any) -> Any:
+        statements.append(query)
+        return await execute(self, query, *rest, **named)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", counted)
+    counts = []
+    for name, number in (("few", 2), ("many", 50)):
+        statements.clear()
+        await collection.add_new({"_id": f"{name}{one}", "status": "archived"} for one in range(number))
+        counts.append(len(statements))
+    assert counts[0] == counts[1] > 0
+
+
+async def test_an_archived_item_is_not_found_by_a_space_that_has_just_come(
+    platform: Platform, database_url: str, settings: Settings
+) -> None:
+    """Who archives it may not have seen yet that the collection has vectors now."""
+    async with connect(database_url, settings=settings.changed(embedder="none")) as words_only:
+        stale = await words_only.collection("docs")
+        await stale.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
+        assert await stale.set_status("1", "archived")
+    assert list(await collection.embeddings(["1", "2"])) == ["2"]

@@ -204,6 +204,64 @@ def test_an_index_is_built_while_others_read(database: str, schema: str) -> None
     assert status(database, schema).is_current
 
 
+SESSION_INDEXES = """
+    SELECT x.indrelid::regclass::text, x.indisvalid FROM pg_index x
+    WHERE x.indexrelid = to_regclass('retrieval.retrievals_by_session_idx')
+        OR x.indexrelid IN (SELECT inhrelid FROM pg_inherits
+                            WHERE inhparent = to_regclass('retrieval.retrievals_by_session_idx'))
+"""
+
+
+@pytest.fixture
+def with_months(new_database: NewDatabase) -> str:
+    """A database one revision before sessions have an index, whose recorded searches lie in months."""
+    url = new_database()
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        connection.execute("SELECT ensure_months('retrievals')")
+    downgrade(url, SCHEMA, "0016")
+    return url
+
+
+def test_an_upgrade_whose_index_build_failed_can_be_done_again(with_months: str) -> None:
+    """What was done before the failure is not in the way, and in the end every month has its index."""
+    with opened(with_months) as connection, psycopg.connect(with_months) as writer:
+        connection.execute(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = 100', current_database()); END $$"
+        )
+        writer.execute("LOCK TABLE retrieval.arms IN ROW EXCLUSIVE MODE")
+        with pytest.raises(DatabaseError, match="try again when it is less busy"):
+            upgrade(with_months, SCHEMA)
+        assert status(with_months, SCHEMA).current == "0016"
+        writer.rollback()
+        upgrade(with_months, SCHEMA)
+        indexes = connection.execute(SESSION_INDEXES).fetchall()
+    assert status(with_months, SCHEMA).is_current
+    assert len(indexes) == 5  # the table, three months, and what falls into none
+    assert all(is_valid for _, is_valid in indexes)
+
+
+def test_searches_are_recorded_while_the_index_of_the_sessions_is_built(with_months: str) -> None:
+    """The build waits for who writes into a month already; who comes later does not wait for the build."""
+    with psycopg.connect(with_months) as writer, opened(with_months) as other:
+        month = other.execute(
+            "SELECT max(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'retrieval.retrievals'::regclass"
+        ).fetchone()
+        writer.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(sql.SQL(str((month or [""])[0]))))
+        upgrading = threading.Thread(target=upgrade, args=(with_months, SCHEMA))
+        upgrading.start()
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        while other.execute(waiting).fetchone() == (0,):
+            assert upgrading.is_alive()
+        other.execute("SET lock_timeout = '200ms'")
+        other.execute("UPDATE retrieval.retrievals SET hits = 0")
+        writer.rollback()
+        upgrading.join()
+    assert status(with_months, SCHEMA).is_current
+
+
 @pytest.mark.parametrize("name", ODD_NAMES)
 async def test_a_schema_may_have_any_name(database: str, mark: str, name: str, settings: Settings) -> None:
     """Quotes, backslashes, percent signs, colons, dollars and spaces are parts of a name and nothing else."""

@@ -56,7 +56,14 @@ retrievals = Table(
     Column("pool_signals", JSONB, nullable=False),
     Index(None, "collection_id", "retrieved_at"),
     Index(None, "collection_id", "actor", postgresql_where=text("actor <> ''")),
-    Index(None, "collection_id", "session", postgresql_where=text("session <> ''")),
+    Index(
+        "retrievals_by_session_idx",
+        "collection_id",
+        "session",
+        text("retrieved_at DESC"),
+        text("retrieval_id DESC"),
+        postgresql_where=text("session <> ''"),
+    ),
     postgresql_partition_by="RANGE (retrieved_at)",
 )
 

@@ -1,2 +1,0 @@
--- Undo sql/session_index.sql.
-DROP INDEX retrievals_collection_id_session_idx;

@@ -1,0 +1,77 @@
+"""The embedders of a platform: each is made once, kept where it is asked again, and closed."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+import retrieval.adapters.embedders.chosen
+from retrieval import EmbeddingSpace, Settings
+from retrieval.adapters.embedders.chosen import ChosenEmbedders
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.spaces import StoredSpace
+
+DATABASE = cast(Database, None)
+"""Nothing is read here."""
+
+
+class ClosedEmbedder(HashingEmbedder):
+    """Counts how often it is closed."""
+
+    closed = 0
+
+    async def aclose(self) -> None:
+        """Count."""
+        self.closed += 1
+        await super().aclose()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
+    """The embedders that are made, whether for a space or as configured."""
+    all_made: list[ClosedEmbedder] = []
+
+    def make(*_: object) -> ClosedEmbedder:
+        all_made.append(ClosedEmbedder())
+        return all_made[-1]
+
+    def make_for(space: EmbeddingSpace, _: Settings) -> ClosedEmbedder:
+        return make(space)
+
+    monkeypatch.setattr(retrieval.adapters.embedders.chosen, "configured_embedder", make)
+    monkeypatch.setattr(retrieval.adapters.embedders.chosen, "embedder_for", make_for)
+    return all_made
+
+
+async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbedder]) -> None:
+    """Also the configured one where another was made for the same space before; what is new uses that one."""
+    chosen = ChosenEmbedders(Settings())
+    space = StoredSpace(1, HashingEmbedder().space)
+    assert chosen.of(space, DATABASE, 1) is not None
+    assert chosen.for_new() is made[0]
+    await chosen.aclose()
+    assert [one.closed for one in made] == [1] * len(made)
+
+
+async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:
+    """It serves its own space and what is new."""
+    given = ClosedEmbedder()
+    chosen = ChosenEmbedders(Settings(), given)
+    assert chosen.of(StoredSpace(1, given.space), DATABASE, 1) is not None
+    assert chosen.for_new() is given
+    await chosen.aclose()
+    assert given.closed == 0
+
+
+def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
+    """A worker comes by any number of them; the platform's own tenant finds its queries at hand."""
+    given = HashingEmbedder()
+    chosen = ChosenEmbedders(Settings(), given)
+    space = StoredSpace(1, given.space)
+    own = chosen.of(space, DATABASE, 1)
+    assert chosen.of(space, DATABASE, 1) is own
+    assert chosen.of(space, DATABASE, 1, keep=False) is own
+    others = [chosen.of(space, DATABASE, 2, keep=False) for _ in range(2)]
+    assert others[0] is not others[1]
