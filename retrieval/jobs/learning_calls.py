@@ -9,11 +9,12 @@ from retrieval.adapters.store.arm_upkeep import Decay, set_decay
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.feedback import set_daily_cap
 from retrieval.adapters.store.models import StoredModel, latest_models, use_model
-from retrieval.adapters.store.standings import count_verdicts, read_standings
+from retrieval.adapters.store.standings import count_verdicts, read_standings, standings_matching
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.expectation import Expectation
+from retrieval.domain.filters import Filter, Where
 from retrieval.domain.standing import Standing
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.expectations import checked_relevance, read_expectations
@@ -36,6 +37,17 @@ class LearningCalls(CollectionHandle):
         """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
         keys = checked_item_ids(item_ids)
         return await read_standings(self._database, self._tenant_id, self._stored.collection_id, keys)
+
+    async def standings_where(self, where: Where | Filter) -> list[Standing]:
+        """How each item that the filter lets through has fared so far, by item id; archived ones are left out.
+
+        One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
+        and ``InvalidRequestError`` for no filter.
+        """
+        stored, wanted = await self._filtered(where)
+        if wanted is None:
+            raise InvalidRequestError("say of which items, such as where={'kind': 'lesson'}")
+        return await standings_matching(self._database, self._tenant_id, stored, wanted)
 
     async def expectations(
         self,

@@ -190,6 +190,10 @@ class SyncCollection:
         """See ``Collection.standings``."""
         return self._run(self.twin.standings, item_ids)
 
+    def standings_where(self, where: Where | Filter) -> list[Standing]:
+        """See ``Collection.standings_where``."""
+        return self._run(self.twin.standings_where, where)
+
     def expectations(
         self,
         item_ids: Sequence[str],

@@ -29,6 +29,10 @@ class Standing:
     """How far each leg of stored signals is walked."""
 
 
+SMALL_COLLECTION = 10_000
+"""Up to so many items, each is looked up where a condition is on another table: about 3 µs an item."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRequest:
     """Which candidates are wanted, and by which way, apart from the query itself."""
@@ -66,6 +70,11 @@ class CandidateRequest:
         """Candidates that stay at least."""
         return self.depth if self.enough is None else self.enough
 
+    @property
+    def is_small(self) -> bool:
+        """Whether looking up each item costs little, and the planner may know nothing of the collection yet."""
+        return self.documents <= SMALL_COLLECTION
+
     def deeper(self, times: int, most: int) -> CandidateRequest:
         """The same with so many times the candidates that stay, at most ``most``, and legs that are as deep as that."""
         enough = min(times * self.least_depth, most)
@@ -77,7 +86,7 @@ class CandidateRequest:
     def shape(self) -> Hashable:
         """What the statement's text depends on beside the filter: the numbers are parameters."""
         where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
-        return self.legs, self.path, where, self.fields, self.with_items, self.standing is not None
+        return self.legs, self.path, where, self.fields, self.with_items, self.standing is not None, self.is_small
 
 
 @dataclass(frozen=True, slots=True)

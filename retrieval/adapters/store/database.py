@@ -30,6 +30,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.translate import translated
+from retrieval.adapters.store.waiting import wait_for_connection
 from retrieval.domain.errors import DatabaseUnreachableError
 
 _log = logging.getLogger(__name__)
@@ -203,16 +204,13 @@ class Database:
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Connection]:
-        if self._pool.get_stats().get("pool_size") == 0:
-            # The pool gave up: nobody would tell a call that waits for a connection that there is no server.
-            await self._check_reachable()
         try:
-            connection = await self._pool.getconn()
+            connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
             while _was_closed(connection):
                 await connection.close()
                 await self._pool.putconn(connection)
                 await self._check_reachable()
-                connection = await self._pool.getconn()
+                connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
         except PoolTimeout:
             await self._check_reachable()
             raise

@@ -106,6 +106,16 @@ def _query_weights(request: CandidateRequest) -> sa.CTE:
 
 def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
     """The same for few of them, each looked up by its key, whatever the planner thinks of how many there are."""
+    return _each_weighed(request, matches).where(matches.are_few)
+
+
+def _best_among(request: CandidateRequest, matches: Matches) -> Part:
+    """BM25 of the matching items, every one of them: exact whatever the filter."""
+    return _each_weighed(request, matches)
+
+
+def _each_weighed(request: CandidateRequest, matches: Matches) -> Part:
+    """The best of the matching items, each looked up by its key, whatever the planner thinks of how many there are."""
     words = _query_weights(request)
     score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
     weighed = (
@@ -122,21 +132,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
         .select_from(matches.keys)
         .join(words, sa.true())
         .join(weighed, sa.true())
-        .where(matches.are_few, weighed.c.score > 0)
+        .where(weighed.c.score > 0)
         .order_by(weighed.c.score.desc(), matches.keys.c.item_id)
-        .limit(parameter("depth", sa.BigInteger))
-    )
-
-
-def _best_among(request: CandidateRequest, matches: Matches) -> Part:
-    """BM25 of the matching items, every one of them: exact whatever the filter."""
-    words = _query_weights(request)
-    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
-    return (
-        sa.select(named("lexical"), item_terms.c.item_id, score.label("score"))
-        .join(matches.keys, matches.keys.c.item_id == item_terms.c.item_id)
-        .join(words, sa.true())
-        .where(item_terms.c.collection_id == literal(request.collection_id), score > 0)
-        .order_by(score.desc(), item_terms.c.item_id)
         .limit(parameter("depth", sa.BigInteger))
     )

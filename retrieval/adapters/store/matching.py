@@ -48,13 +48,17 @@ class _Demands:
         return bool(self.keys) or any(isinstance(one, OneOf) for one in self.of_key)
 
 
-def matching(collection_id: int, wanted: Filter, filterable: Filterable = ()) -> sa.Select[Any]:
+def matching(
+    collection_id: int, wanted: Filter, filterable: Filterable = (), *, looks_up: bool = False
+) -> sa.Select[Any]:
     """The keys (``item_id``) of the matching items, each once; ``filterable`` are the attributes with an index.
 
     Archived items are not among them. The collection's number stands in the text: the planner's idea of its size
-    needs it.
+    needs it. ``looks_up``: what stands in tables beside is looked up for each item, not joined. It costs a little more
+    than the best join, and nothing like the worst, which compares all with all where the planner takes a collection
+    that has just grown for a few rows.
     """
-    return _statement(_demands(wanted, collection_id, filterable), collection_id, filterable)
+    return _statement(_demands(wanted, collection_id, filterable), collection_id, filterable, looks_up=looks_up)
 
 
 def is_among(
@@ -100,24 +104,26 @@ def _type_of(wanted: OneOf | Compare, filterable: Filterable) -> AttributeType |
     return kind if kind is not None and is_indexed(wanted, kind) else None
 
 
-def _statement(demands: _Demands, collection_id: int, filterable: Filterable) -> sa.Select[Any]:
+def _statement(
+    demands: _Demands, collection_id: int, filterable: Filterable, *, looks_up: bool = False
+) -> sa.Select[Any]:
     if demands.keys and demands.keys[0].are_active and not demands.others:
         first, *rest = demands.keys
         statement = first.statement if first.once else first.statement.distinct()
     else:
         rest = demands.keys
         statement = _active_items(collection_id).where(
-            *(_of_all_items(one, collection_id, filterable) for one in demands.others)
+            *(_of_all_items(one, collection_id, filterable, looks_up=looks_up) for one in demands.others)
         )
     key = statement.selected_columns[0]
     return statement.where(
-        *(key.in_(keys.statement) for keys in rest),
+        *(keys.has(key) if looks_up and keys.can_look_up else key.in_(keys.statement) for keys in rest),
         *(_about(condition(one, collection_id), key) for one in demands.of_key),
     )
 
 
-def _of_all_items(wanted: Filter, collection_id: int, filterable: Filterable) -> Condition:
-    if isinstance(wanted, OneOf | Compare) and lets_unrated_through(wanted):
+def _of_all_items(wanted: Filter, collection_id: int, filterable: Filterable, *, looks_up: bool) -> Condition:
+    if not looks_up and isinstance(wanted, OneOf | Compare) and lets_unrated_through(wanted):
         return no_verdicts_against(wanted, collection_id, items.c.item_id)
     return condition(wanted, collection_id, filterable)
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrieval.adapters.store.compiled import Compiled
+import sqlalchemy as sa
+
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.ratings import anywhere
+from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.tables import arms, items
 from retrieval.domain.context import ANYWHERE
+from retrieval.domain.filters import Filter
 from retrieval.domain.standing import Standing
 
 # Each item's arm is looked up by its key: a join may read all arms of a collection.
@@ -20,6 +28,7 @@ _READ = Compiled("""
     ) AS a ON true
     WHERE i.collection_id = %(collection_id)s AND i.item_id = ANY(%(item_ids)s)
 """).bind(anywhere=ANYWHERE)
+_COLUMNS = ("uses", "raw_successes", "last_used_at")
 _COUNT = """
     SELECT coalesce(sum(known.uses), 0)::bigint FROM (
         SELECT a.uses FROM arms AS a
@@ -36,10 +45,33 @@ async def read_standings(
 ) -> dict[str, Standing]:
     """The standings of those items that exist, by item id."""
     rows = await database.read(tenant_id, _READ.bind(collection_id=collection_id, item_ids=list(item_ids)))
-    return {
-        row[0]: Standing(item_id=row[0], created_at=row[1], uses=row[2], successes=row[3], last_used_at=row[4])
-        for row in rows
-    }
+    return {row[0]: _standing(row) for row in rows}
+
+
+async def standings_matching(
+    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter
+) -> list[Standing]:
+    """The standings of all items in use that the filter lets through, by item id; nothing else of them is read."""
+    owner = collection.collection_id
+    keys = matching(owner, wanted, collection.filterable, looks_up=True).cte("matching")
+    mine = sa.select(*(arms.c[name] for name in _COLUMNS))
+    mine = mine.where(anywhere(owner), arms.c.item_id == keys.c.item_id).limit(1)
+    known = mine.lateral("known")
+    is_it = sa.and_(items.c.collection_id == sa.literal_column(str(int(owner))), items.c.item_id == keys.c.item_id)
+    one = sa.select(items.c.created_at).where(is_it).limit(1).lateral("stored")
+    statement = (
+        sa.select(keys.c.item_id, one.c.created_at, *(known.c[name] for name in _COLUMNS))
+        .select_from(keys.join(one, sa.true()).outerjoin(known, sa.true()))
+        .order_by(keys.c.item_id)
+    )
+    return [_standing(row) for row in await database.read(tenant_id, compiled(statement))]
+
+
+def _standing(row: Row) -> Standing:
+    item_id, created_at, uses, successes, last_used_at = row
+    return Standing(
+        item_id=item_id, created_at=created_at, uses=uses or 0, successes=successes or 0, last_used_at=last_used_at
+    )
 
 
 async def count_verdicts(

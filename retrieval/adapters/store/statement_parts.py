@@ -33,7 +33,7 @@ def matches_of(request: CandidateRequest) -> Matches | None:
     """What the request's filter lets through; None without a filter."""
     if request.condition is None:
         return None
-    statement = matching(request.collection_id, request.condition, request.filterable)
+    statement = matching(request.collection_id, request.condition, request.filterable, looks_up=request.is_small)
     if request.path is Path.APPROXIMATE:
         statement = statement.limit(parameter("few", sa.BigInteger) + 1)
     keys = materialized(statement, "matching")

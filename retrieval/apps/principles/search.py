@@ -20,6 +20,7 @@ from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
+from retrieval.domain.standing import Standing
 
 ORIGIN = "principles-search"
 """What puts answers together that hold explored principles."""
@@ -49,7 +50,9 @@ class PrincipleSearch:
 
     async def proven(self, question: Question) -> FoundPrinciples:
         """The best by score; recorded as a search."""
-        return await self._found(await self._search(self.collection, question))
+        result = await self._search(self.collection, question)
+        found = tuple(await self._found(result))
+        return FoundPrinciples(found=found, retrieval_id=result.retrieval_id, notes=result.notes)
 
     async def with_explored(self, question: Question) -> FoundPrinciples:
         """The best by score, then up to two that are explored; recorded as an answer of one's own."""
@@ -57,8 +60,8 @@ class PrincipleSearch:
         result = await self._search(quiet, question)
         picks = await self._picks(question, [hit.item_id for hit in result])
         scored = await self._scored(question, picks) if picks else None
-        explored = _marked(await self._found(scored), picks) if scored else []
-        answer = (*await self._found(result), *explored)
+        found = await self._found([*result, *(scored or ())])
+        answer = (*found[: len(result)], *_marked(found[len(result) :], picks))
         retrieval_id = await self.collection.record_answer(
             question.words or "",
             [_shown(one) for one in answer],
@@ -77,8 +80,9 @@ class PrincipleSearch:
 
     async def pick(self, count: int) -> list[Principle]:
         """So many to explore, whatever the question: drawn among all of which little is known."""
-        every = {one.id: one for one in await self.all(little_known((), self.now))}
-        return [every[pick.id] for pick in thompson(_tried(every.values()), count, self.chance)]
+        picks = thompson(await self._eligible(little_known((), self.now)), count, self.chance)
+        items = await self.collection.get([pick.id for pick in picks])
+        return await self.principles([items[pick.id] for pick in picks if pick.id in items])
 
     async def all(self, where: Where) -> list[Principle]:
         """Every principle that the filter lets through, by id."""
@@ -98,7 +102,7 @@ class PrincipleSearch:
         """Whom to explore: of the most relevant that are not shown anyway, those on top of a draw."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
         if question.words is None and not question.tags:
-            rivals = await self.all(where)
+            rivals = await self._eligible(where)
         else:
             hits = await self.collection.unrecorded().search(
                 question.words,
@@ -108,8 +112,13 @@ class PrincipleSearch:
                 profile=relevance_only(self.collection.profile),
                 syntax=False,
             )
-            rivals = await self.principles(hits)
-        return thompson(_tried(rivals), SLOTS, self.chance)
+            standings = await self.collection.standings([hit.item_id for hit in hits])
+            rivals = _tried(standings[hit.item_id] for hit in hits if hit.item_id in standings)
+        return thompson(rivals, SLOTS, self.chance)
+
+    async def _eligible(self, where: Where) -> list[Tried]:
+        """All that the filter lets through, by id: what they say is read of those that are picked."""
+        return _tried(await self.collection.standings_where(where))
 
     async def _scored(self, question: Question, picks: Sequence[Pick]) -> SearchResult:
         """The picked ones as the profile scores them, so that theirs can be compared with the others' scores."""
@@ -118,13 +127,12 @@ class PrincipleSearch:
             question.words, tags=question.tags, where={"item_id": wanted}, limit=len(wanted), syntax=False
         )
 
-    async def _found(self, result: SearchResult) -> FoundPrinciples:
-        principles = await self.principles(result)
-        found = tuple(
+    async def _found(self, hits: Iterable[Hit]) -> list[FoundPrinciple]:
+        every = list(hits)
+        return [
             FoundPrinciple(principle=one, score=hit.score, explanation=hit.explanation)
-            for one, hit in zip(principles, result, strict=True)
-        )
-        return FoundPrinciples(found=found, retrieval_id=result.retrieval_id, notes=result.notes)
+            for one, hit in zip(await self.principles(every), every, strict=True)
+        ]
 
 
 def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
@@ -135,8 +143,8 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
     ]
 
 
-def _tried(principles: Iterable[Principle]) -> list[Tried]:
-    return [Tried(one.id, one.use_count, one.success_count) for one in principles]
+def _tried(standings: Iterable[Standing]) -> list[Tried]:
+    return [Tried(one.item_id, one.uses, one.successes) for one in standings]
 
 
 def _shown(one: FoundPrinciple) -> ShownItem:

@@ -14,6 +14,7 @@ import pytest
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store import database
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.waiting import wait_for_connection
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, PoolExhaustedError
 from tests.support.away import Away
 
@@ -87,6 +88,53 @@ async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(
             with pytest.raises(DatabaseUnreachableError):
                 await platform.collections()
         assert await platform.collections() == []
+
+
+async def test_who_waits_as_the_pool_gives_up_is_told_so(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that the outage finds waiting for a connection wait neither for ever nor for the whole timeout."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    url = new_database()
+    patient = settings.changed(pool_size=2, pool_timeout_seconds=60)
+    async with asyncio.timeout(30), connect(url, settings=patient) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
+        taken = [await pool.getconn() for _ in range(2)]
+        waiting = [asyncio.create_task(platform.collections()) for _ in range(3)]
+        while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
+            await asyncio.sleep(0)
+        with Away(server_url, urlsplit(url).path.lstrip("/"))():
+            for connection in taken:
+                await connection.close()
+                await pool.putconn(connection)
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in outcomes] == [DatabaseUnreachableError] * 3
+        assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
+
+
+async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool that gave up connects for those who wait, without anybody else asking it."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    url = new_database()
+    async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
+        pool.timeout = 60
+        taken = await pool.getconn()
+        with contextlib.ExitStack() as outage:
+
+            async def end_outage() -> None:
+                outage.close()
+
+            waiting = [asyncio.create_task(wait_for_connection(pool, end_outage, 0.01)) for _ in range(2)]
+            while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
+                await asyncio.sleep(0)
+            outage.enter_context(Away(server_url, urlsplit(url).path.lstrip("/"))())
+            await taken.close()
+            await pool.putconn(taken)
+            for one in asyncio.as_completed(waiting):
+                await pool.putconn(await one)
 
 
 async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Platform, database_url: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from retrieval import Context, Feedback, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.round_trip import Row
 from retrieval.apps.principles import PRINCIPLES_PROFILE, PrincipleStore
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
@@ -322,3 +325,27 @@ async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
         await store.add_trace("x", [], "")
     with pytest.raises(InvalidRequestError, match="give an open platform"):
         PrincipleStore("principles")  # type: ignore[arg-type]
+
+
+async def test_only_of_those_that_are_picked_is_read_what_they_say(
+    store: PrincipleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all others the counts are enough, without a question too."""
+    for number in range(6):
+        await store.add_principle(f"lesson {number}", f"body {number}", status=CANDIDATE)
+    read: set[object] = set()
+    read_each = Database.read_each
+
+    async def watched(self: Database, *asked: Any) -> list[list[Row]]:
+        answers = await read_each(self, *asked)
+        read.update(cell for rows in answers for row in rows for cell in row if isinstance(cell, str))
+        return answers
+
+    monkeypatch.setattr(Database, "read_each", watched)
+    bodies = {f"body {number}" for number in range(6)}
+    picked = {one.body for one in await store.get_exploratory_principles(2)}
+    assert read & bodies == picked
+    read.clear()
+    explored = {one.principle.body for one in await store.search_principles(include_exploration=True)}
+    assert read & bodies == explored
+    assert len(explored) == len(picked) == 2

@@ -1,0 +1,60 @@
+"""Waiting for a connection of the pool, for as long as the pool may have one to give."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+_Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+_Pool = AsyncConnectionPool[_Connection]
+
+
+async def wait_for_connection(pool: _Pool, check_reachable: Callable[[], Awaitable[None]], every: float) -> _Connection:
+    """A connection, in the order of asking; give it back with ``putconn``.
+
+    A pool that cannot connect gives up, and tells nobody who waits. So that is looked at before, and each ``every``
+    seconds meanwhile: then ``check_reachable`` raises, or there is a server again and the pool is asked anew. Raises
+    ``PoolTimeout`` and ``TooManyRequests`` as the pool does.
+    """
+    until = time.monotonic() + pool.timeout
+    if pool.get_stats().get("pool_available"):
+        with suppress(PoolTimeout):
+            return await pool.getconn(min(every, pool.timeout))
+    while True:
+        if _gave_up(pool):
+            await check_reachable()
+        getting = asyncio.create_task(pool.getconn(until - time.monotonic()))
+        if await _is_given(pool, getting, every):
+            return getting.result()
+
+
+async def _is_given(pool: _Pool, getting: asyncio.Task[_Connection], every: float) -> bool:
+    """Whether it came to a result; else the pool gave up, and it is let go."""
+    is_done = False
+    try:
+        while not is_done:
+            is_done = bool((await asyncio.wait({getting}, timeout=every))[0])
+            if not is_done and _gave_up(pool):
+                break
+    finally:
+        if not is_done:
+            await _let_go(pool, getting)
+    return is_done
+
+
+def _gave_up(pool: _Pool) -> bool:
+    return pool.get_stats().get("pool_size") == 0
+
+
+async def _let_go(pool: _Pool, getting: asyncio.Task[_Connection]) -> None:
+    """Nobody waits for it any more; a connection that comes at the last moment goes back."""
+    getting.cancel()
+    await asyncio.wait({getting})
+    if not getting.cancelled() and getting.exception() is None:
+        await pool.putconn(getting.result())
