@@ -33,7 +33,8 @@ marked "(exploring)": try them where a mistake costs little.
 ones rise and bad ones sink. Rate what you followed, and nothing else.
 - When you have learned something that will help again, search whether it is known, then call add_principle. It is a \
 candidate until ratings have proved it.
-- list_loaded_principles tells what a session was started with; rate those too.
+- list_loaded_principles tells what a session was started with; rate those too. If you were told the id of your \
+session, give it as session_id: each session's verdict counts once.
 """
 
 
