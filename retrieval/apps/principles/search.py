@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from retrieval.apps.principles.asked import little_known, proven
+from retrieval.apps.principles.asked import MOST_FOUND, little_known, proven
 from retrieval.apps.principles.exploration import SLOTS, Pick, Tried, thompson
 from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
 from retrieval.apps.principles.principle import Principle
@@ -20,6 +20,7 @@ from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
+from retrieval.engine.collection_handle import FRESH_SECONDS
 
 ORIGIN = "principles-search"
 """What puts answers together that hold explored principles."""
@@ -53,6 +54,8 @@ class PrincipleSearch:
 
     async def with_explored(self, question: Question) -> FoundPrinciples:
         """The best by score, then up to two that are explored; recorded as an answer of one's own."""
+        # What is not recorded goes by what the collection's own handle has read.
+        await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         quiet = self.collection.unrecorded()
         result = await self._search(quiet, question)
         picks = await self._picks(question, [hit.item_id for hit in result])
@@ -109,7 +112,8 @@ class PrincipleSearch:
                 syntax=False,
             )
             rivals = await self.principles(hits)
-        return thompson(_tried(rivals), SLOTS, self.chance)
+        # An answer has no more than so many, whoever is in it.
+        return thompson(_tried(rivals), min(SLOTS, MOST_FOUND - len(shown)), self.chance)
 
     async def _scored(self, question: Question, picks: Sequence[Pick]) -> SearchResult:
         """The picked ones as the profile scores them, so that theirs can be compared with the others' scores."""

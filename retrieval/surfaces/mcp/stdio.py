@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Self
 
 from mcp.shared._context_streams import ContextReceiveStream
 from mcp.shared.message import SessionMessage
@@ -14,6 +15,10 @@ class Told(ContextReceiveStream[SessionMessage | Exception]):
     """The messages of another stream. What is none stands in the log, in one line."""
 
     __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        return self
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message, or what is wrong with the next line."""

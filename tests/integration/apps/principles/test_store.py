@@ -12,9 +12,12 @@ from retrieval import Context, Feedback, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, Principle, PrincipleStore
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
+from retrieval.apps.principles.profile import WORDS_PROFILE
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
 from retrieval.domain.item import Item
+from retrieval.domain.profile import Fusion, FusionKind, Profile
 from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.signals.rating import Rating
 from retrieval.domain.slate import Slot
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
@@ -229,6 +232,24 @@ async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
     ]  # fmt: skip
 
 
+async def test_an_answer_has_a_thousand_at_the_most(store: PrincipleStore, db: Platform) -> None:
+    """The explored ones among them."""
+    items = [Item(item_id=f"p{n:04}", title=f"{n}", kind="principle", occurred_at=NOW) for n in range(1002)]
+    await (await db.collection("principles")).add(items)
+    assert len(await store.search_principles(limit=999, include_exploration=True)) == 1000
+
+
+async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
+    """What use says of those that are explored says nothing of the question."""
+    rated = Profile(legs={"rated": 1.0}, fusion=Fusion(kind=FusionKind.UNION), signals=(Rating(weight=1.0),))
+    await judged(store, db, "good", 9, 9)
+    await store.add_principle("rollback the release", principle_id="new", status=CANDIDATE)
+    await (await db.collection("principles")).set_profile(rated)
+    again = await PrincipleStore.open(db)
+    found = await again.search_principles("rollback", include_exploration=True)
+    assert [(one.principle.id, one.is_exploratory) for one in found] == [("good", False), ("new", True)]
+
+
 async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: PrincipleStore, db: Platform) -> None:
     """With more than thirty of them, those that fit least have no chance."""
     collection = await db.collection("principles")
@@ -348,7 +369,7 @@ async def test_the_tags_in_use_are_counted(store: PrincipleStore) -> None:
 
 
 async def test_without_vectors_words_take_the_place_of_meaning(database_url: str, settings: Settings) -> None:
-    """The share of the question's words that a principle holds; once there are vectors, their likeness."""
+    """The share of the question's words that it holds; with vectors their likeness, unless somebody chose otherwise."""
     async with connect(database_url, settings=settings) as without:
         store = await PrincipleStore.open(without)
         await store.add_principle("measure before you optimise")
@@ -356,7 +377,12 @@ async def test_without_vectors_words_take_the_place_of_meaning(database_url: str
         assert found.score == pytest.approx(0.5 + 2 * 1 / 2)
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
         await PrincipleStore.open(opened)
-        assert (await opened.collection("principles")).profile.as_dict() == PRINCIPLES_PROFILE.as_dict()
+        collection = await opened.collection("principles")
+        assert collection.profile.as_dict() == PRINCIPLES_PROFILE.as_dict()
+        await collection.set_profile(WORDS_PROFILE, note="chosen")
+        await PrincipleStore.open(opened)
+        await collection.refresh()
+        assert (collection.profile.as_dict(), collection.profile_note) == (WORDS_PROFILE.as_dict(), "chosen")
 
 
 async def test_an_empty_store_and_a_question_without_words_are_answered(store: PrincipleStore) -> None:
