@@ -59,6 +59,8 @@ class Feedback:
     """When it happened, with a time zone; None: when it arrives."""
     weight: float = 1.0
     """How much it counts, 0 to 1."""
+    of_session: bool = False
+    """Whether all verdicts of the session (and actor) on the item are one subject, of whatever answer or none."""
     key: UUID | str | None = None
     """What makes a repetition known: any text, one's own for an item. None: derived, see ``own_key``."""
 
@@ -110,13 +112,15 @@ class Feedback:
         """What the verdict is about, and whose it is: of several, the latest counts.
 
         Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind, if an actor
-        or a session is named. None: nothing tells two of them apart from one that was repeated, so each stands alone.
+        or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: nothing
+        tells two of them apart from one that was repeated, so each stands alone.
         """
-        if self.retrieval_id is not None:
+        if self.retrieval_id is not None and not (self.of_session and self.session):
             return _derived("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
         if not self.actor and not self.session:
             return None
-        return _derived("direct", self.item_id, list(self.contexts or ()), self.actor, self.session, self.kind)
+        contexts = (self.context or Context()).buckets()
+        return _derived("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:

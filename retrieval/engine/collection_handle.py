@@ -60,6 +60,11 @@ class CollectionHandle:
         """The active profile, as last read."""
         return self._stored.profile
 
+    @property
+    def profile_note(self) -> str:
+        """What was said of the active profile when it was stored, as last read; ``the default`` of the first one."""
+        return self._stored.profile_note
+
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
         """Read the collection's profile, space and size again, if they were read longer ago than that."""
         if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:

@@ -48,6 +48,11 @@ class SyncCollection:
         """See ``Collection.profile``."""
         return self.twin.profile
 
+    @property
+    def profile_note(self) -> str:
+        """See ``Collection.profile_note``."""
+        return self.twin.profile_note
+
     def __repr__(self) -> str:
         return repr(self.twin).replace("<", "<Sync", 1)
 

@@ -36,6 +36,7 @@ class PrincipleStore(Mirror[principles.PrincipleStore]):
     get_all_principles = waiting(principles.PrincipleStore.get_all_principles)
     search_principles = waiting(principles.PrincipleStore.search_principles)
     record_usage = waiting(principles.PrincipleStore.record_usage)
+    settle = waiting(principles.PrincipleStore.settle)
     get_exploratory_principles = waiting(principles.PrincipleStore.get_exploratory_principles)
     get_principle_scores = waiting(principles.PrincipleStore.get_principle_scores)
     list_tags = waiting(principles.PrincipleStore.list_tags)

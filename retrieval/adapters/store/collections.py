@@ -47,6 +47,8 @@ class StoredCollection:
     """What its items are indexed together with; None: each stands alone."""
     has_expiring: bool = False
     """Whether some of its items are memories that expire, or have expired."""
+    profile_note: str = ""
+    """What was said of the profile when it was stored."""
 
 
 _COLUMNS = """
@@ -67,7 +69,8 @@ _COLUMNS = """
     (SELECT max(k.computed_at) FROM cluster_centroids k
      WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
     c.neighbours,
-    EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL)
+    EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL),
+    p.note
 """
 
 _FROM = """
@@ -194,7 +197,7 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
     collection_id, name, config, definition, version, documents, space_id, *rest = row
-    *space, index, attributes, filterable, model_version, clustered_at, neighbours, has_expiring = rest
+    *space, index, attributes, filterable, model_version, clustered_at, neighbours, has_expiring, profile_note = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -212,4 +215,5 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         clustered_at=clustered_at,
         neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
         has_expiring=has_expiring,
+        profile_note=profile_note,
     )

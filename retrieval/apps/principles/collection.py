@@ -13,6 +13,9 @@ from retrieval.platform import Platform
 COLLECTION = "principles"
 """The collection of a store that names no other."""
 
+_NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
+"""What is noted of a profile that nobody chose."""
+
 LATEST_PROFILE = Profile(
     legs={"recent": 1.0},
     fusion=Fusion(kind=FusionKind.UNION),
@@ -31,10 +34,12 @@ async def principles_collection(platform: Platform, name: str = COLLECTION) -> C
     """The collection of that name; made if missing, ranked by what use, tags and meaning say."""
     collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
     has_vectors = await collection.space() is not None
-    fitting, other = (PRINCIPLES_PROFILE, WORDS_PROFILE) if has_vectors else (WORDS_PROFILE, PRINCIPLES_PROFILE)
     # As they are stored, where signals have no order; a profile that somebody chose stays.
-    if collection.profile.as_dict() == other.as_dict():
-        await collection.set_profile(fitting, note="the default with vectors" if has_vectors else "by words alone")
+    stored = collection.profile.as_dict(), collection.profile_note
+    if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
+        await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
+    if not has_vectors and stored[0] == PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:
+        await collection.set_profile(WORDS_PROFILE, note=_BY_WORDS)
     return collection
 
 

@@ -22,11 +22,18 @@ _HASH_CHARACTERS = 8
 
 
 def principle_id_for(title: str, body: str) -> str:
-    """An id that can be read and typed: words of the title, and a hash of what is said. The same text has the same."""
-    said = f"{title.strip()}\n{body.strip()}".casefold()
+    """An id that can be read and typed: words of the title, and a hash of what is said.
+
+    The same words have the same, whatever their case and the blanks and line ends between them.
+    """
+    said = f"{_in_one_line(title)}\n{_in_one_line(body)}".casefold()
     words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:_SLUG_CHARACTERS].strip("-")
     name = hashlib.sha256(said.encode(errors="replace")).hexdigest()[:_HASH_CHARACTERS]
     return f"{words}-{name}" if words else name
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def principle_item(

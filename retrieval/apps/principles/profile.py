@@ -44,6 +44,12 @@ WORDS_PROFILE = principles_profile(has_vectors=False)
 
 
 def relevance_only(profile: Profile) -> Profile:
-    """The profile without what use says of a principle: for who is to be explored, where little of it is known."""
+    """The profile without what use says of a principle: for who is to be explored, where little of it is known.
+
+    One that goes by use alone says nothing of relevance: then words and tags do.
+    """
     legs = {leg: weight for leg, weight in profile.legs.items() if leg != "rated"}
-    return replace(profile, legs=legs, signals=tuple(one for one in profile.signals if not isinstance(one, Rating)))
+    signals = tuple(one for one in profile.signals if not isinstance(one, Rating))
+    if not legs or (profile.signals and not signals):
+        return relevance_only(WORDS_PROFILE)
+    return replace(profile, legs=legs, signals=signals)

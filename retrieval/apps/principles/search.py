@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from retrieval.apps.principles.asked import little_known, proven
+from retrieval.apps.principles.asked import MOST_FOUND, little_known, proven
 from retrieval.apps.principles.exploration import SLOTS, Pick, Tried, thompson
 from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
 from retrieval.apps.principles.principle import Principle
@@ -21,6 +21,7 @@ from retrieval.domain.item import Item
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from retrieval.domain.standing import Standing
+from retrieval.engine.collection_handle import FRESH_SECONDS
 
 ORIGIN = "principles-search"
 """What puts answers together that hold explored principles."""
@@ -56,6 +57,8 @@ class PrincipleSearch:
 
     async def with_explored(self, question: Question) -> FoundPrinciples:
         """The best by score, then up to two that are explored; recorded as an answer of one's own."""
+        # What is not recorded goes by what the collection's own handle has read.
+        await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         quiet = self.collection.unrecorded()
         result = await self._search(quiet, question)
         picks = await self._picks(question, [hit.item_id for hit in result])
@@ -114,7 +117,8 @@ class PrincipleSearch:
             )
             standings = await self.collection.standings([hit.item_id for hit in hits])
             rivals = _tried(standings[hit.item_id] for hit in hits if hit.item_id in standings)
-        return thompson(rivals, SLOTS, self.chance)
+        # An answer has no more than so many, whoever is in it.
+        return thompson(rivals, min(SLOTS, MOST_FOUND - len(shown)), self.chance)
 
     async def _eligible(self, where: Where) -> list[Tried]:
         """All that the filter lets through, by id: what they say is read of those that are picked."""

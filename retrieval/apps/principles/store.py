@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Self
+from uuid import UUID
 
 from retrieval.apps.principles.asked import TimeRange, checked_count, checked_words, proven
 from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE
@@ -22,9 +23,11 @@ from retrieval.apps.principles.stats import PrincipleStats, stats_of
 from retrieval.apps.principles.tags import normalised_tags
 from retrieval.apps.principles.trace import Outcome, Trace
 from retrieval.apps.principles.traces import Traces
-from retrieval.apps.principles.usage import record_usage
+from retrieval.apps.principles.usage import Usage, record_usage, settle
 from retrieval.collection import Collection
 from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.item import Item
 from retrieval.domain.slate import Slot
 from retrieval.domain.value_count import ValueCount
 from retrieval.platform import Platform
@@ -84,12 +87,12 @@ class PrincipleStore:
         item = principle_item(
             key, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
         )
-        known = (await self.get([key])).get(key)
+        known = (await self.get([key])).get(key) or await self._known_else_added(item)
         if known is not None:
             if principle_id is None:
                 return known
             item = principle_item(key, title, body, item.tags, status, actor=actor, created_at=known.created_at)
-        await (await self._collection()).add([item])
+            await (await self._collection()).add([item])
         return (await self.get([key]))[key]
 
     async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
@@ -139,6 +142,7 @@ class PrincipleStore:
         trace_id: str | None = None,
         was_helpful: bool = True,  # noqa: FBT001, FBT002 - the place that the design gives it
         *,
+        retrieval_id: UUID | str | None = None,
         note: str = "",
         session: str = "",
         actor: str = "",
@@ -146,17 +150,29 @@ class PrincipleStore:
         """Say whether a principle helped, and give it as it is then; a candidate may have proved itself, or failed.
 
         One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
-        counts. Raises ``UnknownItemError`` where there is no such principle, and ``InvalidRequestError``.
+        counts. The verdict is one on the answer ``retrieval_id``, or else on the latest of the session's last 20
+        answers that showed the principle; where there is none, on the principle itself. On an answer that did not show
+        it, it does not count. Raises ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``,
+        and ``InvalidRequestError``.
         """
-        return await record_usage(
-            self._platform,
-            await self._search(),
-            principle_id,
+        usage = Usage(
+            principle_id=principle_id,
             was_helpful=was_helpful,
-            session=session or trace_id or "",
-            note=note if trace_id is None or not session else f"trace {trace_id}: {note}".rstrip(": "),
+            session=session,
+            trace_id=trace_id,
+            retrieval_id=retrieval_id,
+            note=note,
             actor=actor,
         )
+        return await record_usage(self._platform, await self._search(), usage)
+
+    async def settle(self, principle_id: str) -> Principle:
+        """Let what its use says decide on a candidate, and give the principle as it is then.
+
+        ``record_usage`` does that itself: it is for verdicts that came by ``platform.feedback``. Raises
+        ``UnknownItemError``.
+        """
+        return await settle(await self._search(), principle_id)
 
     async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
         """So many of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
@@ -229,6 +245,17 @@ class PrincipleStore:
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
         """The tags that most of the latest 20 traces of so many days bear that went well, the most frequent first."""
         return await self._traces.recent_tags(days, most)
+
+    async def _known_else_added(self, item: Item) -> Principle | None:
+        """The principle that somebody else has stored under that id meanwhile; None: this one is stored now."""
+        try:
+            await (await self._collection()).add_new([item])
+        except InvalidItemError:
+            known = (await self.get([item.item_id])).get(item.item_id)
+            if known is None:
+                raise
+            return known
+        return None
 
     async def _collection(self) -> Collection:
         if self._opened is None:

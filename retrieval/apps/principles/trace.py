@@ -26,12 +26,13 @@ class Outcome:
     """How a session went. Raises ``InvalidRequestError`` for an empty status, or what is no text."""
 
     status: str
-    """``success``, ``failure``, or a word of one's own."""
+    """``success``, ``failure``, or a word of one's own; stripped and casefolded."""
     note: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.status, str) or not self.status.strip():
             raise InvalidRequestError(f"outcome is {self.status!r:.80}; it must be a word such as {SUCCESS!r}")
+        object.__setattr__(self, "status", self.status.strip().casefold())
         if not isinstance(self.note, str):
             raise InvalidRequestError(f"note is {self.note!r:.80}; it must be a text")
 
@@ -67,9 +68,7 @@ class Trace:
 
 def outcome_of(outcome: Outcome | str, note: str) -> Outcome:
     """The outcome, given as one or as its status. Raises ``InvalidRequestError``."""
-    if isinstance(outcome, Outcome):
-        return outcome
-    return Outcome(status=outcome.strip().casefold() if isinstance(outcome, str) else outcome, note=note)
+    return outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note)
 
 
 def trace_of(one: Hit) -> Trace:

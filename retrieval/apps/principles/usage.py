@@ -2,45 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
+from retrieval.apps.principles.principle_item import KIND
 from retrieval.apps.principles.search import PrincipleSearch
 from retrieval.apps.probation import Verdict, probation
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.feedback import Feedback
+from retrieval.domain.item import Item
 from retrieval.platform import Platform
 
 _BECOMES: Final = {Verdict.PROVED: ACTIVE, Verdict.FAILED: "archived"}
 
 
-async def record_usage(
-    platform: Platform,
-    search: PrincipleSearch,
-    principle_id: str,
-    *,
-    was_helpful: bool,
-    session: str,
-    note: str,
-    actor: str,
-) -> Principle:
-    """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
-    if not isinstance(was_helpful, bool):
-        raise InvalidRequestError(f"was_helpful is {was_helpful!r:.80}; it must be True or False")
-    try:
-        await platform.feedback(
-            collection=search.collection.name,
-            item_id=principle_id,
-            helpful=was_helpful,
-            note=note,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """A verdict on a principle. Raises ``InvalidRequestError`` for one that is neither True nor False."""
+
+    principle_id: str
+    was_helpful: bool
+    session: str = ""
+    trace_id: str | None = None
+    retrieval_id: UUID | str | None = None
+    """Of the answer that showed it; None: of a session, its latest answer that did."""
+    note: str = ""
+    actor: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.was_helpful, bool):
+            raise InvalidRequestError(f"was_helpful is {self.was_helpful!r:.80}; it must be True or False")
+
+    def event(self, collection: str, retrieval_id: UUID | str | None, now: datetime) -> Feedback:
+        """As feedback on what that answer showed, or directly on the item. Raises ``InvalidRequestError``."""
+        stands_for = self.session or self.trace_id or ""
+        told_apart = stands_for or retrieval_id is not None
+        noted = self.note
+        if self.session and self.trace_id is not None:
+            noted = f"trace {self.trace_id}: {self.note}".rstrip(": ")
+        return Feedback(
+            collection=None if retrieval_id is not None else collection,
+            retrieval_id=retrieval_id,
+            item_id=self.principle_id,
+            helpful=self.was_helpful,
+            note=noted,
             # One actor's verdicts without a session would be taken for changes of one mind.
-            session=session or (f"usage {uuid4()}" if actor else ""),
-            actor=actor,
+            session=stands_for or ("" if told_apart or not self.actor else f"usage {uuid4()}"),
+            actor=self.actor,
             # Who comes back to an earlier verdict means it: without a time it would be a repetition of that one.
-            at=platform.now if session else None,
+            at=now if told_apart else None,
+            of_session=True,
         )
+
+
+async def record_usage(platform: Platform, search: PrincipleSearch, usage: Usage) -> Principle:
+    """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
+    name = usage.principle_id
+    await _checked_item(search, name)  # of another kind, an item would be judged as well
+    shown_by = usage.retrieval_id
+    if shown_by is None and usage.session:
+        shown_by = await _latest_that_showed(search, name, usage.session)
+    try:
+        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)])
     except UnknownItemError:
-        raise _unknown(search, principle_id) from None
+        raise _unknown(search, name) from None
+    return await settle(search, name)
+
+
+async def settle(search: PrincipleSearch, principle_id: str) -> Principle:
+    """The principle after its probation. See ``PrincipleStore.settle``."""
     return await settled(search, await _known(search, principle_id))
 
 
@@ -58,12 +91,21 @@ async def settled(search: PrincipleSearch, one: Principle) -> Principle:
     return await _known(search, one.id)
 
 
+async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
+    answers = await search.collection.answers_of(session)
+    return next((one.retrieval_id for one in answers if any(hit.item_id == principle_id for hit in one.hits)), None)
+
+
 async def _known(search: PrincipleSearch, principle_id: str) -> Principle:
-    found = await search.collection.get([principle_id])
-    if principle_id not in found:
-        raise _unknown(search, principle_id)
-    [principle] = await search.principles([found[principle_id]])
+    [principle] = await search.principles([await _checked_item(search, principle_id)])
     return principle
+
+
+async def _checked_item(search: PrincipleSearch, principle_id: str) -> Item:
+    found = (await search.collection.get([principle_id])).get(principle_id)
+    if found is None or found.kind != KIND:
+        raise _unknown(search, principle_id)
+    return found
 
 
 def _unknown(search: PrincipleSearch, principle_id: str) -> UnknownItemError:

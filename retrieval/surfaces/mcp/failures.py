@@ -68,7 +68,9 @@ def wrong_arguments(error: ValidationError) -> str:
 
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
-    return f"wrong arguments: there is no {', '.join(map(repr, names))}; there are {', '.join(known)}"
+    taken = ", ".join(known)
+    told = f"there are {taken}" if taken else "the tool takes none"
+    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in names)}; {told}"
 
 
 def one_line(text: str) -> str:

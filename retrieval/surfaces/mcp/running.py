@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from anyio import BrokenResourceError
 
 from retrieval.settings import Settings
 from retrieval.surfaces.mcp.address import listening, url_of
 from retrieval.surfaces.mcp.http import http_app, serve_http
 from retrieval.surfaces.mcp.opening import Opening
 from retrieval.surfaces.mcp.server import build_server
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +30,8 @@ class Place:
 async def run_stdio(settings: Settings, collection: str, stop: asyncio.Event) -> bool:
     """Serve the client at standard input until it closes that, or until the stop.
 
-    Tells whether the client closed it. If not, a thread still sits in a read that nothing ends: end the process then,
-    for the database is closed.
+    Tells whether the client closed it, or its end of standard output. If not, a thread still sits in a read that
+    nothing ends: end the process then, for the database is closed.
     """
     async with Opening(settings, collection) as opening:
         serving = asyncio.create_task(build_server(opening).run_stdio_async())
@@ -35,7 +40,10 @@ async def run_stdio(settings: Settings, collection: str, stop: asyncio.Event) ->
         stopping.cancel()
     if not serving.done():
         return False
-    await serving
+    try:
+        await serving
+    except* (BrokenPipeError, BrokenResourceError):
+        _log.info("the client has closed its end of standard output")
     return True
 
 

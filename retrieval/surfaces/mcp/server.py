@@ -10,12 +10,14 @@ from typing import Any
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError, UnexpectedResourceError, UnexpectedToolError
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
 
 from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers, unknown_arguments
 from retrieval.surfaces.mcp.opening import Opening
 from retrieval.surfaces.mcp.resources import Resources
+from retrieval.surfaces.mcp.stdio import Told
 from retrieval.surfaces.mcp.tools import Tools
 from retrieval.surfaces.version import installed_version
 
@@ -33,7 +35,8 @@ marked "(exploring)": try them where a mistake costs little.
 ones rise and bad ones sink. Rate what you followed, and nothing else.
 - When you have learned something that will help again, search whether it is known, then call add_principle. It is a \
 candidate until ratings have proved it.
-- list_loaded_principles tells what a session was started with; rate those too.
+- list_loaded_principles tells what a session was started with; rate those too. If you were told the id of your \
+session, give it as session_id: each session's verdict counts once.
 """
 
 
@@ -58,6 +61,12 @@ class PrincipleServer(MCPServer[Any]):
             told = error if isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError) else cause
             _report(name, told)
             return _failed(f"{name}: {failure_line(told)}")
+
+    async def run_stdio_async(self) -> None:
+        """Serve the client at standard input and output until it closes either."""
+        async with stdio_server() as (messages, answers):
+            options = self._lowlevel_server.create_initialization_options()
+            await self._lowlevel_server.run(Told(messages._inner), answers, options)  # noqa: SLF001
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any, Any] | None = None

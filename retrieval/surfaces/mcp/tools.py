@@ -35,7 +35,7 @@ SESSION_HEADER = "mcp-session-id"
 
 
 class Tools:
-    """The tools over one store. ``session`` stands for the client where the transport has no sessions of its own."""
+    """The tools over one store. ``session`` stands for the clients that have no session of their own."""
 
     def __init__(self, opening: Opening, session: str) -> None:
         self._opening = opening
@@ -56,8 +56,10 @@ class Tools:
         ctx: Context,
         query: given.Query = None,
         tags: given.SearchedTags = None,
-        include_exploration: given.IncludeExploration = False,  # noqa: FBT002 - it is given by name
+        *,
+        include_exploration: given.IncludeExploration = False,
         limit: given.Limit = 5,
+        session_id: given.OwnSession = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Search for principles that help with what you are doing: lessons from earlier work, with their record.
 
@@ -70,7 +72,7 @@ class Tools:
             limit=limit,
             min_principle_score=MIN_SCORE,
             include_exploration=include_exploration,
-            session=self._session_of(ctx),
+            session=session_id or self._session_of(ctx),
         )
         shown = [PrincipleAnswer.of(one.principle, exploring=one.is_exploratory) for one in found]
         number = None if found.retrieval_id is None else str(found.retrieval_id)
@@ -80,15 +82,24 @@ class Tools:
         return _answer(found_text(shown, notes), SearchAnswer(principles=shown, retrieval_id=number, notes=notes))
 
     async def rate_principle(
-        self, ctx: Context, principle_id: given.PrincipleId, was_helpful: given.WasHelpful, context: given.Note = None
+        self,
+        ctx: Context,
+        principle_id: given.PrincipleId,
+        was_helpful: given.WasHelpful,
+        context: given.Note = None,
+        session_id: given.OwnSession = None,
     ) -> Annotated[CallToolResult, RatingAnswer]:
         """Say whether a principle helped, once you know: good ones rise by it, and bad ones sink.
 
-        Rate what you followed, once; a later rating in the same session takes the place of the earlier one.
+        Rate what you followed, once; a later rating in the same session takes the place of the earlier one. Where
+        neither you nor the connection names a session, all ratings from your machine are taken for one session's.
         """
         store = await self._opening.store()
         rated = await store.record_usage(
-            principle_id, was_helpful=was_helpful, note=context or "", session=self._session_of(ctx)
+            principle_id,
+            was_helpful=was_helpful,
+            note=context or "",
+            session=session_id or self._session_of(ctx),
         )
         principle = PrincipleAnswer.of(rated)
         return _answer(f"Feedback recorded.\n{principle_text(principle)}", RatingAnswer(principle=principle))
@@ -119,10 +130,17 @@ class Tools:
         return _answer(loaded_text(session_id, shown), LoadedAnswer(session_id=session_id, principles=shown))
 
     def _session_of(self, ctx: Context) -> str:
-        """The client's session over HTTP; over standard input and output the process serves one client alone."""
+        """The client's session over HTTP; over standard input and output the process serves one client alone.
+
+        A client of HTTP without a session is known by its address alone: were each of its calls a session, it could
+        prove what it added by itself.
+        """
         if ctx.headers is None:
             return self._session
-        return f"mcp-{found}" if (found := ctx.headers.get(SESSION_HEADER)) else ""
+        if found := ctx.headers.get(SESSION_HEADER):
+            return f"mcp-{found}"
+        client = getattr(ctx.request_context.request, "client", None)
+        return f"{self._session}-{client.host}" if client else self._session
 
 
 def _tool(function: Callable[..., Any], title: str, *, read_only: bool) -> Tool:

@@ -57,6 +57,19 @@ async def test_a_candidate_proves_itself_in_several_sessions(http: str) -> None:
         assert "known already" in again.text
 
 
+async def test_a_client_without_a_session_cannot_prove_its_own_candidate(http: str) -> None:
+    """All its verdicts are one session's, unless it names sessions; those it names count once each."""
+    async with Client(http) as client:
+        added = (await called(client, "add_principle", title="Trust me, I am right")).value["principle"]
+        for helpful in (True, True, False, True):
+            rated = await called(client, "rate_principle", principle_id=added["id"], was_helpful=helpful)
+        assert (rated.value["principle"]["status"], rated.value["principle"]["use_count"]) == ("candidate", 1)
+        for session in ("s-1", "s-1", "s-2"):
+            judged = {"principle_id": added["id"], "was_helpful": True, "session_id": session}
+            rated = await called(client, "rate_principle", **judged)
+        assert (rated.value["principle"]["status"], rated.value["principle"]["use_count"]) == ("active", 3)
+
+
 async def test_what_a_session_was_started_with_is_listed(http: str, url: str) -> None:
     """In the order shown, with those marked that were explored."""
     settings = Settings().changed(tenant=TENANT, database_schema="retrieval")

@@ -60,12 +60,12 @@ async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: Pr
     """Five principles unless asked otherwise, from 1 to 50."""
     tools = await tools_of(server)
     search = tools["search_principles"].input_schema["properties"]
-    assert list(search) == ["query", "tags", "include_exploration", "limit"]
+    assert list(search) == ["query", "tags", "include_exploration", "limit", "session_id"]
     assert (search["limit"]["default"], search["limit"]["minimum"], search["limit"]["maximum"]) == (5, 1, 50)
     assert "required" not in tools["search_principles"].input_schema
     rate = tools["rate_principle"].input_schema
     assert (list(rate["properties"]), rate["required"]) == (
-        ["principle_id", "was_helpful", "context"],
+        ["principle_id", "was_helpful", "context", "session_id"],
         ["principle_id", "was_helpful"],
     )
     assert tools["add_principle"].input_schema["required"] == ["title"]
@@ -98,6 +98,15 @@ async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
         ("search_principles", {"limits": 3}, "there is no 'limits'; there are query, tags, include_exploration, limit"),
         ("rate_principle", {"principle_id": "p1"}, "was_helpful: field required"),
         ("rate_principle", {"principle_id": "p1", "was_helpful": "perhaps"}, "was_helpful: input should be a valid"),
+        ("rate_principle", {"principle_id": "p1", "was_helpful": "no"}, "was_helpful: input should be a valid"),
+        ("rate_principle", {"principle_id": "p1", "was_helpful": 0}, "was_helpful: input should be a valid"),
+        ("rate_principle", {"principle_id": "\x00", "was_helpful": True}, "principle_id: holds a NUL character"),
+        ("rate_principle", {"principle_id": "ö" * 300, "was_helpful": True}, "principle_id: has more bytes than"),
+        ("rate_principle", {"principle_id": "p", "was_helpful": True, "context": "\x00"}, "context: holds a NUL"),
+        ("search_principles", {"limit": True}, "limit: input should be a valid integer"),
+        ("search_principles", {"limit": "7"}, "limit: input should be a valid integer"),
+        ("search_principles", {"include_exploration": "yes"}, "include_exploration: input should be a valid boolean"),
+        ("list_tags", {"x": 1}, "there is no 'x'; the tool takes none"),
         ("add_principle", {"title": ""}, "title: string should have at least 1 character"),
         ("list_loaded_principles", {}, "session_id: field required"),
     ],
