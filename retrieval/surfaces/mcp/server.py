@@ -13,7 +13,9 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError, Unexpected
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
 
+from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers, unknown_arguments
+from retrieval.surfaces.mcp.limit import ANSWER_SECONDS, answered_within
 from retrieval.surfaces.mcp.opening import Opening
 from retrieval.surfaces.mcp.resources import Resources
 from retrieval.surfaces.mcp.tools import Tools
@@ -40,6 +42,9 @@ candidate until ratings have proved it.
 class PrincipleServer(MCPServer[Any]):
     """A server whose failures are one line that says what to do, and never a traceback."""
 
+    seconds = ANSWER_SECONDS
+    """How long a call may take."""
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
@@ -51,7 +56,10 @@ class PrincipleServer(MCPServer[Any]):
         if unknown := [argument for argument in arguments if argument not in known]:
             return _failed(f"{name}: {unknown_arguments(unknown, known)}")
         try:
-            return await super().call_tool(name, arguments, context)
+            return await answered_within(self.seconds, super().call_tool(name, arguments, context))
+        except DatabaseUnreachableError as error:
+            _report(name, error)
+            return _failed(f"{name}: {failure_line(error)}")
         except ToolError as error:
             cause = error.__cause__ or error
             # A value that the tool itself made wrong is not the caller's argument.
@@ -64,7 +72,10 @@ class PrincipleServer(MCPServer[Any]):
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         """The resource's content. Raises ``ResourceError`` with a line that a model can read and act on."""
         try:
-            return await super().read_resource(uri, context)
+            return await answered_within(self.seconds, super().read_resource(uri, context))
+        except DatabaseUnreachableError as error:
+            _report(str(uri), error)
+            raise ResourceError(f"{uri}: {failure_line(error)}") from None
         except UnexpectedResourceError as error:
             cause = error.__cause__ or error
             _report(str(uri), cause)
