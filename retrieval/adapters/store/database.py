@@ -30,7 +30,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.translate import translated
-from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
 
 _log = logging.getLogger(__name__)
 
@@ -203,6 +203,8 @@ class Database:
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Connection]:
+        if self._pool.closed:
+            raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
         if self._pool.get_stats().get("pool_size") == 0:
             # The pool gave up: nobody would tell a call that waits for a connection that there is no server.
             await self._check_reachable()
