@@ -168,6 +168,13 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
     [
         (("session-start", "--bogus"), {}, "'--bogus' is no option; see: retrieval session-start --help"),
         (("session-end", "--outcome", "meh"), {}, "it must be success or failure"),
+        (
+            ("session-end", "--cwd", "/nowhere/at/all", "--session", "s"),
+            {},
+            "no folder, and no tags are given; nothing",
+        ),
+        (("--bogus", "session-start"), {}, "'--bogus' is no option; see: retrieval --help"),
+        (("session-start",), {"RETRIEVAL_SCHEMA": 'a"b'}, "run: retrieval db upgrade"),
         (("session-start", "--collection", "none"), {}, "there is no collection 'none' yet"),
         (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "there is no collection 'principles' yet"),
         (("session-start",), {"RETRIEVAL_SCHEMA": "other"}, "run: retrieval db upgrade"),

@@ -31,7 +31,7 @@ from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.translate import translated
 from retrieval.adapters.store.waiting import wait_for_connection
-from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
 
 _log = logging.getLogger(__name__)
 
@@ -204,6 +204,8 @@ class Database:
 
     @asynccontextmanager
     async def _acquire(self) -> AsyncIterator[Connection]:
+        if self._pool.closed:
+            raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
         try:
             connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
             while _was_closed(connection):

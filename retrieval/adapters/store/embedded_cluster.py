@@ -33,6 +33,7 @@ from retrieval.adapters.store.embedded_socket import (
     PORT,
     SUPERUSER,
     make_socket_directory,
+    may_answer,
     socket_directory,
     socket_url,
 )
@@ -41,6 +42,7 @@ from retrieval.domain.errors import EmbeddedServerError
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
+_ANSWER_SECONDS = 2.0
 _LARGEST_LOG_BYTES = 10_000_000
 # With LC_CTYPE C the text search parser takes every character beyond ASCII, even a dash, for a letter.
 _CTYPES = ("C.UTF-8", "en_US.UTF-8")
@@ -204,12 +206,15 @@ class Cluster:
         return result.returncode
 
     def _ping(self) -> int:
+        # libpq would wait with the interpreter's lock held, and every other thread with it.
+        if not may_answer(socket_directory(self.home), _ANSWER_SECONDS):
+            return Ping.NO_RESPONSE
         return PGconn.ping(self._maintenance_address().encode())
 
     def _maintenance_address(self) -> str:
         """The database that is always there; every parameter is said, as PG* variables would fill them in."""
         host = str(socket_directory(self.home))
-        return make_conninfo(host=host, port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=10)
+        return make_conninfo(host=host, port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
 
     def _ensure_database(self) -> None:
         create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))

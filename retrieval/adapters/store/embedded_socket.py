@@ -9,7 +9,9 @@ import contextlib
 import hashlib
 import os
 import re
+import socket
 import stat
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +22,8 @@ PORT = 5432
 SUPERUSER = "postgres"
 DATABASE = "retrieval"
 
+# The shortest thing that a server answers: whether it speaks TLS, asked before any login.
+_ASK_FOR_TLS = (8).to_bytes(4) + (80877103).to_bytes(4)
 # Of the 108 bytes (104 on macOS) that the kernel gives a socket's path, the last is a zero byte.
 _LONGEST_SOCKET_PATH = 103
 # A comma separates hosts in a connection string; the others would have to be quoted for the shell of pg_ctl.
@@ -56,6 +60,26 @@ def make_socket_directory(directory: Path, account: Account) -> None:
             f"{directory} must be a directory that only the user {account.name} can enter: remove it, "
             "or set RETRIEVAL_HOME to another directory."
         )
+
+
+def may_answer(directory: Path, seconds: float) -> bool:
+    """Whether the server on the socket in ``directory`` says anything within so many seconds, or none listens there.
+
+    False is a server that was stopped or hangs: it takes a connection, and then nothing comes. Other threads run on.
+    """
+    if sys.platform == "win32":
+        return True
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(seconds)
+        try:
+            asking.connect(str(directory / f".s.PGSQL.{PORT}"))
+            asking.sendall(_ASK_FOR_TLS)
+            asking.recv(1)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+    return True
 
 
 def socket_url(directory: Path) -> str:

@@ -16,12 +16,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from retrieval.adapters.store.checks import MAJOR_VERSION, check_postgresql
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
 from retrieval.adapters.store.revisions import SchemaStatus, known_revisions, status_of
-from retrieval.adapters.store.translate import translated
+from retrieval.adapters.store.translate import translated, wrong_url
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def _config(connection: sa.Connection | None, schema: str, **attributes: object)
 @contextmanager
 def _connection(url: str) -> Iterator[sa.Connection]:
     engine = sa.create_engine(
-        sa.make_url(url).set(drivername="postgresql+psycopg"),
+        _address(url),
         poolclass=sa.NullPool,
         connect_args={"prepare_threshold": None, "connect_timeout": 10},
     )
@@ -96,6 +96,14 @@ def _connection(url: str) -> Iterator[sa.Connection]:
             raise (error.orig or error) from error
     finally:
         engine.dispose()
+
+
+def _address(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url).set(drivername="postgresql+psycopg")
+    except (ValueError, ArgumentError):
+        # What it says holds what stands where a port is looked for: of a password, perhaps.
+        raise wrong_url() from None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.domain.errors import (
+    ConfigurationError,
     DatabaseError,
     DatabaseUnreachableError,
     MissingPrivilegeError,
@@ -22,14 +23,36 @@ from retrieval.domain.errors import (
 
 @contextmanager
 def translated(url: str = "") -> Iterator[None]:
-    """Raise the platform's errors for the driver's; the URL names the server in messages, without its password."""
+    """Raise the platform's errors for the driver's; the URL names the server in messages, without its password.
+
+    A URL that cannot be read may show its password anywhere, also in what the driver says: nothing of that is repeated.
+    """
     try:
         yield
-    except DBAPIError as error:
+    except (DBAPIError, psycopg.Error) as error:
+        if url and not _is_readable(url):
+            raise wrong_url() from None
+        if not isinstance(error, DBAPIError):
+            raise _translation(error, url) from error
         cause = error.orig if isinstance(error.orig, psycopg.Error) else psycopg.OperationalError(str(error.orig))
         raise _translation(cause, url) from error
-    except psycopg.Error as error:
-        raise _translation(error, url) from error
+
+
+def wrong_url() -> ConfigurationError:
+    """The error for a URL that cannot be read, without any of it."""
+    return ConfigurationError(
+        "RETRIEVAL_DATABASE_URL is no URL of PostgreSQL; it looks like postgresql://user:password@host:5432/name, "
+        "and in a password @ / : % are written %40 %2F %3A %25"
+    )
+
+
+def _is_readable(url: str) -> bool:
+    """Whether each part is what it seems: an @ or / within a password makes the rest of it a host or a name."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        return False
+    return not any("@" in str(parts.get(name) or "") for name in ("host", "port", "dbname"))
 
 
 def server_name(url: str) -> str:

@@ -9,7 +9,7 @@ def main() -> None:
     """Run the program with the process's arguments; exit with a code that ``retrieval --help`` explains."""
     from retrieval.surfaces.cli.fast_lane import fast_lane
 
-    fast_lane(sys.argv[1:])
+    arguments = fast_lane(sys.argv[1:])
     from retrieval.surfaces.cli.program import run_program
 
-    sys.exit(run_program(sys.argv[1:]))
+    sys.exit(run_program(arguments))

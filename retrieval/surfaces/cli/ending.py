@@ -12,6 +12,7 @@ from retrieval.apps.principles.startup.end_options import EndOptions
 from retrieval.apps.principles.startup.folder import look_around
 from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
 from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.platform import connect
 from retrieval.settings import Settings
 
@@ -22,7 +23,10 @@ def store_trace(options: EndOptions, settings: StartSettings, deadline: float, s
         check_is_made(settings.own_home)
     is_told = options.folder is not None and options.session is not None
     hook = HookInput() if is_told else read_hook_input()
-    context = look_around(options.folder or Path(hook.folder or "."), deadline, say)
+    folder = options.folder or Path(hook.folder or ".")
+    if not folder.is_dir() and not options.tags:
+        raise InvalidRequestError(f"{str(folder)!r:.200} is no folder, and no tags are given; nothing is stored")
+    context = look_around(folder, deadline, say)
 
     async def work() -> None:
         # A vector of the trace is not waited for: jobs make it, where there is an embedder.

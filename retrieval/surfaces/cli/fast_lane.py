@@ -17,15 +17,23 @@ from functools import partial
 
 START, END = "session-start", "session-end"
 _HELP = frozenset({"-h", "--help"})
+_PROGRAM = frozenset({*_HELP, "-V", "--version", "-t", "--tenant", "--install-completion", "--show-completion"})
 
 Say = Callable[[str], None]
 
 
-def fast_lane(arguments: Sequence[str]) -> None:
-    """Run a hook and end the process, if that is what the program's arguments say; else do nothing."""
+def fast_lane(arguments: Sequence[str]) -> list[str]:
+    """Run a hook and end the process, if that is what the arguments say; else give those for the whole program."""
     tenant, rest = _after_tenant(arguments)
-    if not rest or rest[0] not in (START, END) or not _HELP.isdisjoint(rest):
-        return
+    if (hook := _hook_after_unknown_options(rest)) is not None:
+        _hint(hook, f"{rest[0]!r:.80} is no option; see: retrieval --help")
+        os._exit(0)
+    if not rest or rest[0] not in (START, END):
+        return list(arguments)
+    if _asks_for_help(rest[1:]):
+        return [rest[0], "--help"]
+    _open_closed_streams()
+    _quieten_libraries()
     # Looking for garbage among what is imported takes a tenth of the time, and there is none.
     gc.disable()
     run_hook(rest[0], rest[1:], tenant)
@@ -86,6 +94,42 @@ def _limited(seconds: float, say: Say) -> Iterator[float]:
     late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
     with watchdog(seconds, partial(say, late)):
         yield time.monotonic() + seconds
+
+
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    """Whether help stands where an option does, and not as the value of one."""
+    rest = list(arguments)
+    while rest:
+        option = rest.pop(0)
+        if option in _HELP:
+            return True
+        if "=" not in option and rest and rest[0] not in _HELP:
+            rest.pop(0)
+    return False
+
+
+def _hook_after_unknown_options(arguments: Sequence[str]) -> str | None:
+    """The hook that follows options which the program does not have: it must not end with an error for them."""
+    if not arguments or not arguments[0].startswith("-") or arguments[0] in _PROGRAM:
+        return None
+    command = next((one for one in arguments if not one.startswith("-")), None)
+    return command if command in (START, END) else None
+
+
+def _open_closed_streams() -> None:
+    """Let no file that is opened take the place of a standard stream: hints would be written into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _quieten_libraries() -> None:
+    """What goes wrong is told in one line of the hook's own; the driver has words for it too."""
+    import logging
+
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _hint(command: str, message: str) -> None:

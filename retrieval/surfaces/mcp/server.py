@@ -14,7 +14,9 @@ from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyUrl, ValidationError
 
+from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers, unknown_arguments
+from retrieval.surfaces.mcp.limit import ANSWER_SECONDS, answered_within
 from retrieval.surfaces.mcp.opening import Opening
 from retrieval.surfaces.mcp.resources import Resources
 from retrieval.surfaces.mcp.stdio import Told
@@ -43,6 +45,9 @@ session, give it as session_id: each session's verdict counts once.
 class PrincipleServer(MCPServer[Any]):
     """A server whose failures are one line that says what to do, and never a traceback."""
 
+    seconds = ANSWER_SECONDS
+    """How long a call may take."""
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
@@ -54,7 +59,10 @@ class PrincipleServer(MCPServer[Any]):
         if unknown := [argument for argument in arguments if argument not in known]:
             return _failed(f"{name}: {unknown_arguments(unknown, known)}")
         try:
-            return await super().call_tool(name, arguments, context)
+            return await answered_within(self.seconds, super().call_tool(name, arguments, context))
+        except DatabaseUnreachableError as error:
+            _report(name, error)
+            return _failed(f"{name}: {failure_line(error)}")
         except ToolError as error:
             cause = error.__cause__ or error
             # A value that the tool itself made wrong is not the caller's argument.
@@ -73,7 +81,10 @@ class PrincipleServer(MCPServer[Any]):
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         """The resource's content. Raises ``ResourceError`` with a line that a model can read and act on."""
         try:
-            return await super().read_resource(uri, context)
+            return await answered_within(self.seconds, super().read_resource(uri, context))
+        except DatabaseUnreachableError as error:
+            _report(str(uri), error)
+            raise ResourceError(f"{uri}: {failure_line(error)}") from None
         except UnexpectedResourceError as error:
             cause = error.__cause__ or error
             _report(str(uri), cause)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.errors import InvalidRequestError
 
-_LONGEST_SESSION = 200
+LONGEST_SESSION = 200
 
 
 def paired(arguments: Sequence[str], known: Collection[str], command: str) -> Mapping[str, str]:
@@ -40,11 +41,25 @@ def whole_number(option: str, text: str, least: int, most: int) -> int:
     return number
 
 
+def collection_name(text: str) -> str:
+    """The name of a collection. Raises ``InvalidRequestError`` for one that none can have."""
+    check_collection_name(text)
+    return text
+
+
 def session_name(text: str | None) -> str | None:
     """The name of a session, None for None. Raises ``InvalidRequestError`` for one that cannot be recorded."""
     if text is None:
         return None
     is_whole = text == text.encode(errors="replace").decode()
-    if not (0 < len(text) <= _LONGEST_SESSION and "\x00" not in text and is_whole):
-        raise InvalidRequestError(f"--session must be a text of 1 to {_LONGEST_SESSION} characters without NUL")
-    return text
+    line = shown_line(text)
+    if not (line and len(text) <= LONGEST_SESSION and "\x00" not in text and is_whole):
+        raise InvalidRequestError(
+            f"--session must be a text of 1 to {LONGEST_SESSION} characters that says something, without NUL"
+        )
+    return line
+
+
+def shown_line(text: str) -> str:
+    """The text as one line that can be shown: a session is recorded as it is told, so that it is found again."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())

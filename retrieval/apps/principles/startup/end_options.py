@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrieval.apps.principles.startup.arguments import paired, session_name
+from retrieval.apps.principles.startup.arguments import collection_name, paired, session_name
 from retrieval.domain.errors import InvalidRequestError
 
 END = "session-end"
@@ -42,6 +42,6 @@ def end_options(arguments: Sequence[str]) -> EndOptions:
         session=session_name(said.get("session")),
         outcome=outcome,
         tags=tuple(tag for tag in map(str.strip, said.get("tags", "").split(",")) if tag),
-        title=said.get("title", ""),
-        collection=said.get("collection", COLLECTION),
+        title=said.get("title", "").strip(),
+        collection=collection_name(said.get("collection", COLLECTION)),
     )

@@ -10,8 +10,8 @@ from retrieval.apps.principles.startup.git_history import GitHistory
 from retrieval.apps.principles.startup.project import project_tags
 from retrieval.apps.principles.startup.surroundings import Surroundings, surroundings
 
-GIT_SHARE = 0.4
-"""Of the time that there is, git may take so much; principles without commits are better than none."""
+SHARE = 0.4
+"""Of the time left, manifests and then git may each take so much; principles without tags are better than none."""
 
 
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
@@ -22,9 +22,13 @@ def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Su
         say(f"{str(folder)!r:.200} is no folder; going on without it")
         return Surroundings()
     git = GitHistory(place)
-    tags = project_tags(place)
-    now = time.monotonic()
-    history = git.history(now + GIT_SHARE * max(0.0, deadline - now))
+    tags = project_tags(place, deadline=_after_share(deadline))
+    history = git.history(_after_share(deadline))
     if history.was_late:
         say("git took too long; going on without all that it knows")
     return surroundings(history, tags)
+
+
+def _after_share(deadline: float) -> float:
+    now = time.monotonic()
+    return now + SHARE * max(0.0, deadline - now)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ COMMITS = 5
 MOST_FILES = 200
 _MOST_BYTES = 64 * 1024
 _LONGEST_SUBJECT = 200
+_END_SECONDS = 0.2
 
 # No hook, no pager, no signature check, no prompt, no fetch of what a partial clone lacks: git only reads.
 _SAFE = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
@@ -110,10 +113,28 @@ def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str
     if is_cut:
         _stop(process)
     process.stdout.close()
-    failed = process.wait() != 0 and not is_cut
+    code = _ended(process)
+    # One that lives on has failed if it said nothing.
+    failed = not is_cut and (code != 0 if code is not None else not read)
     return None if failed or (is_late and not read) else bytes(read).decode("utf-8", errors="replace"), is_late
 
 
+def _ended(process: subprocess.Popen[bytes]) -> int | None:
+    """Its exit code; None for one that has closed its output and lives on: it is stopped."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_END_SECONDS)
+    _stop(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    return None
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is not None:
+        return
     with contextlib.suppress(OSError):
-        process.kill()
+        # What it has started would hold on to the pipe, and go on.
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)

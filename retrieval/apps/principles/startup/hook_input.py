@@ -8,11 +8,12 @@ import select
 import time
 from dataclasses import dataclass
 
+from retrieval.apps.principles.startup.arguments import LONGEST_SESSION, shown_line
+
 WAIT_SECONDS = 0.05
 """How long input that has not come is waited for."""
 
 _MOST_BYTES = 1024 * 1024
-_LONGEST_SESSION = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,9 @@ def parsed(text: bytes) -> HookInput:
         return HookInput()
     if not isinstance(said, dict):
         return HookInput()
-    return HookInput(session=_text(said.get("session_id"), _LONGEST_SESSION), folder=_text(said.get("cwd"), 4096))
+    return HookInput(
+        session=shown_line(_text(said.get("session_id"), LONGEST_SESSION)), folder=_text(said.get("cwd"), 4096)
+    )
 
 
 def _text(value: object, longest: int) -> str:

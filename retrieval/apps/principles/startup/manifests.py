@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from retrieval.apps.principles.startup.bounded_toml import parsed_toml
 from retrieval.apps.principles.startup.dependencies import tags_of_dependencies
 from retrieval.apps.principles.startup.headings import headings
 from retrieval.apps.principles.startup.keywords import keywords
@@ -54,9 +55,7 @@ def _composer_json(text: str) -> list[str]:
 
 
 def _pyproject(text: str) -> list[str]:
-    import tomllib
-
-    found = tomllib.loads(text)
+    found = parsed_toml(text)
     project, tool = _table(found.get("project")), _table(found.get("tool"))
     poetry = _table(tool.get("poetry"))
     groups = [*_table(project.get("optional-dependencies")).values(), *_table(found.get("dependency-groups")).values()]
@@ -75,9 +74,7 @@ def _requirements_txt(text: str) -> list[str]:
 
 
 def _cargo(text: str) -> list[str]:
-    import tomllib
-
-    found = tomllib.loads(text)
+    found = parsed_toml(text)
     tables = [found, _table(found.get("workspace"))]
     listed = ("dependencies", "dev-dependencies", "build-dependencies")
     return _of([name for table in tables for key in listed for name in _names(table.get(key))])

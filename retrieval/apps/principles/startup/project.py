@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +18,15 @@ _TOLERANT = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", 
 """Read line by line: of a long one, its beginning says something too."""
 
 
-def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS) -> tuple[str, ...]:
+def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
     """At most so many tags of the folder's manifests and of those above it, up to the top of its repository.
 
     Casefolded, each once, those of the folder itself first. What is broken, huge, or no file says what its name says,
-    or nothing; nothing is raised.
+    or nothing; nothing is raised. No more files are read after the ``deadline`` (``time.monotonic`` seconds).
     """
-    tags = [tag.casefold() for place in _places(folder) for name in MANIFESTS for tag in _tags(place, name)]
+    files = ((place, name) for place in _places(folder) for name in MANIFESTS)
+    in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
+    tags = [tag.casefold() for place, name in in_time for tag in _tags(place, name)]
     return tuple(tag for tag in dict.fromkeys(tags) if _is_usable(tag))[:most]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from retrieval.apps.principles.choosing import MAX_PRINCIPLES
 from retrieval.apps.principles.exploration import SLOTS
-from retrieval.apps.principles.startup.arguments import paired, session_name, whole_number
+from retrieval.apps.principles.startup.arguments import collection_name, paired, session_name, whole_number
 from retrieval.domain.errors import InvalidRequestError
 
 START = "session-start"
@@ -44,7 +44,7 @@ def start_options(arguments: Sequence[str]) -> StartOptions:
         folder=None if "cwd" not in said else Path(said["cwd"]),
         format=shape,
         session=session_name(said.get("session")),
-        collection=said.get("collection", COLLECTION),
+        collection=collection_name(said.get("collection", COLLECTION)),
         limit=whole_number("--limit", said.get("limit", str(MAX_PRINCIPLES)), 1, MOST),
         explore=whole_number("--explore", said.get("explore", str(SLOTS)), 0, MOST),
     )

@@ -15,7 +15,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.store import database
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.waiting import wait_for_connection
-from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, PoolExhaustedError
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
 from tests.support.away import Away
 
 PID = Compiled("SELECT pg_backend_pid()")
@@ -199,3 +199,13 @@ async def test_cancelled_searches_leave_no_connection_in_the_middle_of_something
             await asyncio.gather(*searches, return_exceptions=True)
             await collection.add([{"_id": f"new {round_}", "text": "another cat"}])
         assert (await collection.info()).documents == 31
+
+
+async def test_what_is_called_after_the_platform_was_closed_says_so(database_url: str, settings: Settings) -> None:
+    """The server runs and is not to blame."""
+    async with connect(database_url, settings=settings) as platform:
+        collection = await platform.collection("docs")
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+        await collection.info()
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+        await collection.add([{"_id": "1", "text": "the cat sat"}])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from retrieval.apps.principles.startup.git_history import MOST_FILES, GitHistory, History
@@ -131,3 +132,21 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
     for number in (tmp_path / "pids").read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(number), 0)
+
+
+def test_a_git_that_has_said_all_and_lives_on_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
+) -> None:
+    """What it said counts; what it has started ends with it."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    script = f"#!/bin/sh\nsleep 600 >&- & echo $! >> {tmp_path}/pids\necho a fix\nexec >&-\nwait\n"
+    (tools / "git").write_text(script)
+    (tools / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    assert history(repository).subjects == ("a fix",)
+    started = (tmp_path / "pids").read_text().split()
+    assert len(started) == 2
+    for number in started:
+        # It may be a zombie for a moment, until somebody takes notice of its end.
+        assert not psutil.pid_exists(int(number)) or psutil.Process(int(number)).status() == psutil.STATUS_ZOMBIE

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from retrieval.adapters.store import embedded_cluster
 from retrieval.adapters.store.embedded_account import Account
-from retrieval.adapters.store.embedded_socket import make_socket_directory, socket_directory, socket_url
+from retrieval.adapters.store.embedded_binaries import Binaries
+from retrieval.adapters.store.embedded_cluster import Cluster
+from retrieval.adapters.store.embedded_socket import (
+    PORT,
+    make_socket_directory,
+    may_answer,
+    socket_directory,
+    socket_url,
+)
 from retrieval.domain.errors import EmbeddedServerError
 
 ME = Account("me", os.geteuid(), os.getegid(), switch=False)
@@ -83,3 +96,36 @@ def test_the_url_says_everything_that_a_client_needs() -> None:
     parts = conninfo_to_dict(socket_url(Path("/srv/a+b/run")))
 
     assert parts == {"user": "postgres", "dbname": "retrieval", "host": "/srv/a+b/run", "port": "5432"}
+
+
+@pytest.fixture
+def hanging_home() -> Iterator[Path]:
+    """A home on whose socket something listens and never says a word."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        home = Path(folder).resolve()
+        directory = socket_directory(home)
+        directory.mkdir()
+        listener.bind(str(directory / f".s.PGSQL.{PORT}"))
+        listener.listen()
+        yield home
+
+
+def test_a_server_that_hangs_does_not_answer(hanging_home: Path) -> None:
+    """A connection that is taken and then met with silence is given up after the seconds."""
+    assert not may_answer(socket_directory(hanging_home), 0.01)
+
+
+def test_where_nobody_listens_the_driver_is_asked(tmp_path: Path) -> None:
+    """No server is told at once by the driver, better than here."""
+    assert may_answer(tmp_path, 60)
+
+
+def test_a_server_that_hangs_is_not_asked_through_the_driver(
+    hanging_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver would hold up every thread of the process while it waits."""
+    monkeypatch.setattr(embedded_cluster, "_ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(embedded_cluster, "PGconn", None)
+    cluster = Cluster(hanging_home, Binaries(Path("/bin"), ME))
+    with pytest.raises(EmbeddedServerError, match="not ready in time"):
+        cluster.serve(time.monotonic())

@@ -8,8 +8,10 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
+from retrieval.adapters.store.schema import status
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import (
+    ConfigurationError,
     DatabaseError,
     DatabaseUnreachableError,
     MissingPrivilegeError,
@@ -81,3 +83,27 @@ def test_other_errors_pass_untouched() -> None:
 def test_a_server_is_named_by_what_is_not_secret(url: str, name: str) -> None:
     """Host, port and database are enough to know which one."""
     assert server_name(url) == name
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://user:topsecret@[bad/docs",
+        "postgresql://user:topsecret%zz@db.example/docs",
+        "postgresql://user:top@topsecret@db.example/docs",
+        "postgresql://user:top/topsecret@db.example/docs",
+    ],
+)
+async def test_nothing_of_a_url_that_cannot_be_read_is_shown(url: str) -> None:
+    """Its password may stand anywhere; how a URL looks is told instead."""
+    with pytest.raises(ConfigurationError, match="it looks like postgresql://") as caught, translated(url):
+        await psycopg.AsyncConnection.connect(url, connect_timeout=2)
+    assert "topsecret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_what_stands_in_place_of_a_port_is_not_shown() -> None:
+    """An unwritten / in a password makes what precedes it a port."""
+    with pytest.raises(ConfigurationError, match="it looks like postgresql://") as caught:
+        status("postgresql://user:topsecret/rest@db.example/docs", "retrieval")
+    assert "topsecret" not in str(caught.value)

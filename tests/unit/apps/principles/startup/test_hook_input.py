@@ -72,3 +72,8 @@ def test_what_cannot_be_used_says_nothing(text: bytes) -> None:
 def test_half_of_a_surrogate_pair_is_replaced() -> None:
     """PostgreSQL could not keep it."""
     assert parsed(b'{"session_id": "a\\ud800"}') == HookInput(session="a?")
+
+
+def test_a_session_is_named_on_one_line() -> None:
+    """As it is told, so that it is found again."""
+    assert parsed(b'{"session_id": "a\\nb"}').session == "a b"

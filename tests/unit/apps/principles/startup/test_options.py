@@ -33,6 +33,12 @@ def test_the_end_of_a_session_takes_tags_and_an_outcome() -> None:
     )
 
 
+def test_a_session_is_recorded_as_it_is_told() -> None:
+    """On one line; a title of blanks is none."""
+    assert start_options(["--session", "a\n\tb "]).session == end_options(["--session=a b"]).session == "a b"
+    assert end_options(["--title", "  "]).title == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -45,6 +51,8 @@ def test_the_end_of_a_session_takes_tags_and_an_outcome() -> None:
         (["--explore", "-1"], "from 0 to 100"),
         (["--format", "xml"], "it must be text or json"),
         (["--session", ""], "--session must be a text"),
+        (["--session", " \n"], "--session must be a text"),
+        (["--collection", ""], "a collection's name has"),
         (["--session", "s" * 201], "--session must be a text"),
         (["--session", "a\udcff"], "--session must be a text"),
     ],

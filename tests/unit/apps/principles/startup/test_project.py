@@ -123,3 +123,9 @@ def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
     """Nothing is raised for it."""
     assert read_part(tmp_path / "a\x00b") is None
     assert read_part(tmp_path / ("n" * 5000)) is None
+
+
+def test_after_the_deadline_no_more_files_are_read(tmp_path: Path) -> None:
+    """A folder of many costly ones does not take all of a session's time."""
+    (tmp_path / "go.mod").write_text("")
+    assert project_tags(tmp_path, deadline=0) == ()

@@ -1,0 +1,77 @@
+"""A client is answered in time, whatever hangs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from mcp.server.mcpserver.exceptions import ResourceError
+from mcp_types import CallToolResult, TextContent
+
+from retrieval.domain.errors import DatabaseUnreachableError, NotFoundError
+from retrieval.settings import Settings
+from retrieval.surfaces.mcp.limit import answered_within
+from retrieval.surfaces.mcp.opening import Opening
+from retrieval.surfaces.mcp.server import build_server
+
+
+class Stubborn:
+    """Work that hangs, and goes on hanging when it is cancelled, as the driver does."""
+
+    def __init__(self) -> None:
+        self.end = asyncio.Event()
+        self.was_cancelled = False
+
+    async def hang(self) -> None:
+        """Until the end."""
+        while not self.end.is_set():
+            try:
+                await self.end.wait()
+            except asyncio.CancelledError:
+                self.was_cancelled = True
+
+
+class Hanging(Opening):
+    """A store whose opening hangs."""
+
+    async def store(self) -> None:  # type: ignore[override]
+        """It never comes."""
+        await asyncio.Event().wait()
+
+
+async def given(answer: object) -> object:
+    """Work that is done at once."""
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def test_what_hangs_even_when_it_is_cancelled_is_left() -> None:
+    """The caller is told, and the work ends by itself once it can."""
+    stubborn = Stubborn()
+    with pytest.raises(DatabaseUnreachableError, match="no answer within"):
+        await answered_within(0.01, stubborn.hang())
+    await asyncio.sleep(0)
+    assert stubborn.was_cancelled
+    stubborn.end.set()
+
+
+async def test_what_is_done_in_time_is_given() -> None:
+    """An error is given as it is."""
+    assert await answered_within(60, given(3)) == 3
+    with pytest.raises(NotFoundError, match="it is not there"):
+        await answered_within(60, given(NotFoundError("it is not there")))
+
+
+async def test_a_call_of_a_database_that_hangs_is_answered() -> None:
+    """Tools and resources say what to do, as if the database were gone."""
+    server = build_server(Hanging(Settings(), "principles"))
+    server.seconds = 0.01
+    result = await server.call_tool("list_tags", {})
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert "the database cannot be reached" in content.text
+    with pytest.raises(ResourceError, match="the database cannot be reached"):
+        await server.read_resource("principles://all")
