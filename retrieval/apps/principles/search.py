@@ -78,7 +78,7 @@ class PrincipleSearch:
     async def pick(self, count: int) -> list[Principle]:
         """So many to explore, whatever the question: drawn among all of which little is known."""
         every = {one.id: one for one in await self.all(little_known((), self.now))}
-        return [every[pick.id] for pick in thompson(_tried(every.values()), count, self.chance)]
+        return [every[pick.id] for pick in thompson(_tried(every.values()), count, self.chance, rows=1)]
 
     async def all(self, where: Where) -> list[Principle]:
         """Every principle that the filter lets through, by id."""
@@ -131,7 +131,9 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
     """In the order of the draw, with their probabilities."""
     by_id = {one.principle.id: one for one in found}
     return [
-        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity) for pick in picks if pick.id in by_id
+        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
+        for pick in picks
+        if pick.id in by_id
     ]
 
 
@@ -147,4 +149,5 @@ def _shown(one: FoundPrinciple) -> ShownItem:
         signals={part.leg: part.raw_score for part in parts},
         slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
         propensity=one.propensity,
+        rank_propensity=one.rank_propensity,
     )

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from retrieval.adapters.store.session_start import (
     KnownPrinciple,
-    StartAnswer,
     StartQuestion,
     read_start,
     record_start,
 )
-from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, TAG_BOOST, choose
+from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, TAG_BOOST, choose, rivals
 from retrieval.apps.principles.exploration import FEWER_USES_THAN, YOUNGER_THAN
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.principles.startup.folder import look_around
@@ -47,6 +46,7 @@ class _Chosen:
     started: Started
     collection_id: int
     eligible: int
+    """How many competed to be explored."""
     seed: int
 
 
@@ -69,21 +69,17 @@ class SessionStart:
         seed = int.from_bytes(os.urandom(8)) >> 1
         principles = [_principle(one) for one in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
-        chosen = choose(
-            principles,
-            tags,
-            random.Random(seed),  # noqa: S311 - it explores, and keeps no secret
-            now=now,
-            most=self._options.limit,
-            slots=self._options.explore,
-        )
+        most, slots = self._options.limit, self._options.explore
+        chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret
+        chosen = choose(principles, tags, chance, now=now, most=most, slots=slots)
         started = Started(
             session=self._options.session or hook.session or str(uuid7(_milliseconds(now), random.SystemRandom())),
             surroundings=context,
             recent_tags=answer.recent_tags,
             principles=tuple(chosen),
         )
-        self._chosen = _Chosen(started, answer.collection_id, _eligible(answer, now), seed)
+        eligible = len(rivals(principles, tags, now=now, most=most, slots=slots))
+        self._chosen = _Chosen(started, answer.collection_id, eligible, seed)
         return started
 
     def record(self, now: datetime) -> None:
@@ -139,12 +135,6 @@ def _principle(known: KnownPrinciple) -> Principle:
         success_count=known.successes,
         last_used_at=None if known.last_used_at is None else datetime.fromtimestamp(known.last_used_at, UTC),
     )
-
-
-def _eligible(answer: StartAnswer, now: datetime) -> int:
-    """How many were there to be explored."""
-    young = (now - YOUNGER_THAN).timestamp()
-    return sum(one.uses < FEWER_USES_THAN or one.created_at > young for one in answer.principles)
 
 
 def _milliseconds(now: datetime) -> int:
