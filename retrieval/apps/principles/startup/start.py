@@ -26,10 +26,11 @@ from retrieval.apps.principles.startup.start_options import StartOptions
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import Started, started_record
 from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.retrieval_id import uuid7
 
 MOST_UNSURE = 150
-"""Of more principles of which little is known, so many compete: with a tag of the session first, then the latest."""
+"""Of more principles that may be explored the latest so many compete, half of them with a tag of the session."""
 
 PRINCIPLE, TRACES = "principle", "{}_traces"
 """The kind of the items, and where traces lie, as what is too slow to load here says them."""
@@ -79,11 +80,12 @@ class SessionStart:
             principles=tuple(chosen),
         )
         eligible = len(rivals(principles, tags, now=now, most=most, slots=slots))
-        self._chosen = _Chosen(started, answer.collection_id, eligible, seed)
+        if chance.random() < answer.recorded:
+            self._chosen = _Chosen(started, answer.collection_id, eligible, seed)
         return started
 
     def record(self, now: datetime) -> None:
-        """Store what was shown, if anything was. Raises the errors of ``DatabaseError``."""
+        """Store what was shown, if anything was and it is to be recorded. Raises the errors of ``DatabaseError``."""
         if self._chosen is None or not self._chosen.started.principles:
             return
         record = started_record(
@@ -106,6 +108,7 @@ class SessionStart:
             traces=TRACES.format(self._options.collection),
             tags=context.tags,
             most=self._options.limit + self._options.explore,
+            certain=max(0, self._options.limit - self._options.explore),
             kind=PRINCIPLE,
             in_use=(ACTIVE, CANDIDATE),
             active=ACTIVE,
@@ -114,7 +117,10 @@ class SessionStart:
             fewer_uses_than=FEWER_USES_THAN,
             young_since=now - YOUNGER_THAN,
             most_unsure=MOST_UNSURE,
+            failed_from=LEAST_TO_FAIL,
+            failed_below=FAILED_BELOW,
             since=now - RECENT,
+            now=now,
             latest_traces=LATEST_TRACES,
             recent_tags=RECENT_TAGS,
         )
