@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -188,6 +189,16 @@ async def test_a_session_that_ends_leaves_a_trace(
         (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
     ]
     assert given.recent_tags == ("sql", "react", "node")
+
+
+async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
+    db: Platform, store: PrincipleStore, tmp_path: Path
+) -> None:
+    """A sign stands for what could not be stored, as in a title or tag of one's own."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    await end_session(db, EndOptions(folder=folder, session="s-1", tags=("x\udcff",)), HookInput(), Surroundings())
+
+    assert [(one.title, one.tags) for one in await store.search_traces()] == [("caf?", ("x?",))]
 
 
 async def test_a_tenant_without_the_collection_is_told_so(places: StartSettings, clock: StoppedClock) -> None:
