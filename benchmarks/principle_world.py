@@ -39,6 +39,8 @@ class About:
     session_tags: int = 2
     elsewhere: float = 0.6
     """Of its helpfulness, what is left of a principle in a session whose tags it has none of."""
+    untagged: int = 5
+    """Of so many newcomers one has no tags, and holds anywhere; nobody can tell that it fits."""
 
 
 @dataclass
@@ -55,7 +57,7 @@ class State:
 
     def helpfulness(self, one: Principle, tags: Collection[str]) -> float:
         """How probably the principle helps in a session with these tags."""
-        fits = any(tag in tags for tag in one.tags)
+        fits = not one.tags or any(tag in tags for tag in one.tags)
         return self.helps[one.id] * (1.0 if fits else self.about.elsewhere)
 
 
@@ -183,9 +185,12 @@ def _at_start(about: About, world: random.Random, rng: random.Random) -> State:
 
 def _newcomers(about: About, world: random.Random, status: str) -> list[tuple[int, Principle, float]]:
     every = about.sessions * 3 // 4 / about.arriving
-    return [
-        (int(number * every), *_principle(about, world, f"new {number}", status)) for number in range(about.arriving)
-    ]
+    return [(int(number * every), *_newcomer(about, world, number, status)) for number in range(about.arriving)]
+
+
+def _newcomer(about: About, world: random.Random, number: int, status: str) -> tuple[Principle, float]:
+    one, helps = _principle(about, world, f"new {number}", status)
+    return (replace(one, tags=()) if number % about.untagged == 0 else one), helps
 
 
 def _principle(about: About, world: random.Random, name: str, status: str) -> tuple[Principle, float]:

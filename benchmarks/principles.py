@@ -66,6 +66,9 @@ def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> 
         "good newcomers shown": _share(runs, good, lambda one: one.shown),
         "judged": _share(runs, good, lambda one: one.rated),
         "risen": _share(runs, good, lambda one: one.risen),
+        "risen, of those without tags": _share(
+            runs, [_untagged(*of) for of in zip(runs, good, strict=True)], lambda one: one.risen
+        ),
         "sessions until risen, median": statistics.median(rises) if rises else "never",
         "helpfulness": round(statistics.fmean(statistics.fmean(one.helpfulness) for one in runs), 3),
         "more than the first": round(statistics.fmean(more), 3),
@@ -77,6 +80,11 @@ def _good(one: world.Found) -> set[str]:
     """The good newcomers that had at least the last quarter of the sessions to be found in: all of them."""
     assert one.state is not None  # noqa: S101 - for the type checker
     return {name for name in one.state.arrived if one.state.helps[name] >= world.GOOD}
+
+
+def _untagged(one: world.Found, names: set[str]) -> set[str]:
+    assert one.state is not None  # noqa: S101 - for the type checker
+    return {name for name in names if not one.state.known[name].tags}
 
 
 def _arrived(one: world.Found, name: str) -> int:
@@ -135,7 +143,8 @@ Simulated, {about["seeds"]} seeds; ± is the standard error of the paired differ
 are there, judged five times each; {about["arriving"]} arrive during the first three quarters of {about["sessions"]}
 sessions, {about["sessions_a_day"]} a day. A session has {about["session_tags"]} of {about["topics"]} tags and is shown
 {about["places"]} principles, of which {about["judged"]:.0%} are judged. How probably a principle helps is hidden,
-Beta(1.2, 1.2) distributed, and {about["elsewhere"]} of that in a session with none of its tags. Good: at least
+Beta(1.2, 1.2) distributed, and {about["elsewhere"]} of that in a session with none of its tags; every
+{about["untagged"]}th newcomer has no tags, and helps anywhere. Good: at least
 {world.GOOD}; bad: at most {world.BAD}. Risen: shown for its score after at least {world.KNOWN_FROM} verdicts.
 Helpfulness is the true one of what was shown. Where something is explored newcomers are candidates, which their score
 does not show until they have proved themselves.

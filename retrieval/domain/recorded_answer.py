@@ -18,6 +18,10 @@ class RecordedHit:
     """From 1."""
     score: float
     slot: Slot
+    propensity: float
+    """The probability that it was shown, above 0 and at most 1."""
+    rank_propensity: float
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

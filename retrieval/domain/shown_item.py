@@ -30,6 +30,11 @@ class ShownItem:
     """Why it is there: for its score, or to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
+    rank_propensity: float | None = None
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``.
+
+    None: as probable as that it was shown, which is so where an item, if shown, has no other rank.
+    """
 
     def __post_init__(self) -> None:
         if not is_storable(self.item_id) or not self.item_id:
@@ -39,11 +44,21 @@ class ShownItem:
         _check_number(self.item_id, "propensity", self.propensity)
         if not 0 < self.propensity <= 1:
             raise InvalidRequestError(f"{self.item_id!r}: propensity is {self.propensity}; it is above 0 and at most 1")
+        if self.rank_propensity is not None:
+            self._check_rank_propensity(self.rank_propensity)
         try:
             object.__setattr__(self, "slot", Slot(self.slot))
         except ValueError:
             there_are = ", ".join(Slot)
             raise InvalidRequestError(f"{self.item_id!r}: slot is {self.slot!r:.40}; there are {there_are}") from None
+
+    def _check_rank_propensity(self, value: float) -> None:
+        _check_number(self.item_id, "rank_propensity", value)
+        if not 0 < value <= self.propensity:
+            raise InvalidRequestError(
+                f"{self.item_id!r}: rank_propensity is {value}; it is above 0 and at most the propensity,"
+                f" {self.propensity}"
+            )
 
     @property
     def relevance(self) -> float:

@@ -90,7 +90,9 @@ class ComposedAnswer:
     @property
     def _policy(self) -> str:
         """Chance was the application's own, where there was any."""
-        is_certain = all(one.slot is Slot.EXPLOIT and one.propensity == 1 for one in self.shown)
+        is_certain = all(
+            one.slot is Slot.EXPLOIT and one.propensity == 1 and one.rank_propensity in (None, 1) for one in self.shown
+        )
         return NO_POLICY if is_certain else f"{self.origin}/1"
 
 
@@ -156,6 +158,6 @@ def _impression(rank: int, one: ShownItem) -> Impression:
         signals={name: {"raw": value} for name, value in one.signals.items()},
         slot=one.slot,
         propensity=one.propensity,
-        rank_propensity=one.propensity,
+        rank_propensity=one.propensity if one.rank_propensity is None else one.rank_propensity,
         pulls=0.0,
     )

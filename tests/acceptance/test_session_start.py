@@ -167,6 +167,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
     ("arguments", "changed", "reason"),
     [
         (("session-start", "--bogus"), {}, "'--bogus' is no option; see: retrieval session-start --help"),
+        (("-tnobody", "session-start"), {}, "there is no collection 'principles' yet"),
         (("session-end", "--outcome", "meh"), {}, "it must be success or failure"),
         (
             ("session-end", "--cwd", "/nowhere/at/all", "--session", "s"),

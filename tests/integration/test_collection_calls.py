@@ -170,7 +170,7 @@ async def test_what_expectations_cannot_be_asked_is_refused(
 
 ANSWER = [
     ShownItem(item_id="i02", score=0.9, signals={"relevance": 0.4, "learned": 0.95}),
-    ShownItem(item_id="i01", score=0.7, slot=Slot.EXPLORE, propensity=0.25),
+    ShownItem(item_id="i01", score=0.7, slot=Slot.EXPLORE, propensity=0.25, rank_propensity=0.125),
 ]
 
 
@@ -190,7 +190,7 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
     assert (record.domain, record.complexity, record.session, record.actor) == ("shop", 0.9, "s1", "ann")
     assert (record.pool_items, record.pool_signals["scaled"]) == (["i01", "i02"], [0.7, 0.4])
     shown = [(one.item_id, one.rank, one.slot, one.propensity, one.rank_propensity) for one in record.impressions]
-    assert shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.25)]
+    assert shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.125)]
     assert [await own.count_verdicts(domain=domain) for domain in (None, "shop")] == [1, 1]
     (row,) = await platform.analytics("queries", collection="composed")
     assert (row["retrieval_time_ms"], row["top_score"], row["notes"]) == (12.5, 0.9, ["made by hand"])

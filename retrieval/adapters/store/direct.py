@@ -39,7 +39,7 @@ class DirectConnection:
     connection: psycopg.Connection[Row]
 
     def run(self, statements: Sequence[Statement], *, seconds: float) -> list[list[Row]]:
-        """Each statement's rows, as the tenant; ``%(tenant_id)s`` needs no value. Each may take so many seconds.
+        """Each statement's rows, as the tenant. Each may take so many seconds.
 
         Raises ``SchemaRevisionError`` for a schema that is behind or ahead, and the other errors of ``DatabaseError``.
         """

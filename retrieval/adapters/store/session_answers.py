@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.domain.recorded_answer import RecordedAnswer, RecordedHit
@@ -17,7 +20,9 @@ _READ = Compiled("""
         LIMIT %(limit)s
     ) AS r
     CROSS JOIN LATERAL (
-        SELECT coalesce(json_agg(json_build_array(i.item_id, i.rank, i.score, i.slot) ORDER BY i.rank), '[]') AS hits
+        SELECT coalesce(json_agg(
+            json_build_array(i.item_id, i.rank, i.score, i.slot, i.propensity, i.rank_propensity) ORDER BY i.rank
+        ), '[]') AS hits
         FROM impressions AS i
         WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
             AND i.retrieved_at = r.retrieved_at
@@ -37,7 +42,19 @@ async def answers_of(
             retrieved_at=row[1],
             origin=row[2],
             query=row[3],
-            hits=tuple(RecordedHit(item_id=hit[0], rank=hit[1], score=hit[2], slot=Slot(hit[3])) for hit in row[4]),
+            hits=tuple(_hit(hit) for hit in row[4]),
         )
         for row in await database.read(tenant_id, statement)
     ]
+
+
+def _hit(read: Sequence[Any]) -> RecordedHit:
+    item_id, rank, score, slot, propensity, rank_propensity = read
+    return RecordedHit(
+        item_id=item_id,
+        rank=rank,
+        score=score,
+        slot=Slot(slot),
+        propensity=propensity,
+        rank_propensity=rank_propensity,
+    )

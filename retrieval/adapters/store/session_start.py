@@ -18,11 +18,13 @@ from retrieval.domain.recorded import RecordedSearch
 LONGEST_BODY = 500
 """Characters of a body: only its first line is shown."""
 
-# The best by score and tags, ties as choosing breaks them; and of those of which little is known, the ones with
-# a tag of the session, then the latest.
+# The best by score and tags, ties as choosing breaks them; and of those that may be explored and are not shown anyway
+# the latest, as many with a tag of the session as without while there are of both.
 _READ = """
     WITH home AS MATERIALIZED (
-        SELECT c.collection_id FROM collections AS c
+        SELECT c.collection_id, coalesce((p.definition #>> '{recording,rate}')::double precision, 1) AS recorded
+        FROM collections AS c LEFT JOIN profiles AS p
+            ON p.collection_id = c.collection_id AND p.version = c.profile_version
         WHERE c.tenant_id = current_tenant() AND c.name = %(collection)s
     ), latest AS MATERIALIZED (
         SELECT one.tags, one.attributes ->> 'outcome' AS outcome,
@@ -31,7 +33,8 @@ _READ = """
             SELECT i.tags, i.attributes, i.occurred_at, i.item_id
             FROM collections AS c JOIN items AS i ON i.collection_id = c.collection_id
             WHERE c.tenant_id = current_tenant() AND c.name = %(traces)s
-                AND i.status <> 'archived' AND i.occurred_at >= %(since)s::timestamptz
+                AND i.status <> 'archived'
+                AND i.occurred_at BETWEEN %(since)s::timestamptz AND %(now)s::timestamptz
             ORDER BY i.occurred_at DESC, i.item_id
             LIMIT %(latest_traces)s
         ) AS one
@@ -53,24 +56,32 @@ _READ = """
         LEFT JOIN arms AS a ON a.collection_id = i.collection_id AND a.item_id = i.item_id AND a.context = ''
         WHERE i.kind = %(kind)s AND i.status = ANY(%(in_use)s::text[])
     ), best AS (
-        SELECT known.* FROM known CROSS JOIN wanted
-        WHERE known.status = %(active)s AND known.score >= %(least_score)s
-        ORDER BY known.score + %(boost)s * (
+        SELECT known.*, row_number() OVER (ORDER BY known.score + %(boost)s * (
             SELECT count(*) FROM unnest(known.tags) AS own (tag) WHERE own.tag = ANY(wanted.tags)
-        ) DESC, known.created_at DESC, known.item_id
+        ) DESC, known.created_at DESC, known.item_id) AS place
+        FROM known CROSS JOIN wanted
+        WHERE known.status = %(active)s AND known.score >= %(least_score)s
+        ORDER BY place
         LIMIT %(most)s
     ), unsure AS (
-        SELECT known.* FROM known CROSS JOIN wanted
-        WHERE known.uses < %(fewer_uses_than)s OR known.created_at > %(young_since)s::timestamptz
-        ORDER BY EXISTS (SELECT FROM unnest(known.tags) AS own (tag) WHERE own.tag = ANY(wanted.tags)) DESC,
-                 known.created_at DESC, known.item_id
+        SELECT known.*, row_number() OVER (PARTITION BY known.tags && wanted.tags
+                                           ORDER BY known.created_at DESC, known.item_id) AS place
+        FROM known CROSS JOIN wanted
+        WHERE (known.uses < %(fewer_uses_than)s OR known.created_at > %(young_since)s::timestamptz)
+            AND NOT (known.uses >= %(failed_from)s AND known.score < %(failed_below)s)
+            AND known.item_id NOT IN (SELECT best.item_id FROM best WHERE best.place <= %(certain)s)
+        ORDER BY place, known.tags && wanted.tags DESC
         LIMIT %(most_unsure)s
+    ), shown AS (
+        SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at FROM best
+        UNION SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at FROM unsure
     )
-    SELECT home.collection_id, ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),
+    SELECT home.collection_id, home.recorded,
+           ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),
            (SELECT json_agg(json_build_array(
                 one.item_id, one.title, one.body, one.tags, one.status, extract(epoch FROM one.created_at),
                 one.uses, one.successes, extract(epoch FROM one.last_used_at)))
-            FROM (SELECT * FROM best UNION SELECT * FROM unsure) AS one)
+            FROM shown AS one)
     FROM home
 """
 
@@ -85,6 +96,8 @@ class StartQuestion:
     tags: Sequence[str]
     most: int
     """Principles by score, at least 0."""
+    certain: int
+    """Of them so many are shown in any case, and not explored."""
     kind: str
     in_use: Sequence[str]
     """The statuses of what may be shown at all."""
@@ -97,9 +110,15 @@ class StartQuestion:
     """Little is known of what has fewer uses, ..."""
     young_since: datetime
     """... or is younger."""
+    failed_from: int
+    """What has so many uses ..."""
+    failed_below: float
+    """... and a score below that is not explored, however young."""
     most_unsure: int
     since: datetime
-    """Traces from then on count."""
+    """Traces from then on count, ..."""
+    now: datetime
+    """... until then."""
     latest_traces: int
     recent_tags: int
 
@@ -123,6 +142,8 @@ class StartAnswer:
     """What a session may be started with."""
 
     collection_id: int
+    recorded: float
+    """The share of answers that the collection's profile records, 0 to 1."""
     recent_tags: tuple[str, ...]
     principles: tuple[KnownPrinciple, ...]
 
@@ -136,8 +157,8 @@ def read_start(connection: DirectConnection, question: StartQuestion, *, seconds
     rows = connection.run([(_READ, {**values, "longest": LONGEST_BODY})], seconds=seconds)[0]
     if not rows:
         raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
-    collection_id, recent, principles = rows[0]
-    return StartAnswer(collection_id, tuple(recent), tuple(KnownPrinciple(*one) for one in principles or ()))
+    collection_id, recorded, recent, principles = rows[0]
+    return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*one) for one in principles or ()))
 
 
 def record_start(connection: DirectConnection, record: RecordedSearch, *, seconds: float) -> None:

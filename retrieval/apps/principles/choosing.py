@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from retrieval.apps.principles.exploration import ROWS, SLOTS, Tried, is_eligible, thompson
+from retrieval.apps.principles.exploration import ROWS, SLOTS, Pick, Tried, is_eligible, thompson
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 
 MAX_PRINCIPLES: Final = 10
@@ -31,6 +31,8 @@ class Chosen:
     is_exploratory: bool = False
     propensity: float = 1.0
     """The probability that it was chosen, above 0 and at most 1."""
+    rank_propensity: float = 1.0
+    """The probability that it was chosen at this place, above 0 and at most ``propensity``."""
 
 
 def boosted(principle: Principle, tags: Collection[str]) -> float:
@@ -52,22 +54,33 @@ def choose(
     """At most ``most`` principles: the best by score and tags, then up to ``slots`` that are explored.
 
     The explored ones have their places within ``most``, so that a store full of good principles still learns of new
-    ones. They are those of which little is known and that the score does not show, candidates too (see
-    ``exploration.thompson``): those that share a tag with the session, where there are enough of them, since a verdict
-    says more where a principle fits. Where there are fewer than ``slots``, the best by score have the places.
+    ones. They are of the ``rivals``: half of the places go to those that share a tag with the session, since a verdict
+    says more where a principle fits, and for the others all compete, since one that never fits would not be judged
+    otherwise (see ``exploration.thompson``). Where there are fewer than ``slots``, the best by score have the places.
     """
     every = list(principles)
+    unsure = {one.id: one for one in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
+    near = frozenset(one.id for one in unsure.values() if any(tag in tags for tag in one.tags))
+    picks = thompson([_tried(one) for one in unsure.values()], min(slots, most), rng, rows, fitting=near)
+    picked = {pick.id for pick in picks}
     ranked = best(every, tags, min_score=min_score)
-    sure = {one.principle.id for one in ranked[: max(0, most - slots)]}
-    unsure = fitting([one for one in every if one.id not in sure and _may_be_explored(one, now)], tags, slots)
-    picks = thompson([_tried(one) for one in unsure], min(slots, most), rng, rows)
-    by_id, picked = {one.id: one for one in unsure}, {pick.id for pick in picks}
     shown = [one for one in ranked if one.principle.id not in picked][: most - len(picks)]
-    explored = [
-        Chosen(by_id[pick.id], boosted(by_id[pick.id], tags), is_exploratory=True, propensity=pick.propensity)
-        for pick in picks
-    ]
-    return shown + explored
+    return [*shown, *(_explored(unsure[pick.id], pick, tags) for pick in picks)]
+
+
+def rivals(
+    principles: Sequence[Principle],
+    tags: Collection[str],
+    *,
+    now: datetime,
+    most: int = MAX_PRINCIPLES,
+    slots: int = SLOTS,
+    min_score: float = MIN_PRINCIPLE_SCORE,
+) -> list[Principle]:
+    """Those that compete to be explored: little is known of them, and the score does not show them; candidates too."""
+    ranked = best(principles, tags, min_score=min_score)
+    sure = {one.principle.id for one in ranked[: max(0, most - slots)]}
+    return [one for one in principles if one.id not in sure and _may_be_explored(one, now)]
 
 
 def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Chosen]:
@@ -77,10 +90,8 @@ def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: f
     return [Chosen(one, boosted(one, tags)) for one in fit]
 
 
-def fitting(principles: Sequence[Principle], tags: Collection[str], least: int) -> Sequence[Principle]:
-    """Those that have one of the tags, if they are at least so many; else all."""
-    near = [one for one in principles if any(tag in tags for tag in one.tags)]
-    return near if near and len(near) >= least else principles
+def _explored(one: Principle, pick: Pick, tags: Collection[str]) -> Chosen:
+    return Chosen(one, boosted(one, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - it is its slot
 
 
 def _may_be_explored(one: Principle, now: datetime) -> bool:

@@ -3,14 +3,15 @@
 What a principle is worth is believed to be Beta(successes + 1, failures + 1) distributed. A draw of each, and those
 with the highest ones are shown (Thompson 1933). How probable that is has no closed form, so some rows of draws are
 made and one of them, by chance, decides: given the rows, a principle's probability is the share of rows that have it
-on top, which is exact for what was done.
+on top, which is exact for what was done. Over the rows as well it is an estimate, of which one that is on top in none
+has no part: an average weighted by inverse propensities leans towards those that are often on top.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -43,6 +44,8 @@ class Pick(NamedTuple):
     id: str
     propensity: float
     """The probability that it was picked, above 0 and at most 1."""
+    rank_propensity: float
+    """The probability that it was picked at this place, above 0 and at most ``propensity``."""
 
 
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
@@ -51,22 +54,42 @@ def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) 
     return is_new and probation(uses, successes) is not Verdict.FAILED
 
 
-def thompson(candidates: Sequence[Tried], count: int, rng: random.Random, rows: int = ROWS) -> list[Pick]:
+def thompson(
+    candidates: Sequence[Tried],
+    count: int,
+    rng: random.Random,
+    rows: int = ROWS,
+    *,
+    fitting: Collection[str] = frozenset(),
+) -> list[Pick]:
     """The ``count`` candidates on top of a draw from Beta(successes + 1, failures + 1) each, the highest first.
 
-    All of them where there are no more. The propensities add up to how many are picked, over all that compete. The
-    same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1.
+    All of them where there are no more. Of the ids in ``fitting`` the best have half of the places, the first ones, of
+    an odd number one more or less by chance; for the other places all compete. The propensities add up to how many are
+    picked, over all that compete. The same candidates and the same state of ``rng`` give the same picks. ``rows``: at
+    least 1; with a few, propensities are coarse.
     """
     picked = min(count, len(candidates))
     if picked < 1:
         return []
     rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, picked))
-    tops = [_top(rivals, picked, rng) for _ in range(1 if picked == len(rivals) else max(1, rows))]
+    near = fitting if any(one.id in fitting for one in rivals) else frozenset[str]()
+    tops = [_top(rivals, picked, near, rng) for _ in range(max(1, rows))]
     times = Counter(one for top in tops for one in top)
-    competes = len(rivals) / len(candidates)
-    return [Pick(one, competes * times[one] / len(tops)) for one in tops[rng.randrange(len(tops))]]
+    at = Counter(placed for top in tops for placed in enumerate(top))
+    competes, shown = len(rivals) / len(candidates), tops[rng.randrange(len(tops))]
+    return [
+        Pick(one, competes * times[one] / len(tops), competes * at[place, one] / len(tops))
+        for place, one in enumerate(shown)
+    ]
 
 
-def _top(candidates: Sequence[Tried], count: int, rng: random.Random) -> list[str]:
+def _top(candidates: Sequence[Tried], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
     drawn = [(rng.betavariate(one.successes + 1, one.uses - one.successes + 1), one.id) for one in candidates]
-    return [name for _, name in sorted(drawn, reverse=True)[:count]]
+    ranked = [name for _, name in sorted(drawn, reverse=True)]
+    if not fitting:
+        return ranked[:count]
+    # An odd place belongs to either as often.
+    places = count // 2 + (count % 2 == 1 and rng.random() < 1 / 2)
+    first = [name for name in ranked if name in fitting][:places]
+    return [*first, *(name for name in ranked if name not in first)][:count]

@@ -22,6 +22,8 @@ class FoundPrinciple:
     """Whether it is there to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown, above 0 and at most 1."""
+    rank_propensity: float = 1.0
+    """The probability that it was shown at this place, above 0 and at most ``propensity``."""
     explanation: Explanation | None = None
     """The signals with their values and weights; None where the answer was not a search's."""
 

@@ -83,7 +83,7 @@ class PrincipleSearch:
 
     async def pick(self, count: int) -> list[Principle]:
         """So many to explore, whatever the question: drawn among all of which little is known."""
-        picks = thompson(await self._eligible(little_known((), self.now)), count, self.chance)
+        picks = thompson(await self._eligible(little_known((), self.now)), count, self.chance, rows=1)
         items = await self.collection.get([pick.id for pick in picks])
         return await self.principles([items[pick.id] for pick in picks if pick.id in items])
 
@@ -143,7 +143,9 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
     """In the order of the draw, with their probabilities."""
     by_id = {one.principle.id: one for one in found}
     return [
-        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity) for pick in picks if pick.id in by_id
+        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
+        for pick in picks
+        if pick.id in by_id
     ]
 
 
@@ -159,4 +161,5 @@ def _shown(one: FoundPrinciple) -> ShownItem:
         signals={part.leg: part.raw_score for part in parts},
         slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
         propensity=one.propensity,
+        rank_propensity=one.rank_propensity,
     )

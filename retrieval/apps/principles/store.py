@@ -209,7 +209,13 @@ class PrincipleStore:
             return FoundPrinciples(found=())
         known = await self.get([hit.item_id for hit in answers[0].hits])
         found = tuple(
-            FoundPrinciple(principle=known[hit.item_id], score=hit.score, is_exploratory=hit.slot is Slot.EXPLORE)
+            FoundPrinciple(
+                principle=known[hit.item_id],
+                score=hit.score,
+                is_exploratory=hit.slot is Slot.EXPLORE,
+                propensity=hit.propensity,
+                rank_propensity=hit.rank_propensity,
+            )
             for hit in answers[0].hits
             if hit.item_id in known
         )

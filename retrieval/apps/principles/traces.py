@@ -66,8 +66,8 @@ class Traces:
         """See ``PrincipleStore.recent_tags``."""
         if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= 36500:
             raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
-        since = self._platform.now - timedelta(days=days)
-        latest = await self.search(LATEST, (since, None), None)
+        now = self._platform.now
+        latest = await self.search(LATEST, (now - timedelta(days=days), now), None)
         return frequent_tags((one.tags for one in latest if one.is_success), checked_count("most", most))
 
     async def _collection(self) -> Collection:

@@ -164,6 +164,8 @@ def _after_tenant(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
             tenant, rest = rest[1], rest[2:]
         elif rest[0].startswith("--tenant="):
             tenant, rest = rest[0].partition("=")[2], rest[1:]
+        elif rest[0].startswith("-t") and len(rest[0]) > 2:
+            tenant, rest = rest[0][2:], rest[1:]
         elif rest[0] == "--debug":
             rest = rest[1:]
         else:

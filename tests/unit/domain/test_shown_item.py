@@ -33,6 +33,8 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
         ({"score": math.nan}, "'a': score is nan; it must be a finite number"),
         ({"signals": {"relevance": "high"}}, "'a': signal 'relevance' is 'high'"),
         ({"propensity": 0.0}, "'a': propensity is 0.0; it is above 0 and at most 1"),
+        ({"propensity": 0.5, "rank_propensity": 0.6}, "'a': rank_propensity is 0.6; it is above 0 and at most the"),
+        ({"rank_propensity": 0}, "'a': rank_propensity is 0; it is above 0"),
         ({"slot": "lucky"}, "'a': slot is 'lucky'; there are exploit, explore, swap"),
     ],
 )

@@ -50,6 +50,14 @@ def test_chance_of_the_applications_own_is_named_after_it() -> None:
     assert _answer(shown=[*SHOWN, drawn]).record().policy == "advice/1"
 
 
+@pytest.mark.parametrize(("said", "recorded"), [(None, 0.5), (0.2, 0.2)])
+def test_the_chance_of_a_rank_is_recorded_beside_that_of_being_shown(said: float | None, recorded: float) -> None:
+    """Left out, they are the same: an item that has one rank whenever it is shown."""
+    drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5, rank_propensity=said)
+    [one] = _answer(shown=[drawn]).record().impressions
+    assert (one.propensity, one.rank_propensity) == (0.5, recorded)
+
+
 def test_an_answer_may_be_empty() -> None:
     """Nothing was shown, so nothing has a score."""
     made = _answer(shown=[]).record()

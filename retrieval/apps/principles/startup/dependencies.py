@@ -60,11 +60,17 @@ _TAGS = {
 }  # fmt: skip
 
 
+class PackageName(str):
+    """A tag that is nothing but a package's name."""
+
+    __slots__ = ()
+
+
 def tags_of_dependencies(names: Iterable[str]) -> list[str]:
-    """The tags of the packages, and the packages' own names after them, each once."""
+    """The tags of the packages, and the packages' own names after them (``PackageName``), each once."""
     own = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
     said = [tag for name in own for tag in _TAGS.get(name, "").split()]
-    return list(dict.fromkeys([*said, *map(_plain, own)]))
+    return list(dict.fromkeys([*said, *(PackageName(_plain(name)) for name in own)]))
 
 
 def _plain(name: str) -> str:

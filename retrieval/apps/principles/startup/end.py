@@ -26,12 +26,17 @@ async def end_session(platform: Platform, options: EndOptions, hook: HookInput, 
     session = options.session or hook.session
     folder = options.folder or Path(hook.folder or ".")
     return await PrincipleStore(platform, options.collection).add_trace(
-        title=(options.title or default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags((*options.tags, *context.project_tags)[:MOST_TAGS]),
+        title=_storable(options.title or default_title(folder, context))[:_LONGEST_TITLE],
+        tags=normalised_tags([*map(_storable, options.tags), *context.project_tags][:MOST_TAGS]),
         outcome=options.outcome,
         trace_id=session or None,
         session=session,
     )
+
+
+def _storable(text: str) -> str:
+    """The text, with a sign for what is no UTF-8: names of folders, and what is said on a command line, may be."""
+    return text.encode(errors="replace").decode()
 
 
 def default_title(folder: Path, context: Surroundings) -> str:

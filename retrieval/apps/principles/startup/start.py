@@ -12,12 +12,11 @@ from pathlib import Path
 
 from retrieval.adapters.store.session_start import (
     KnownPrinciple,
-    StartAnswer,
     StartQuestion,
     read_start,
     record_start,
 )
-from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, TAG_BOOST, choose
+from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, TAG_BOOST, choose, rivals
 from retrieval.apps.principles.exploration import FEWER_USES_THAN, YOUNGER_THAN
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.principles.startup.folder import look_around
@@ -27,10 +26,11 @@ from retrieval.apps.principles.startup.start_options import StartOptions
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import Started, started_record
 from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.retrieval_id import uuid7
 
 MOST_UNSURE = 150
-"""Of more principles of which little is known, so many compete: with a tag of the session first, then the latest."""
+"""Of more principles that may be explored the latest so many compete, half of them with a tag of the session."""
 
 PRINCIPLE, TRACES = "principle", "{}_traces"
 """The kind of the items, and where traces lie, as what is too slow to load here says them."""
@@ -47,6 +47,7 @@ class _Chosen:
     started: Started
     collection_id: int
     eligible: int
+    """How many competed to be explored."""
     seed: int
 
 
@@ -69,25 +70,22 @@ class SessionStart:
         seed = int.from_bytes(os.urandom(8)) >> 1
         principles = [_principle(one) for one in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
-        chosen = choose(
-            principles,
-            tags,
-            random.Random(seed),  # noqa: S311 - it explores, and keeps no secret
-            now=now,
-            most=self._options.limit,
-            slots=self._options.explore,
-        )
+        most, slots = self._options.limit, self._options.explore
+        chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret
+        chosen = choose(principles, tags, chance, now=now, most=most, slots=slots)
         started = Started(
             session=self._options.session or hook.session or str(uuid7(_milliseconds(now), random.SystemRandom())),
             surroundings=context,
             recent_tags=answer.recent_tags,
             principles=tuple(chosen),
         )
-        self._chosen = _Chosen(started, answer.collection_id, _eligible(answer, now), seed)
+        eligible = len(rivals(principles, tags, now=now, most=most, slots=slots))
+        if chance.random() < answer.recorded:
+            self._chosen = _Chosen(started, answer.collection_id, eligible, seed)
         return started
 
     def record(self, now: datetime) -> None:
-        """Store what was shown, if anything was. Raises the errors of ``DatabaseError``."""
+        """Store what was shown, if anything was and it is to be recorded. Raises the errors of ``DatabaseError``."""
         if self._chosen is None or not self._chosen.started.principles:
             return
         record = started_record(
@@ -110,6 +108,7 @@ class SessionStart:
             traces=TRACES.format(self._options.collection),
             tags=context.tags,
             most=self._options.limit + self._options.explore,
+            certain=max(0, self._options.limit - self._options.explore),
             kind=PRINCIPLE,
             in_use=(ACTIVE, CANDIDATE),
             active=ACTIVE,
@@ -118,7 +117,10 @@ class SessionStart:
             fewer_uses_than=FEWER_USES_THAN,
             young_since=now - YOUNGER_THAN,
             most_unsure=MOST_UNSURE,
+            failed_from=LEAST_TO_FAIL,
+            failed_below=FAILED_BELOW,
             since=now - RECENT,
+            now=now,
             latest_traces=LATEST_TRACES,
             recent_tags=RECENT_TAGS,
         )
@@ -139,12 +141,6 @@ def _principle(known: KnownPrinciple) -> Principle:
         success_count=known.successes,
         last_used_at=None if known.last_used_at is None else datetime.fromtimestamp(known.last_used_at, UTC),
     )
-
-
-def _eligible(answer: StartAnswer, now: datetime) -> int:
-    """How many were there to be explored."""
-    young = (now - YOUNGER_THAN).timestamp()
-    return sum(one.uses < FEWER_USES_THAN or one.created_at > young for one in answer.principles)
 
 
 def _milliseconds(now: datetime) -> int:

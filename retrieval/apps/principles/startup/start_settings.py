@@ -37,10 +37,13 @@ def start_settings(environment: Mapping[str, str], tenant: str | None = None) ->
     # As in Settings, the case of a variable's name does not count.
     said = {name.lower().removeprefix(_PREFIX): value for name, value in environment.items() if _is_ours(name)}
     home = said.get("home")
+    schema = _usable_name("RETRIEVAL_SCHEMA", said.get("schema", "retrieval"), _MAX_SCHEMA_BYTES)
+    if schema.startswith("pg_") or schema == "information_schema":
+        raise ConfigurationError(f"RETRIEVAL_SCHEMA is {schema!r}, which belongs to PostgreSQL; use another schema")
     return StartSettings(
         database_url=_usable_url(said.get("database_url")),
         home=None if home is None else Path(home),
-        database_schema=_usable_name("RETRIEVAL_SCHEMA", said.get("schema", "retrieval"), _MAX_SCHEMA_BYTES),
+        database_schema=schema,
         tenant=_usable_name("RETRIEVAL_TENANT", said.get("tenant", "default") if tenant is None else tenant,
                             _MAX_TENANT_BYTES),
         session_start_seconds=_usable_seconds(said.get("session_start_seconds", str(SECONDS))),

@@ -135,7 +135,7 @@ def _impression(rank: int, one: Chosen, tags: Sequence[str]) -> Impression:
         signals={name: {"raw": value} for name, value in signals.items()},
         slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
         propensity=one.propensity,
-        rank_propensity=one.propensity,
+        rank_propensity=one.rank_propensity,
         pulls=0.0,
     )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -32,6 +34,7 @@ from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.apps.principles.store import SESSION_START
 from retrieval.apps.principles.traces import LATEST
 from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.recording import Recording
 from tests.integration.apps.principles.conftest import StoppedClock
 
 SECONDS = 60.0
@@ -102,18 +105,51 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
     for number in range(3):
         await store.add_principle(f"lesson {number}", tags=["react"])
     said = HookInput(session="from-the-hook", folder=str(project))
-    given = await started(places, StartOptions(explore=1), clock.now, said)
+    given = await started(places, StartOptions(limit=2, explore=1), clock.now, said)
 
     loaded = await store.loaded("from-the-hook")
 
     assert given.session == "from-the-hook"
     assert given.surroundings.project_tags[:2] == ("javascript", "node")
-    assert [(one.principle.id, one.is_exploratory) for one in loaded] == [
-        (one.principle.id, one.is_exploratory) for one in given.principles
+    assert [(one.principle.id, one.is_exploratory, one.propensity, one.rank_propensity) for one in loaded] == [
+        (one.principle.id, one.is_exploratory, one.propensity, one.rank_propensity) for one in given.principles
     ]
     assert loaded.retrieval_id is not None
     await db.feedback(loaded.retrieval_id, loaded[0].principle.id, helpful=True)
     assert (await store.get([loaded[0].principle.id]))[loaded[0].principle.id].use_count == 1
+
+
+async def test_a_profile_that_records_nothing_is_obeyed(
+    store: PrincipleStore, db: Platform, clock: StoppedClock, places: StartSettings, tmp_path: Path
+) -> None:
+    """The session gets its principles, and nobody knows which."""
+    await store.add_principle("a lesson")
+    collection = await db.collection("principles")
+    await collection.set_profile(replace(collection.profile, recording=Recording(rate=0.0)))
+
+    given = await started(places, StartOptions(folder=tmp_path, session="s-2"), clock.now)
+
+    assert len(given.principles) == 1
+    assert len(await store.loaded("s-2")) == 0
+
+
+async def test_places_to_compete_are_not_taken_by_those_that_may_not(
+    store: PrincipleStore, db: Platform, clock: StoppedClock, places: StartSettings, tmp_path: Path
+) -> None:
+    """Neither by those that failed though they are young, nor by those shown anyway; half are kept for others' tags."""
+    await store.add_principle("with its tag", tags=["sql"], principle_id="near", status=CANDIDATE)
+    await store.add_principle("without tags", principle_id="far", status=CANDIDATE)
+    clock.now += timedelta(hours=1)
+    await judged(store, db, "top", 4, 4, "sql")
+    for number in range(2):
+        await judged(store, db, f"failed-{number}", 5, 0, "sql")
+    await store.add_trace("done", ["sql"])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(start, "MOST_UNSURE", 2)
+        given = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
+
+    assert [one.principle.id for one in given.principles] == ["top", "near", "far"]
 
 
 async def test_tags_of_what_went_well_lately_count(
@@ -127,6 +163,7 @@ async def test_tags_of_what_went_well_lately_count(
         at = clock.now - timedelta(hours=8 * number)
         await store.add_trace(f"trace {number}", ["sql", f"only-{number}"], outcome, at)
     await store.add_trace("failed", ["zebra"], "failure")
+    await store.add_trace("to come", ["zebra"], "success", clock.now + timedelta(days=1))
 
     given = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
 
@@ -152,6 +189,16 @@ async def test_a_session_that_ends_leaves_a_trace(
         (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
     ]
     assert given.recent_tags == ("sql", "react", "node")
+
+
+async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
+    db: Platform, store: PrincipleStore, tmp_path: Path
+) -> None:
+    """A sign stands for what could not be stored, as in a title or tag of one's own."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    await end_session(db, EndOptions(folder=folder, session="s-1", tags=("x\udcff",)), HookInput(), Surroundings())
+
+    assert [(one.title, one.tags) for one in await store.search_traces()] == [("caf?", ("x?",))]
 
 
 async def test_a_tenant_without_the_collection_is_told_so(places: StartSettings, clock: StoppedClock) -> None:

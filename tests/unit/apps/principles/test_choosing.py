@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from retrieval.apps.principles.choosing import boosted, choose
+from retrieval.apps.principles.choosing import boosted, choose, rivals
 from retrieval.apps.principles.principle import CANDIDATE, Principle
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -59,18 +59,50 @@ def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
     assert choose(every, {"sql", "git", "css", "api"}, random.Random(1), now=NOW) == []
 
 
-def test_those_that_fit_the_session_are_explored_first() -> None:
-    """Where there are enough of them; else any."""
-    new = [
-        Principle(id=f"new{one}", title="x", tags=("sql",) * (one < 2), status=CANDIDATE, created_at=NOW)
-        for one in range(9)
+def newcomers(fitting: int, others: int) -> list[Principle]:
+    """Candidates that nothing is known of; the first ones have the tag ``sql``."""
+    return [
+        Principle(id=f"new{one}", title="x", tags=("sql",) * (one < fitting), status=CANDIDATE, created_at=NOW)
+        for one in range(fitting + others)
     ]
 
-    for seed in range(5):
-        chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW)
-        assert {one.principle.id for one in chosen if one.is_exploratory} == {"new0", "new1"}
-    chosen = choose([*MANY, *new[1:]], {"sql"}, random.Random(1), now=NOW)
-    assert sum(one.is_exploratory for one in chosen) == 2
+
+def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
+    """Who is explored in a session about SQL."""
+    chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
+    return [one.principle.id for one in chosen if one.is_exploratory]
+
+
+def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
+    """The first ones; for the others all compete, so that one that never fits is judged too."""
+    new = newcomers(3, 11)
+    pairs = [explored(new, 2, seed) for seed in range(300)]
+
+    assert all(first in ("new0", "new1", "new2") for first, _ in pairs)
+    assert {second for _, second in pairs} == {one.id for one in new}
+
+
+def test_an_only_place_is_for_those_that_fit_half_of_the_time() -> None:
+    """And each one that does not fit still comes."""
+    alone = [explored(newcomers(1, 9), 1, seed)[0] for seed in range(600)]
+
+    assert set(alone) == {f"new{number}" for number in range(10)}
+    assert alone.count("new0") / 600 == pytest.approx(1 / 2 + 1 / 2 / 10, abs=0.08)
+
+
+def test_where_none_fits_all_compete() -> None:
+    """The places are not left empty."""
+    assert {one for seed in range(40) for one in explored(newcomers(0, 4), 2, seed)} == {
+        f"new{one}" for one in range(4)
+    }
+
+
+def test_those_that_compete_are_known_little_and_not_shown_anyway() -> None:
+    """What the score shows is no rival, nor what is known."""
+    top = Principle(id="top", title="x", created_at=NOW, use_count=4, success_count=4)
+    failed = Principle(id="failed", title="x", created_at=NOW, use_count=9, success_count=0)
+
+    assert rivals([top, failed, *MANY[5:], *newcomers(1, 2)], {"sql"}, now=NOW, most=4, slots=1) == newcomers(1, 2)
 
 
 def test_what_the_score_shows_is_certain_and_what_is_explored_is_not() -> None:

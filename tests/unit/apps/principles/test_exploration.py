@@ -75,6 +75,25 @@ def test_propensities_are_exact() -> None:
     assert {one: times / rows for one, times in picked.items()} == pytest.approx(said)
 
 
+@pytest.mark.parametrize("fitting", [frozenset[str](), frozenset({"new", "bad"})])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_propensities_of_places_are_exact(count: int, fitting: frozenset[str]) -> None:
+    """Given the rows, counted over all of them: also where all are picked, and where some have places of their own."""
+    rows = 20
+    picked, said = Counter[tuple[int, str]](), dict[tuple[int, str], float]()
+    ever, total = Counter[str](), dict[str, float]()
+    for choice in range(rows):
+        rng = _ChoosesRow(5)
+        rng.row = choice
+        for place, pick in enumerate(thompson(FEW, count, rng, rows=rows, fitting=fitting)):
+            picked[place, pick.id] += 1
+            ever[pick.id] += 1
+            said[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
+
+    assert {one: times / rows for one, times in picked.items()} == pytest.approx(said)
+    assert {one: times / rows for one, times in ever.items()} == pytest.approx(total)
+
+
 class _ChoosesRow(random.Random):
     """A generator that draws by its seed, and chooses the row it is told."""
 

@@ -95,8 +95,31 @@ def test_names_that_no_tag_can_be_are_left_out(tmp_path: Path) -> None:
 
 def test_there_are_never_more_tags_than_can_be_compared(tmp_path: Path) -> None:
     """A project may have thousands of dependencies."""
-    (tmp_path / "requirements.txt").write_text("\n".join(f"package{number}" for number in range(5000)))
+    for name in ("requirements.txt", "Gemfile", "pyproject.toml", "package.json", "composer.json"):
+        packages = [f"{name}-package{number}" for number in range(5000)]
+        text = {
+            "requirements.txt": "\n".join(packages),
+            "Gemfile": "\n".join(f"gem '{one}'" for one in packages),
+            "pyproject.toml": f"[project]\ndependencies = {packages}",
+            "package.json": json.dumps({"dependencies": dict.fromkeys(packages, "1")}),
+            "composer.json": json.dumps({"require": dict.fromkeys(packages, "1")}),
+        }[name]
+        (tmp_path / name).write_text(text)
     assert len(project_tags(tmp_path)) == 150
+
+
+def test_a_long_manifest_does_not_hide_what_the_others_say(tmp_path: Path) -> None:
+    """Names of packages that say no more come last, some of each manifest."""
+    many = {f"unknown-{number}": "1" for number in range(190)}
+    (tmp_path / "package.json").write_text(json.dumps({"dependencies": {**many, "react": "19"}}))
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["fastapi", "my-own-library"]')
+    (tmp_path / "Dockerfile").write_text("FROM postgres:16")
+    (tmp_path / "CLAUDE.md").write_text("# Accessibility")
+    tags = project_tags(tmp_path)
+
+    assert tags[:2] == ("javascript", "node")
+    assert {"react", "python", "fastapi", "docker", "postgres", "accessibility", "my-own-library"} <= set(tags)
+    assert tags.index("accessibility") < tags.index("unknown-0")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

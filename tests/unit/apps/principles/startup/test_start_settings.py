@@ -55,6 +55,8 @@ def test_they_say_what_settings_say(monkeypatch: pytest.MonkeyPatch, variables: 
         {"RETRIEVAL_DATABASE_URL": ""},
         {"RETRIEVAL_SCHEMA": ""},
         {"RETRIEVAL_SCHEMA": "s" * 51},
+        {"RETRIEVAL_SCHEMA": "pg_search"},
+        {"RETRIEVAL_SCHEMA": "information_schema"},
         {"RETRIEVAL_TENANT": ""},
         {"RETRIEVAL_TENANT": "é" * 257},
         {"RETRIEVAL_SESSION_START_SECONDS": "0"},

@@ -22,7 +22,7 @@ from retrieval.engine.composed_answer import ComposedAnswer
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
                    success_count=6)  # fmt: skip
 NEW = Principle(id="lock", title="Lock\nlate \x1b[31m", body="", tags=("sql", "locks"), status="candidate")
-SHOWN = (Chosen(PROVEN, 0.8), Chosen(NEW, 0.6, is_exploratory=True, propensity=0.25))
+SHOWN = (Chosen(PROVEN, 0.8), Chosen(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125))
 HISTORY = History(subjects=("Retry of SQL timeouts",), files=("db/query.sql",))
 STARTED = Started(
     session="s-1",
@@ -91,7 +91,14 @@ def test_the_record_is_that_of_an_answer_of_the_applications_own() -> None:
         vector=None,
         shown=[
             ShownItem(item_id="bind", score=0.8, signals=signals[0]),
-            ShownItem(item_id="lock", score=0.6, signals=signals[1], slot=Slot.EXPLORE, propensity=0.25),
+            ShownItem(
+                item_id="lock",
+                score=0.6,
+                signals=signals[1],
+                slot=Slot.EXPLORE,
+                propensity=0.25,
+                rank_propensity=0.125,
+            ),
         ],
         context=Context(session="s-1"),
         origin=ORIGIN,
@@ -104,6 +111,7 @@ def test_the_record_is_that_of_an_answer_of_the_applications_own() -> None:
         name: other[name] for name in other if name not in chance
     }
     assert (ours.seed, ours.eligible) == (11, 3)
+    assert [(one.propensity, one.rank_propensity) for one in ours.impressions] == [(1.0, 1.0), (0.25, 0.125)]
     assert {one.name for one in fields(ours)} == own.keys()
 
 
