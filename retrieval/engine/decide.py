@@ -19,6 +19,7 @@ from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Fused
+from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
 from retrieval.domain.slate import Placed
 from retrieval.engine.contenders import scored, unlearned
@@ -122,6 +123,14 @@ class Decider:
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
     """Whether more than the hits of a search have to be looked at."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
+
+
+def pool_of(profile: Profile) -> int:
+    """Candidates among which what was learned chooses: with a sum all that a deeper profile asks for.
+
+    A sum may make any of them the best, so with fewer the first places would change with the limit.
+    """
+    return max(POOL, profile.depth if profile.learned.combination is Combination.SUM else 0)
 
 
 def slate(
