@@ -153,7 +153,8 @@ class MetaphorRetriever:
 
         A reason that says "too abstract" makes concrete ones preferred, "missing concept" those with many operations.
         The question's vector is moved away from the failed metaphor's. ``backtracks``: how often the caller came back;
-        None: as many metaphors as are excluded now. Raises as ``retrieve`` does.
+        None: every excluded id counts as one, the failed one too, so give it where ``exclude`` holds what was never
+        tried. Two call for generation. Raises as ``retrieve`` does.
         """
         failed = checked_metaphor("failed_metaphor", failed_metaphor)
         reason = checked_text("failure_reason", failure_reason)
