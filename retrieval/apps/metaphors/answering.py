@@ -107,6 +107,8 @@ class Answers:
     async def _with_candidates(self, asked: Asked, corpus: list[Entry], why: str, started: float) -> Retrieved:
         suggested = await self._suggested(asked, corpus, why)
         candidates = await self.searches.candidates(asked)
+        # What use has proved is of the corpus from the next retrieval on: this one has looked at it already.
+        await self.corpus.settle_all()
         best = sorted([*corpus, *candidates], key=lambda one: (-one.score, one.metaphor.id))[: asked.limit]
         return await self.composed(
             asked,

@@ -25,18 +25,18 @@ from retrieval.apps.metaphors.checks import (
     checked_share,
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
+from retrieval.apps.metaphors.duplicates import text_vector
 from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries
 from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
 from retrieval.apps.metaphors.generator import Generator, Wanted, names_of
 from retrieval.apps.metaphors.metaphor import Metaphor
-from retrieval.apps.metaphors.metaphor_item import embedded_text
 from retrieval.apps.metaphors.model import RetrievalModel
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.metaphors.retrieved import Retrieved
 from retrieval.apps.metaphors.searching import Entry, Searches
 from retrieval.apps.metaphors.texts import checked_text
 from retrieval.apps.metaphors.triggers import GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
-from retrieval.domain.embedding import Vector, Vectors, checked_vectors
+from retrieval.domain.embedding import Vector, checked_vectors
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
@@ -278,11 +278,16 @@ class MetaphorRetriever:
         if not self._away:
             return None
         collection = self.corpus.collection
-        stored = await collection.embeddings([failed.id])
-        texts = [problem.description] if problem.embedding is None else []
-        vectors: Vectors = await collection.vectors_of([*texts, *([] if stored else [embedded_text(failed)])])
-        question = vectors[0] if problem.embedding is None else await self._given(problem.embedding)
-        return away_from(question, stored[failed.id] if stored else vectors[-1], self._away)
+        stored = (await collection.embeddings([failed.id])).get(failed.id)
+        away = await text_vector(collection, failed) if stored is None else stored
+        return away_from(await self._question(problem), away, self._away)
+
+    async def _question(self, problem: Problem) -> Vector:
+        """The problem's vector."""
+        if problem.embedding is not None:
+            return await self._given(problem.embedding)
+        vector: Vector = (await self.corpus.collection.vectors_of([problem.description]))[0]
+        return vector
 
     async def _given(self, embedding: tuple[float, ...]) -> Vector:
         """A problem's own vector. Raises ``InvalidVectorError`` for one that is not of the corpus's space."""
