@@ -43,6 +43,8 @@ class Undecided:
     profile: Profile
     context: Context
     vector: Vector | None
+    about: Vector | None
+    """The vector that tells the cluster."""
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     found: Found
@@ -100,7 +102,7 @@ class Decider:
         return decisions
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
-        cluster = await self.models.cluster(collection, one.vector)
+        cluster = await self.models.cluster(collection, one.about)
         model = await self.models.serving(collection, one.profile.learned)
         return _Known(cluster, model, one.context.buckets(cluster))
 

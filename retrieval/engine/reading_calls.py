@@ -58,7 +58,7 @@ class ReadingCalls(CollectionHandle):
     async def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
         """The vectors that searches for these words look for, shape (len(queries), dimensions), float32, unit length.
 
-        With ``role=TextRole.DOCUMENT`` those that items of these texts would have: some models embed the two differently.
+        With ``role=TextRole.DOCUMENT`` those that items of these texts have, which some models embed otherwise.
 
         The words are taken as they stand. Those that were not embedded before are embedded in one call. Raises the
         embedder's errors, ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection

@@ -259,6 +259,7 @@ class Searcher:
                 profile=one.profile,
                 context=context,
                 vector=one.query.vector,
+                about=one.query.vector if one.request.about is None else one.request.about,
                 ranked=ranked.pool,
                 found=ranked.found,
                 depth=ranked.depth,

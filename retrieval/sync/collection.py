@@ -91,6 +91,7 @@ class SyncCollection:
         entities: Mapping[str, Sequence[str]] | None = None,
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
+        about: object = None,
         context: Context = Context(),
     ) -> SearchResult:
         """See ``Collection.search``."""
@@ -109,6 +110,7 @@ class SyncCollection:
             entities=entities,
             tags=tags,
             as_of=as_of,
+            about=about,
             context=context,
         )
 
@@ -234,6 +236,7 @@ class SyncCollection:
         retrieval_time_ms: float,
         context: Context = Context(),
         vector: object = None,
+        about: object = None,
         notes: Sequence[str] = (),
     ) -> UUID | None:
         """See ``Collection.record_answer``."""
@@ -245,6 +248,7 @@ class SyncCollection:
             retrieval_time_ms=retrieval_time_ms,
             context=context,
             vector=vector,
+            about=about,
             notes=notes,
         )
 

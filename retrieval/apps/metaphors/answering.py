@@ -70,6 +70,7 @@ class Answers:
             items,
             context=context,
             vector=asked.vector,
+            about=asked.about,
             origin=origin,
             retrieval_time_ms=milliseconds,
             notes=notes,

@@ -167,7 +167,7 @@ class MetaphorRetriever:
             preference=preference_after(reason),
             backtracks=len(excluded) if backtracks is None else checked_count("backtracks", backtracks),
         )
-        return await self._answers.answer(replace(asked, moved=await self._moved(asked.problem, failed)))
+        return await self._answers.answer(await self._moved(asked, failed))
 
     async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
         """The corpus by similarity alone, best first: all of it (1000 at most), or so many. It is not recorded."""
@@ -273,14 +273,15 @@ class MetaphorRetriever:
         expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
-    async def _moved(self, problem: Problem, failed: Metaphor) -> Vector | None:
-        """The problem's vector, away from the failed metaphor's; None: as it is."""
+    async def _moved(self, asked: Asked, failed: Metaphor) -> Asked:
+        """The same with the question moved away from the failed metaphor."""
         if not self._away:
-            return None
+            return asked
         collection = self.corpus.collection
         stored = (await collection.embeddings([failed.id])).get(failed.id)
         away = await text_vector(collection, failed) if stored is None else stored
-        return away_from(await self._question(problem), away, self._away)
+        question = await self._question(asked.problem)
+        return replace(asked, moved=away_from(question, away, self._away), about=question)
 
     async def _question(self, problem: Problem) -> Vector:
         """The problem's vector."""

@@ -125,7 +125,9 @@ async def test_what_is_preferred_does_not_hide_that_little_fits(
     """Its score rises by what is preferred; whether candidates are called for, similarity alone says."""
     odd = Problem(id="odd", description="zebras quarrel at midnight")
     retriever = MetaphorRetriever(corpus, ScriptedLLM([suggestion("", "")]), platform=house)
-    found = await retriever.retrieve(odd, **{f"prefer_{wanted}": True})
+    found = await retriever.retrieve(
+        odd, prefer_concrete=wanted == "concrete", prefer_rich_operations=wanted == "rich_operations"
+    )
     assert found[0][1] > GENERATE_BELOW
     assert "below 0.3" in (found.why_generated or "")
 
