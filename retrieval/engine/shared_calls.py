@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from retrieval.domain.errors import LLMUnavailableError
 
@@ -28,6 +29,11 @@ class SharedCalls:
     def __init__(self) -> None:
         self._calls: dict[Hashable, _Call] = {}
         self._is_closed = False
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, key: Hashable) -> asyncio.Lock:
+        """The lock of that key: for what the answers of several calls may not do at once."""
+        return self._locks.setdefault(key, asyncio.Lock())
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None

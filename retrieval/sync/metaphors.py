@@ -62,6 +62,7 @@ class MetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
     accept = waiting(metaphors.MetaphorCorpus.accept)
     reject = waiting(metaphors.MetaphorCorpus.reject)
     settle = waiting(metaphors.MetaphorCorpus.settle)
+    settle_all = waiting(metaphors.MetaphorCorpus.settle_all)
     near_duplicates = waiting(metaphors.MetaphorCorpus.near_duplicates)
 
 

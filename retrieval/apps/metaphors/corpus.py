@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates
+from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates, text_vector
 from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
 from retrieval.apps.metaphors.metaphor_item import (
     ACTIVE,
@@ -66,6 +66,7 @@ class MetaphorCorpus:
         collection = await platform.collection(name, profile=METAPHORS_PROFILE, filterable=FILTERABLE)
         corpus = cls(collection, static)
         await corpus._store_static()
+        await corpus.settle_all()
         return corpus
 
     @property
@@ -129,8 +130,7 @@ class MetaphorCorpus:
             vector = (await self.embeddings([metaphor.id])).get(metaphor.id)
             if vector is not None:
                 return replace(metaphor, embedding=vector)
-        [made] = await self._collection.vectors_of([embedded_text(metaphor)])
-        return replace(metaphor, embedding=tuple(map(float, made)))
+        return replace(metaphor, embedding=tuple(map(float, await text_vector(self._collection, metaphor))))
 
     async def add(
         self,
@@ -204,6 +204,16 @@ class MetaphorCorpus:
             return item.status
         await self._collection.set_status(metaphor_id, becomes, was=CANDIDATE)
         return (await self._item(metaphor_id)).status
+
+    async def settle_all(self) -> dict[str, str]:
+        """Let use decide about every candidate; gives the status of those that it settled, by id.
+
+        ``open`` does it, and so does a retrieval that looks at candidates: verdicts may come by any way.
+        """
+        waiting = [one.id for one in await self.candidates()]
+        known = await self._collection.standings(waiting) if waiting else {}
+        due = [key for key, one in known.items() if probation(one.uses, one.successes) in _BECOMES]
+        return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
         """The metaphors, candidates too, that say nearly the same, with their similarity, the most alike first.

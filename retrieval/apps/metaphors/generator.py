@@ -96,13 +96,15 @@ class Generator:
             raise LLMUnavailableError(f"{self.llm.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
         offered = suggested_metaphors(answer, wanted.problem)
         kept, notes = list[Metaphor](), list[str]()
-        for metaphor in offered:
-            why_not = await self._why_not(metaphor)
-            if why_not is None:
-                await self.corpus.add_candidate(metaphor, self._provenance(metaphor, wanted))
-                kept.append(metaphor)
-            else:
-                notes.append(f"the suggestion {metaphor.name!r} was refused: {why_not}")
+        # Another answer may bring the like at the same time: one after the other, the second is seen to be that.
+        async with self.corpus.collection.calls.lock(("metaphors", self.corpus.collection.name)):
+            for metaphor in offered:
+                why_not = await self._why_not(metaphor)
+                if why_not is None:
+                    await self.corpus.add_candidate(metaphor, self._provenance(metaphor, wanted))
+                    kept.append(metaphor)
+                else:
+                    notes.append(f"the suggestion {metaphor.name!r} was refused: {why_not}")
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
             raise LLMRejectedError(f"{self.llm.name} suggested nothing that can be used: {why}")
