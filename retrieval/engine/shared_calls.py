@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from retrieval.domain.errors import LLMUnavailableError
 
@@ -27,7 +28,15 @@ class SharedCalls:
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, _Call] = {}
+        self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._is_closed = False
+
+    def turn(self, key: Hashable) -> asyncio.Lock:
+        """For ``async with``: what follows is done by one at a time, of all in this process who name that key."""
+        lock = self._turns.get(key)
+        if lock is None:
+            lock = self._turns[key] = asyncio.Lock()
+        return lock
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None

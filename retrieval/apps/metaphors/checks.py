@@ -40,7 +40,13 @@ def checked_problems(problems: object) -> list[Problem]:
 
 def checked_llm(llm: object) -> LLM:
     """The language model. Raises ``InvalidRequestError`` for anything else."""
-    if not is_llm(llm):
+    try:
+        is_one = is_llm(llm)
+    except Exception as error:
+        raise InvalidRequestError(
+            "llm has a name that cannot be read; give a language model, such as platform.llm"
+        ) from error
+    if not is_one:
         raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
     return cast("LLM", llm)
 
