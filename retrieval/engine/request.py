@@ -323,7 +323,7 @@ def checked_words(query: object) -> str:
 
 def _flat(vector: object) -> Vector:
     try:
-        array = np.asarray(vector, dtype=np.float32)
+        array = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
     if array.ndim != 1:

@@ -33,6 +33,8 @@ class Asked:
     moved: Vector | None = None
     """The question's vector, moved away from what failed; None: as it is."""
     notes: tuple[str, ...] = ()
+    until: float | None = None
+    """When nobody waits for suggestions any more, by the retriever's clock; None: there is no such time."""
 
     @property
     def vector(self) -> object:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
@@ -28,6 +28,12 @@ from retrieval.domain.llm import LLM
 
 LONGEST_SECONDS = 300.0
 """How long a call may go on, whether or not anyone waits for it: a late answer serves the next retrieval."""
+
+AGAIN_AFTER = timedelta(minutes=10)
+"""So long the same is not asked again after an answer of which nothing could be used."""
+
+REFUSED_MAX = 1000
+"""The most of these that a retriever remembers."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +66,8 @@ class Generator:
     corpus: MetaphorCorpus
     llm: LLM
     now: Callable[[], datetime]
+    refused: dict[str, tuple[datetime, str]] = field(default_factory=dict)
+    """What was asked in vain lately, with when and why."""
 
     @property
     def name(self) -> str:
@@ -74,7 +82,10 @@ class Generator:
         return await self._within(None, wanted)
 
     async def in_time(self, wanted: Wanted, seconds: float) -> Suggested:
-        """The suggestions if they come so soon, or why there are none."""
+        """The suggestions if they come so soon, or why there are none; what was asked in vain is not asked at once."""
+        when, why = self.refused.get(prompt_of(wanted), (None, ""))
+        if when is not None and self.now() - when < AGAIN_AFTER:
+            return Suggested(notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
             return await self._within(seconds, wanted)
         except TimeoutError:
@@ -111,14 +122,14 @@ class Generator:
                     notes.append(plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
-            raise LLMRejectedError(f"{self.name} suggested nothing that can be used: {why}")
+            self._remember(wanted, said := f"{self.name} suggested nothing that can be used: {why}")
+            raise LLMRejectedError(said)
         return Suggested(tuple(kept), tuple(notes))
 
     async def _offered(self, wanted: Wanted) -> list[Metaphor]:
         """What its answer offers; whatever else a model raises, or its answer does, becomes one of a model's errors."""
-        prompt = suggestion_prompt(wanted.problem, wanted.tried, wanted.failure)
         try:
-            answer = await self.llm.complete_json(prompt, SCHEMA, system=SYSTEM)
+            answer = await self.llm.complete_json(prompt_of(wanted), SCHEMA, system=SYSTEM)
             return suggested_metaphors(answer, wanted.problem)
         except LLMError:
             raise
@@ -143,6 +154,11 @@ class Generator:
         await self.corpus.add_candidate(metaphor, self._provenance(metaphor, wanted))
         return None
 
+    def _remember(self, wanted: Wanted, why: str) -> None:
+        if len(self.refused) >= REFUSED_MAX:
+            self.refused.pop(next(iter(self.refused)))
+        self.refused[prompt_of(wanted)] = (self.now(), why)
+
     def _provenance(self, metaphor: Metaphor, wanted: Wanted) -> dict[str, Any]:
         _, issues = validate_metaphor(metaphor)
         return {
@@ -154,6 +170,11 @@ class Generator:
             "at": self.now().isoformat(),
             "warnings": issues,
         }
+
+
+def prompt_of(wanted: Wanted) -> str:
+    """What the model is asked."""
+    return suggestion_prompt(wanted.problem, wanted.tried, wanted.failure)
 
 
 def names_of(metaphors: Sequence[Metaphor]) -> tuple[str, ...]:
