@@ -235,7 +235,8 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
         exact = vector.astype(np.float64)
-        length = math.sqrt(float(np.dot(exact, exact)))
+        with np.errstate(over="ignore"):
+            length = math.sqrt(float(np.dot(exact, exact)))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = (exact / length).astype(np.float32)
             return unit

@@ -28,7 +28,7 @@ from retrieval.apps.metaphors.checks import (
     checked_share,
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries
+from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries, relevance_of_each
 from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
 from retrieval.apps.metaphors.few_at_once import few_at_once
 from retrieval.apps.metaphors.generator import Generator, Wanted, names_of
@@ -222,7 +222,7 @@ class MetaphorRetriever:
         whole = replace(asked, limit=LIMIT_MAX)
         is_trained = await self.model.is_trained()
         base = await (self._learned(whole) if is_trained else self._searches.similar(whole))
-        relevance = {one.metaphor.id: one.relevance for one in base}
+        relevance = relevance_of_each(base)
         expected = await self.model.expectations(asked.problem, list(relevance), relevance)
         shown = explored_entries(base, expected, rate)[: asked.limit]
         notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
@@ -302,7 +302,7 @@ class MetaphorRetriever:
     async def _learned(self, asked: Asked) -> list[Entry]:
         metaphors = [one async for one in self.corpus]
         similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
-        relevance = {one.metaphor.id: one.relevance for one in similar}
+        relevance = relevance_of_each(similar)
         expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 

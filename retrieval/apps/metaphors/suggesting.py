@@ -136,7 +136,8 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
     operations = _each(said.get("operations"), _operation, OPERATIONS_MAX)
     examples = _each(said.get("examples"), lambda one: _text(one, TEXT_LENGTH_MAX), EXAMPLES_MAX)
     concreteness = said.get("concreteness")
-    is_number = isinstance(concreteness, int | float) and not isinstance(concreteness, bool)
+    if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
+        concreteness = None
     return Metaphor(
         id=_id(name, problem, [description, *(operation.name for operation in operations)]),
         name=name,
@@ -144,7 +145,7 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
         description=description,
         operations=tuple(operations),
         examples=tuple(examples),
-        concreteness=float(concreteness) if is_number and 0 <= concreteness <= 1 else None,
+        concreteness=None if concreteness is None or not 0 <= concreteness <= 1 else float(concreteness),
     )
 
 
