@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
@@ -231,7 +232,7 @@ def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:
     return And((*(() if condition is None else (condition,)), *parts))
 
 
-def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
+def check_vector(vector: NDArray[np.floating[Any]], space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
         exact = vector.astype(np.float64)
@@ -322,7 +323,7 @@ def checked_words(query: object) -> str:
     return query.strip()
 
 
-def _flat(vector: object) -> Vector:
+def _flat(vector: object) -> NDArray[np.float64]:
     try:
         array = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):

@@ -21,7 +21,7 @@ def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
     relevance = {one.metaphor.id: one.relevance for one in found}
     if any(not 0 <= one <= RELEVANCE_MAX for one in relevance.values()):
         raise InvalidRequestError(
-            "the profile of the corpus's collection gives scores that are not from 0 to 1, which nothing learned can be "
+            "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
             "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
         )
     return {key: min(1.0, one) for key, one in relevance.items()}

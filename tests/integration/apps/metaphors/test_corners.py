@@ -142,7 +142,8 @@ async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
         await MetaphorRetriever(corpus, platform=house).record_outcome(found, "pipes", helpful=True)
     assert (await other.collection.standings(["pipes"]))["pipes"].uses == 0
     await other.collection.delete(["pipes"])
-    assert await MetaphorRetriever(other, platform=house).record_outcome(found, "pipes", helpful=True)
+    report = await MetaphorRetriever(other, platform=house).record_outcome(found, "pipes", helpful=True)
+    assert report.recorded == 1
 
 
 async def test_a_profile_without_cosines_cannot_be_explored_with(house: Platform, new_corpus: NewCorpus) -> None:
