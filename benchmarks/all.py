@@ -30,7 +30,16 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     found.append(_script("growth", *(["--full"] if full else [])))
     found += [
         _script(name)
-        for name in ("learned_reward", "exploration", "principles", "session_start", "feedback_rate", "analytics")
+        for name in (
+            "learned_reward",
+            "exploration",
+            "principles",
+            "session_start",
+            "metaphors",
+            "metaphor_corpus",
+            "feedback_rate",
+            "analytics",
+        )
     ]
     # Held against simulated truth; with the Open Bandit data beside the collections, against that too.
     found.append(_script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else [])))

@@ -30,7 +30,7 @@ from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.reading_calls import ReadingCalls
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.request import checked_request, checked_requests
+from retrieval.engine.request import checked_query_vector, checked_request, checked_requests
 from retrieval.engine.rewrite_cache import RewriteCache
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
@@ -164,6 +164,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         entities: Mapping[str, Sequence[str]] | None = None,
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
+        about: object = None,
         context: Context = Context(),
     ) -> SearchResult:
         """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
@@ -175,7 +176,8 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
         leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once more
         within it, and nothing is left out; ``entities``, at most 100, are what the question is about, by type;
-        ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now; ``context``
+        ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now;
+        ``about``, shape (dimensions,), tells the question's cluster where ``vector`` does not; ``context``
         is the situation that the search is recorded with.
         Words may be missing where the profile has a leg that needs none. Raises ``EmptyQueryError``,
         ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``,
@@ -199,6 +201,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
             as_of=as_of,
             needs_question=(chosen or stored.profile).needs_question,
         )
+        request = request if about is None else replace(request, about=checked_query_vector(about, stored))
         try:
             return await self._searcher(stored).search(request, context)
         except UnknownFieldError:

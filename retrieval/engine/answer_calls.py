@@ -34,12 +34,14 @@ class AnswerCalls(CollectionHandle):
         retrieval_time_ms: float,
         context: Context = Context(),
         vector: object = None,
+        about: object = None,
         notes: Sequence[str] = (),
     ) -> UUID | None:
         """Record an answer that an application put together itself, as a search is recorded: behind the call.
 
         ``shown``: what was shown, in that order; ``origin`` names what put it together; ``vector``, shape
-        (dimensions,), is what it looked for, where that was not the words themselves. Gives the identifier, under which
+        (dimensions,), is what it looked for, where that was not the words themselves, and ``about`` what tells the
+        question's cluster, where that vector does not (None: it does). Gives the identifier, under which
         feedback counts as for a search, in the buckets of the ``context``, and of the question's cluster where the
         vector was given or this process has that of the words at hand: nothing is embedded for it. None where it is
         not recorded: by the profile, for want of room, or in ``unrecorded`` collections. While the database is away,
@@ -49,9 +51,10 @@ class AnswerCalls(CollectionHandle):
         source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
         stored = await self._as_known()
         given = None if vector is None else checked_query_vector(vector, stored)
+        told = given if about is None else checked_query_vector(about, stored)
         if self._recorder is None or not self._is_recorded(stored):
             return None
-        cluster, model_version = await self._learned_for(stored, self._at_hand(asked, given))
+        cluster, model_version = await self._learned_for(stored, self._at_hand(asked, told))
         answer = ComposedAnswer(
             retrieval_id=uuid7(int(self._wall_clock() * 1000), self._chance),
             collection_id=stored.collection_id,

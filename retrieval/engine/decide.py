@@ -19,6 +19,7 @@ from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Fused
+from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
 from retrieval.domain.slate import Placed
 from retrieval.engine.contenders import scored, unlearned
@@ -42,6 +43,8 @@ class Undecided:
     profile: Profile
     context: Context
     vector: Vector | None
+    about: Vector | None
+    """The vector that tells the cluster."""
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     found: Found
@@ -99,7 +102,7 @@ class Decider:
         return decisions
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
-        cluster = await self.models.cluster(collection, one.vector)
+        cluster = await self.models.cluster(collection, one.about)
         model = await self.models.serving(collection, one.profile.learned)
         return _Known(cluster, model, one.context.buckets(cluster))
 
@@ -122,6 +125,14 @@ class Decider:
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
     """Whether more than the hits of a search have to be looked at."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
+
+
+def pool_of(profile: Profile) -> int:
+    """Candidates among which what was learned chooses: with a sum all that a deeper profile asks for.
+
+    A sum may make any of them the best, so with fewer the first places would change with the limit.
+    """
+    return max(POOL, profile.depth if profile.learned.combination is Combination.SUM else 0)
 
 
 def slate(

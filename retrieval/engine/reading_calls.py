@@ -11,7 +11,7 @@ from retrieval.adapters.store.items import read_items
 from retrieval.adapters.store.scan import items_after
 from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.collection_info import CollectionInfo
-from retrieval.domain.embedding import EmbeddingSpace, Vector, Vectors
+from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item
@@ -55,8 +55,10 @@ class ReadingCalls(CollectionHandle):
         stored = (await self._fresh()).space
         return stored.space if stored else None
 
-    async def vectors_of(self, queries: Sequence[str]) -> Vectors:
+    async def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
         """The vectors that searches for these words look for, shape (len(queries), dimensions), float32, unit length.
+
+        With ``role=TextRole.DOCUMENT`` those that items of these texts have, which some models embed otherwise.
 
         The words are taken as they stand. Those that were not embedded before are embedded in one call. Raises the
         embedder's errors, ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection
@@ -68,6 +70,8 @@ class ReadingCalls(CollectionHandle):
         words = _checked_queries(queries)
         if not words:
             return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
+        if role is TextRole.DOCUMENT:
+            return await self._embedder.embed_documents(words, [f"text {place}" for place in range(1, len(words) + 1)])
         return np.stack(await self._embedder.embed_queries(words))
 
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:

@@ -24,7 +24,7 @@ class RequestValues(NamedTuple):
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
     ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred``, ``entities``,
-    ``tags`` and ``as_of``."""
+    ``tags`` and ``as_of``; ``about`` where it was given, each number with four digits."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -46,6 +46,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "entities": sorted(map(list, request.entities)),
             "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
+            **({} if request.about is None else {"about": [round(one, 4) for one in request.about.tolist()]}),
         },
     )
 
@@ -69,13 +70,14 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
 
 def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What older records do not have."""
-    as_of = asked.get("as_of")
+    as_of, about = asked.get("as_of"), asked.get("about")
     return {
         "rewrites": tuple(asked.get("rewrites", ())),
         "preferred": parse_where(asked.get("preferred", {})),
         "entities": frozenset((kind, entity_id) for kind, entity_id in asked.get("entities", ())),
         "tags": frozenset(asked.get("tags", ())),
         "as_of": None if as_of is None else datetime.fromisoformat(as_of),
+        "about": None if about is None else np.asarray(about, dtype=np.float32),
     }
 
 

@@ -90,6 +90,8 @@ class SearchRequest:
     """What it is about, by tag."""
     as_of: datetime | None = None
     """The moment that signals take as now; None: the clock's."""
+    about: Vector | None = None
+    """The vector that tells the question's cluster, shape (dimensions,); None: the one that is searched with."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:

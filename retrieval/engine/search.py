@@ -27,7 +27,7 @@ from retrieval.domain.profile import MAX_DEPTH, Profile, leg_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
-from retrieval.engine.decide import POOL, Decider, Decision, Undecided, may_decide, moment, slate
+from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import query_vectors
@@ -248,7 +248,7 @@ class Searcher:
         """How many candidates are looked at closely."""
         if self.decider is None or not may_decide(self.collection, one.plan.profile):
             return one.request.limit
-        return max(one.request.limit, POOL)
+        return max(one.request.limit, pool_of(one.plan.profile))
 
     async def _finals(self, asked: Sequence[_Asked], rankings: Sequence[_Ranked], context: Context) -> list[_Final]:
         """The hits to be, after what was learned and what is explored."""
@@ -259,6 +259,7 @@ class Searcher:
                 profile=one.profile,
                 context=context,
                 vector=one.query.vector,
+                about=one.query.vector if one.request.about is None else one.request.about,
                 ranked=ranked.pool,
                 found=ranked.found,
                 depth=ranked.depth,

@@ -28,15 +28,12 @@ class SharedCalls:
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, _Call] = {}
-        self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._is_closed = False
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
-    def turn(self, key: Hashable) -> asyncio.Lock:
-        """For ``async with``: what follows is done by one at a time, of all in this process who name that key."""
-        lock = self._turns.get(key)
-        if lock is None:
-            lock = self._turns[key] = asyncio.Lock()
-        return lock
+    def lock(self, key: Hashable) -> asyncio.Lock:
+        """The lock of that key: for what the answers of several calls may not do at once."""
+        return self._locks.setdefault(key, asyncio.Lock())
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None

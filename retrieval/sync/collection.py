@@ -13,7 +13,7 @@ from retrieval.adapters.store.models import StoredModel
 from retrieval.collection import Collection
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context
-from retrieval.domain.embedding import EmbeddingSpace, Vector, Vectors
+from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
 from retrieval.domain.expectation import Expectation
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
@@ -91,6 +91,7 @@ class SyncCollection:
         entities: Mapping[str, Sequence[str]] | None = None,
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
+        about: object = None,
         context: Context = Context(),
     ) -> SearchResult:
         """See ``Collection.search``."""
@@ -109,6 +110,7 @@ class SyncCollection:
             entities=entities,
             tags=tags,
             as_of=as_of,
+            about=about,
             context=context,
         )
 
@@ -183,9 +185,9 @@ class SyncCollection:
         """See ``Collection.scan``."""
         return self.door.each(self.twin.scan(where, batch=batch), batch=batch)
 
-    def vectors_of(self, queries: Sequence[str]) -> Vectors:
+    def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
         """See ``Collection.vectors_of``."""
-        return self._run(self.twin.vectors_of, queries)
+        return self._run(self.twin.vectors_of, queries, role=role)
 
     def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
         """See ``Collection.embeddings``."""
@@ -234,6 +236,7 @@ class SyncCollection:
         retrieval_time_ms: float,
         context: Context = Context(),
         vector: object = None,
+        about: object = None,
         notes: Sequence[str] = (),
     ) -> UUID | None:
         """See ``Collection.record_answer``."""
@@ -245,6 +248,7 @@ class SyncCollection:
             retrieval_time_ms=retrieval_time_ms,
             context=context,
             vector=vector,
+            about=about,
             notes=notes,
         )
 

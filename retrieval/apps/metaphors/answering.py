@@ -8,6 +8,7 @@ from uuid import UUID
 
 from retrieval.apps.metaphors.asked import Asked
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
+from retrieval.apps.metaphors.failures import Preference
 from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
 from retrieval.apps.metaphors.metrics import RetrievalMetrics
 from retrieval.apps.metaphors.retrieved import Retrieved
@@ -20,7 +21,7 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.stopwatch import Clock
 
 TRIED = 3
-"""The best of the corpus, so many, are told to the model as not fitting well."""
+"""The best of the corpus, so many, are told to the model as not fitting well, before what is excluded."""
 
 NO_MODEL = "nothing was generated: there is no language model; give the retriever one, such as platform.llm"
 
@@ -71,6 +72,7 @@ class Answers:
             items,
             context=context,
             vector=asked.vector,
+            about=asked.about,
             origin=origin,
             retrieval_time_ms=milliseconds,
             notes=notes,
@@ -97,14 +99,19 @@ class Answers:
         return why
 
     async def _top_score(self, asked: Asked, found: SearchResult) -> float:
-        """How well the corpus fits the problem itself: a question that was moved away from it scores lower."""
-        if asked.moved is not None:
-            found = await self.searches.look(replace(asked, moved=None, limit=1))
+        """How well the corpus fits the problem itself.
+
+        A question that was moved away from it scores lower, and what is preferred scores high however little it fits.
+        """
+        if asked.moved is not None or asked.preference != Preference():
+            found = await self.searches.look(replace(asked, moved=None, preference=Preference(), limit=1))
         return found[0].score if found else 0.0
 
     async def _with_candidates(self, asked: Asked, corpus: list[Entry], why: str, started: float) -> Retrieved:
         suggested = await self._suggested(asked, corpus, why)
         candidates = await self.searches.candidates(asked)
+        # What use has proved is of the corpus from the next retrieval on: this one has looked at it already.
+        await self.corpus.settle_all()
         best = sorted([*corpus, *candidates], key=lambda one: (-one.score, one.metaphor.id))[: asked.limit]
         return await self.composed(
             asked,
@@ -123,7 +130,7 @@ class Answers:
         if await self.generator.still_untried(asked.problem, asked.exclude):
             return Suggested()
         failed = await self.corpus.get(asked.exclude)
-        tried = names_of([*failed.values(), *(one.metaphor for one in corpus[:TRIED])])
+        tried = names_of([*(one.metaphor for one in corpus[:TRIED]), *failed.values()])
         wanted = Wanted(problem=asked.problem, tried=tried, failure=asked.why, why=why)
         left = self.rules.seconds if asked.until is None else asked.until - self.clock()
         return (

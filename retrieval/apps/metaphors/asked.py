@@ -32,6 +32,8 @@ class Asked:
     backtracks: int = 0
     moved: Vector | None = None
     """The question's vector, moved away from what failed; None: as it is."""
+    about: Vector | None = None
+    """The question's vector as it was, which tells the problem's cluster, where it was moved."""
     notes: tuple[str, ...] = ()
     until: float | None = None
     """When nobody waits for suggestions any more, by the retriever's clock; None: there is no such time."""

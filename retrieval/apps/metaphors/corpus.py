@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from retrieval.apps.metaphors.checks import checked_metaphor
-from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates
+from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates, text_vector
 from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
 from retrieval.apps.metaphors.metaphor_item import (
     ACTIVE,
@@ -134,8 +134,7 @@ class MetaphorCorpus:
             vector = (await self.embeddings([metaphor.id])).get(metaphor.id)
             if vector is not None:
                 return replace(metaphor, embedding=vector)
-        [made] = await self._collection.vectors_of([embedded_text(metaphor)])
-        return replace(metaphor, embedding=tuple(map(float, made)))
+        return replace(metaphor, embedding=tuple(map(float, await text_vector(self._collection, metaphor))))
 
     async def add(
         self,
@@ -202,22 +201,6 @@ class MetaphorCorpus:
             raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
         await self._collection.set_status(metaphor_id, REJECTED)
 
-    async def settle_all(self) -> dict[str, str]:
-        """Let use decide about every candidate; gives those that it settled, by id, each with its status now.
-
-        ``open`` does it, and a retrieval that looked at candidates, so that verdicts count wherever they came from.
-        """
-        waiting = [one.id for one in await self.candidates()]
-        standings = await self._collection.standings(waiting) if waiting else {}
-        decided = {
-            key: becomes
-            for key, standing in standings.items()
-            if (becomes := _BECOMES.get(probation(standing.uses, standing.successes))) is not None
-        }
-        for key, becomes in decided.items():
-            await self._collection.set_status(key, becomes, was=CANDIDATE)
-        return decided
-
     async def settle(self, metaphor_id: str) -> str:
         """Let a candidate's use decide; gives the status that it has then: ``active``, ``candidate`` or ``archived``.
 
@@ -233,6 +216,16 @@ class MetaphorCorpus:
             return item.status
         await self._collection.set_status(metaphor_id, becomes, was=CANDIDATE)
         return (await self._item(metaphor_id)).status
+
+    async def settle_all(self) -> dict[str, str]:
+        """Let use decide about every candidate; gives the status of those that it settled, by id.
+
+        ``open`` does it, and so does a retrieval that looks at candidates: verdicts may come by any way.
+        """
+        waiting = [one.id for one in await self.candidates()]
+        known = await self._collection.standings(waiting) if waiting else {}
+        due = [key for key, one in known.items() if probation(one.uses, one.successes) in _BECOMES]
+        return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
         """The metaphors, candidates too, that say nearly the same, with their similarity, the most alike first.

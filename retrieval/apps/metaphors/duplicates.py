@@ -16,6 +16,7 @@ from retrieval.apps.metaphors.metaphor_item import (
 )
 from retrieval.apps.metaphors.name_key import name_key
 from retrieval.collection import Collection
+from retrieval.domain.embedding import TextRole, Vector
 from retrieval.domain.profile import Profile
 
 DUPLICATE_FROM = 0.52
@@ -40,6 +41,12 @@ async def near_duplicates(collection: Collection, metaphor: Metaphor, above: flo
     return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
 
+async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
+    """The vector that the metaphor has once it is stored. Raises as ``Collection.vectors_of``."""
+    vector: Vector = (await collection.vectors_of([embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
+    return vector
+
+
 async def _namesakes(collection: Collection, metaphor: Metaphor) -> AsyncIterator[Metaphor]:
     where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, REJECTED], NAME_KEY: name_key(metaphor.name)}
     async for item in collection.scan(where):
@@ -50,7 +57,7 @@ async def _nearest(collection: Collection, metaphor: Metaphor) -> list[tuple[Met
     """The nearest by meaning with their cosines, -1 to 1; none in a collection without an embedding space."""
     if await collection.space() is None:
         return []
-    vector = metaphor.embedding or (await collection.vectors_of([embedded_text(metaphor)]))[0]
+    vector = metaphor.embedding or (await text_vector(collection, metaphor))
     where = {"kind": KIND, "status": [ACTIVE, CANDIDATE]}
     hits = await collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
     return [

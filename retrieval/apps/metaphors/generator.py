@@ -113,7 +113,7 @@ class Generator:
             raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
         kept, notes = list[Metaphor](), list[str]()
         # What is alike must not be looked for by two at once, and then be kept by both.
-        async with self.corpus.collection.calls.turn((self.corpus.collection.name, PROMPT_VERSION)):
+        async with self.corpus.collection.calls.lock(("metaphors", self.corpus.collection.name)):
             for metaphor in offered:
                 why_not = await self._keep(metaphor, wanted)
                 if why_not is None:

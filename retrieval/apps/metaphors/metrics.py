@@ -11,14 +11,17 @@ from retrieval.apps.metaphors.scores import spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics:
-    """What is tracked of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``."""
+    """What is tracked of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
+
+    Of an empty answer the view has no scores (NULL) where these are 0.
+    """
 
     retrieval_time_ms: float = 0.0
     """Milliseconds that it took to find and rank the candidates."""
     top_score: float = 0.0
     """The highest score; 0 without any."""
     score_spread: float = 0.0
-    """The first score minus the fifth, or the last where there are fewer."""
+    """The first score minus the fifth, or the last where there are fewer; 0 without any."""
     generation_triggered: bool = False
     """Whether generation was called for: a model was asked, or candidates that it had suggested were looked at."""
     backtrack_count: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
+from retrieval.domain.recording import Recording
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 
 LEARNED_SHARE = 0.6
@@ -17,5 +18,7 @@ METAPHORS_PROFILE = Profile(
     depth=MAX_DEPTH,
     signals=(VectorSimilarity(weight=1.0),),
     learned=Learned(combination=Combination.SUM, share=LEARNED_SHARE, trusted_from=TRUSTED_FROM),
+    # An answer can be replayed where all that it was chosen among is kept.
+    recording=Recording(pool=MAX_DEPTH),
 )
 """The cosine alone until a model of what helped is in use, then 0.4 × cosine + 0.6 × learned reward."""

@@ -28,19 +28,19 @@ from retrieval.apps.metaphors.checks import (
     checked_share,
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
+from retrieval.apps.metaphors.duplicates import text_vector
 from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries, relevance_of_each
 from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
 from retrieval.apps.metaphors.few_at_once import few_at_once
 from retrieval.apps.metaphors.generator import Generator, Wanted, names_of
 from retrieval.apps.metaphors.metaphor import Metaphor
-from retrieval.apps.metaphors.metaphor_item import embedded_text
 from retrieval.apps.metaphors.model import RetrievalModel
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.metaphors.retrieved import Retrieved
 from retrieval.apps.metaphors.searching import Entry, Searches
 from retrieval.apps.metaphors.texts import checked_text
 from retrieval.apps.metaphors.triggers import GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
-from retrieval.domain.embedding import Vector, Vectors, checked_vectors
+from retrieval.domain.embedding import Vector, checked_vectors
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
@@ -168,7 +168,8 @@ class MetaphorRetriever:
 
         A reason that says "too abstract" makes concrete ones preferred, "missing concept" those with many operations.
         The question's vector is moved away from the failed metaphor's. ``backtracks``: how often the caller came back;
-        None: as many metaphors as are excluded now. Raises as ``retrieve`` does.
+        None: every excluded id counts as one, the failed one too, so give it where ``exclude`` holds what was never
+        tried. Two call for generation. Raises as ``retrieve`` does.
         """
         failed = checked_metaphor("failed_metaphor", failed_metaphor)
         reason = checked_text("failure_reason", failure_reason)
@@ -181,7 +182,7 @@ class MetaphorRetriever:
             preference=preference_after(reason),
             backtracks=len(excluded) if backtracks is None else checked_count("backtracks", backtracks),
         )
-        return await self._answered(replace(asked, moved=await self._moved(asked.problem, failed)))
+        return await self._answered(await self._moved(asked, failed))
 
     async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
         """The corpus by similarity alone, best first: all of it (1000 at most), or so many. It is not recorded."""
@@ -306,16 +307,22 @@ class MetaphorRetriever:
         expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
-    async def _moved(self, problem: Problem, failed: Metaphor) -> Vector | None:
-        """The problem's vector, away from the failed metaphor's; None: as it is."""
+    async def _moved(self, asked: Asked, failed: Metaphor) -> Asked:
+        """The same with the question moved away from the failed metaphor."""
         if not self._away:
-            return None
+            return asked
         collection = self.corpus.collection
-        stored = await collection.embeddings([failed.id])
-        texts = [problem.description] if problem.embedding is None else []
-        vectors: Vectors = await collection.vectors_of([*texts, *([] if stored else [embedded_text(failed)])])
-        question = vectors[0] if problem.embedding is None else await self._given(problem.embedding)
-        return away_from(question, stored[failed.id] if stored else vectors[-1], self._away)
+        stored = (await collection.embeddings([failed.id])).get(failed.id)
+        away = await text_vector(collection, failed) if stored is None else stored
+        question = await self._question(asked.problem)
+        return replace(asked, moved=away_from(question, away, self._away), about=question)
+
+    async def _question(self, problem: Problem) -> Vector:
+        """The problem's vector."""
+        if problem.embedding is not None:
+            return await self._given(problem.embedding)
+        vector: Vector = (await self.corpus.collection.vectors_of([problem.description]))[0]
+        return vector
 
     async def _given(self, embedding: tuple[float, ...]) -> Vector:
         """A problem's own vector. Raises ``InvalidVectorError`` for one that is not of the corpus's space."""
@@ -333,8 +340,6 @@ class MetaphorRetriever:
         if len(found) < asked.limit and (waiting := (await self.corpus.collection.info()).pending):
             known = await self.corpus.count()
             found.notes += (f"{waiting} of {known} {WAITING}",)
-        if found.why_generated is not None:
-            await self.corpus.settle_all()
         return found
 
     def _named(self, found: Retrieved) -> Retrieved:

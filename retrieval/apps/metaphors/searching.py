@@ -87,6 +87,7 @@ class Searches:
         return await collection.search(
             asked.problem.description,
             vector=asked.vector,
+            about=asked.about,
             where=asked.where(ACTIVE),
             limit=asked.limit,
             profile=None if chosen is usual else chosen,

@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from retrieval import Platform
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor, MetaphorCorpus, MetaphorRetriever, Problem
+from retrieval.apps.metaphors.triggers import GENERATE_BELOW
 from retrieval.domain.errors import InvalidRequestError
 from tests.support.metaphors import CORPUS, ScriptedLLM, suggestion
 
@@ -115,6 +116,30 @@ async def test_a_reason_without_good_candidates_calls_for_generation(house: Plat
     assert found.why_generated is not None
     assert "Previous attempt with 'pipes' failed because: no good candidates for prices" in llm.prompts[0]
     assert '"pipes"' in llm.prompts[0]
+
+
+@pytest.mark.parametrize("wanted", ["concrete", "rich_operations"])
+async def test_what_is_preferred_does_not_hide_that_little_fits(
+    house: Platform, corpus: MetaphorCorpus, wanted: str
+) -> None:
+    """Its score rises by what is preferred; whether candidates are called for, similarity alone says."""
+    odd = Problem(id="odd", description="zebras quarrel at midnight")
+    retriever = MetaphorRetriever(corpus, ScriptedLLM([suggestion("", "")]), platform=house)
+    found = await retriever.retrieve(
+        odd, prefer_concrete=wanted == "concrete", prefer_rich_operations=wanted == "rich_operations"
+    )
+    assert found[0][1] > GENERATE_BELOW
+    assert "below 0.3" in (found.why_generated or "")
+
+
+async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Platform, corpus: MetaphorCorpus) -> None:
+    """Of names only some are told."""
+    llm = ScriptedLLM([suggestion("", "")])
+    retriever = MetaphorRetriever(corpus, llm, platform=house)
+    asked = Problem(id="order", description="plants grow where pieces threaten")
+    await retriever.retrieve(asked, exclude=["market", "orchestra"], context="no good candidates")
+    told = llm.prompts[0]
+    assert max(told.index('"garden"'), told.index('"chess"')) < min(told.index('"market"'), told.index('"orchestra"'))
 
 
 async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: MetaphorCorpus) -> None:

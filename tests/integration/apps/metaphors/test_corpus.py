@@ -13,6 +13,7 @@ import pytest_asyncio
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.metaphors import METAPHORS_PROFILE, STANDARD_CORPUS, Metaphor, MetaphorCorpus, Operation
+from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from tests.support.database import SCHEMA
 
@@ -31,11 +32,19 @@ BEEHIVE = Metaphor(
 _NUMBERS = count()
 
 
+class TwoWays(HashingEmbedder):
+    """Embeds a text as a question otherwise than as an item, as some models do."""
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """With the role's own words in front."""
+        return await super().embed([f"{'of a question ' * (role is TextRole.QUERY)}{text}" for text in texts], role)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(database_url: str) -> AsyncIterator[Platform]:
     """The platform that the corpora are on."""
     settings = Settings(tenant="metaphors-corpus", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
+    async with connect(database_url, settings=settings, embedder=TwoWays()) as platform:
         yield platform
 
 
@@ -303,3 +312,28 @@ async def test_what_cannot_be_is_refused(house: Platform, corpus: MetaphorCorpus
         await corpus.near_duplicates(BEEHIVE, above=2)
 
     assert await ids_of(corpus) == ["plumbing", "ecosystem"]
+
+
+async def test_metaphors_are_compared_as_they_are_stored(standard: MetaphorCorpus) -> None:
+    """Not as a question would be: the same text under another id and name is as near as can be."""
+    twin = replace(PLUMBING, id="twin")
+    stored = (await standard.embeddings([PLUMBING.id]))[PLUMBING.id]
+    assert (await standard.embed(twin)).embedding == pytest.approx(stored, abs=1e-4)
+    renamed = {one.id: alike for one, alike in await standard.near_duplicates(replace(twin, name="Plumbings"))}
+    assert renamed[PLUMBING.id] > 0.9
+
+
+async def test_verdicts_that_come_by_any_way_settle_candidates_when_the_corpus_is_opened(
+    corpus: MetaphorCorpus, house: Platform
+) -> None:
+    """Feedback of the platform knows nothing of candidates."""
+    name = corpus.collection.name
+    await corpus.add_candidate(BEEHIVE)
+    waiting = replace(BEEHIVE, id="waiting", name="Anthill")
+    await corpus.add_candidate(waiting)
+    for run in range(3):
+        await house.feedback(item_id="beehive", collection=name, helpful=True, session=str(run))
+    again = await opened(house, name)
+    assert [one.id for one in await again.dynamic()] == ["beehive"]
+    assert [one.id for one in await again.candidates()] == ["waiting"]
+    assert await again.settle_all() == {}

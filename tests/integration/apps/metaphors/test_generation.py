@@ -210,6 +210,15 @@ async def test_near_duplicates_of_one_another_are_refused(house: Platform, new_c
     assert any("much like 'Night watch'" in note for note in found.notes)
 
 
+async def test_near_duplicates_of_problems_asked_at_once_are_refused(house: Platform, new_corpus: NewCorpus) -> None:
+    """Whichever of the answers comes first."""
+    corpus = await new_corpus()
+    retriever = retriever_of(house, corpus, ScriptedLLM(GOOD))
+    problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
+    await asyncio.gather(*(retriever.retrieve(one, context="no good candidates") for one in problems))
+    assert sorted(names(await corpus.candidates())) == ["Lighthouse", "Night watch", "Tea ceremony"]
+
+
 async def test_a_candidate_that_proves_itself_joins_the_corpus(house: Platform, new_corpus: NewCorpus) -> None:
     """By use; then it is retrieved like any other, and no longer at nine tenths."""
     corpus = await new_corpus()

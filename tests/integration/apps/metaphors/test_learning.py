@@ -152,6 +152,47 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
     await trained.reject(candidates[0].id)
 
 
+async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
+    house: Platform, trained: MetaphorCorpus
+) -> None:
+    """What was learned goes by the cluster of the problem, not of the question that was moved away from a failure."""
+    retriever = MetaphorRetriever(trained, platform=house, away=1.0)
+    problem = Problem(id="kind", description=PLANTS)
+    found = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
+    for (one, _), explanation in zip(found, found.explanations, strict=True):
+        (learned,) = [part.raw_score for part in explanation.contributions if part.leg == "learned"]
+        assert learned == pytest.approx(await retriever.model.predict(problem, one), abs=1e-6)
+    assert found.retrieval_id is not None
+    again = await house.replay(found.retrieval_id)
+    assert again.is_reproduced
+    assert again.is_same_today, again.differences[:2]
+
+
+async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platform) -> None:
+    """The limit cuts one ranking of the whole corpus, and the answer can be replayed."""
+    water = [metaphor(f"w{number:03}", f"water pressure {'again ' * (number % 9)}w{number}") for number in range(110)]
+    far = metaphor("far", "quite another matter")
+    corpus = await MetaphorCorpus.open(house, "large", [*water, far])
+    asked = Problem(id="deep", description="water pressure", domain="logistics")
+    retriever = MetaphorRetriever(corpus, platform=house)
+    assert ids(await retriever.retrieve(asked, 1000))[-1] == "far"
+    judged = [("far", 1.0, number) for number in range(30)] + [(one.id, 0.0, 0) for one in water]
+    await house.feedback_each(
+        [
+            Feedback(
+                item_id=key, collection="large", context=Context(domain="logistics", session=str(run)), reward=reward
+            )
+            for key, reward, run in judged
+        ]
+    )
+    assert (await corpus.collection.learn())["published"]
+    found = await retriever.retrieve(asked, 5)
+    assert ids(found)[0] == "far"
+    assert ids(found) == ids(await retriever.retrieve(asked, 1000))[:5]
+    assert found.retrieval_id is not None
+    assert (await house.replay(found.retrieval_id)).is_reproduced
+
+
 def ids(pairs: Sequence[tuple[Metaphor, float]]) -> list[str]:
     """The ids, best first."""
     return [one.id for one, _ in pairs]

@@ -121,15 +121,24 @@ JSON = st.recursive(
 )
 
 
-@given(st.lists(JSON, max_size=5))
-def test_whatever_comes_is_bounded(answer: list[object]) -> None:
+TEXTS = st.text(max_size=2 * NAME_LENGTH_MAX)
+NAMED = st.fixed_dictionaries(
+    {"name": st.sampled_from(["Lock", "Canal \n lock", "Tide", "Dike", "Weir \ud800", "Dam\x00"]) | TEXTS},
+    optional={key: JSON | TEXTS | st.lists(TEXTS, max_size=4) for key in said() if key != "name"},
+)
+
+
+@given(st.lists(NAMED, min_size=1, max_size=5))
+def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
     """Few, short, named, on one line, and storable."""
-    found = suggested_metaphors(answer, PROBLEM)
-    assert len(found) <= SUGGESTIONS
+    found = suggested_metaphors([said(), *answer], PROBLEM)
+    assert 1 <= len(found) <= SUGGESTIONS
     for one in found:
         assert 0 < len(one.name) <= NAME_LENGTH_MAX
-        assert one.name == " ".join(one.name.split())
-        assert repr(one).encode()
+        for text in (one.id, one.name, one.domain, one.description, *one.examples):
+            assert text == " ".join(text.split())
+            assert "\x00" not in text
+            assert text.encode().decode() == text
 
 
 def data(prompt: str, tag: str) -> Any:
