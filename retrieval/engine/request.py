@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
@@ -233,11 +234,12 @@ def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:
     return And((*(() if condition is None else (condition,)), *parts))
 
 
-def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
+def check_vector(vector: NDArray[np.floating[Any]], space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
         exact = vector.astype(np.float64)
-        length = math.sqrt(float(np.dot(exact, exact)))
+        with np.errstate(over="ignore"):
+            length = math.sqrt(float(np.dot(exact, exact)))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = (exact / length).astype(np.float32)
             return unit
@@ -323,9 +325,9 @@ def checked_words(query: object) -> str:
     return query.strip()
 
 
-def _flat(vector: object) -> Vector:
+def _flat(vector: object) -> NDArray[np.float64]:
     try:
-        array = np.asarray(vector, dtype=np.float32)
+        array = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
     if array.ndim != 1:

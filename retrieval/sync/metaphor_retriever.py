@@ -10,6 +10,7 @@ from retrieval.apps import metaphors
 from retrieval.apps.metaphors.failures import AWAY
 from retrieval.apps.metaphors.retriever import GENERATION_TIMEOUT_SECONDS, utc_now
 from retrieval.apps.metaphors.triggers import GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.llm import LLM
 from retrieval.engine.stopwatch import Clock
 from retrieval.sync.metaphors import MetaphorCorpus
@@ -21,6 +22,8 @@ class RetrievalModel(Mirror[metaphors.RetrievalModel]):
     """``retrieval.apps.metaphors.RetrievalModel`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, corpus: MetaphorCorpus) -> None:
+        if not isinstance(corpus, MetaphorCorpus):
+            raise InvalidRequestError(f"corpus is {corpus!r:.80}; give a retrieval.sync.MetaphorCorpus")
         super().__init__(metaphors.RetrievalModel(corpus.twin), corpus.door)
 
     is_trained = waiting(metaphors.RetrievalModel.is_trained)
@@ -46,6 +49,11 @@ class MetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         clock: Clock = time.perf_counter,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        if not isinstance(corpus, MetaphorCorpus) or not isinstance(platform, SyncPlatform):
+            raise InvalidRequestError(
+                "a retriever without await needs a corpus and a platform without it: with retrieval.sync.connect() as "
+                "platform, MetaphorRetriever(retrieval.sync.MetaphorCorpus.open(platform), platform=platform)"
+            )
         twin = metaphors.MetaphorRetriever(
             corpus.twin,
             llm,
@@ -59,6 +67,7 @@ class MetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
             now=now,
         )
         super().__init__(twin, corpus.door)
+        self.corpus = corpus
         self.model = RetrievalModel(corpus)
 
     retrieve = waiting(metaphors.MetaphorRetriever.retrieve)

@@ -21,6 +21,8 @@ class MetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
     """
 
     def __init__(self, collection: SyncCollection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
+        if not isinstance(collection, SyncCollection):
+            raise InvalidRequestError(f"collection is {collection!r:.80}; give one of a platform that connect() opened")
         super().__init__(metaphors.MetaphorCorpus(collection.twin, static), collection.door)
 
     @classmethod
@@ -38,6 +40,10 @@ class MetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
 
     def __len__(self) -> int:
         return self.count()
+
+    def __bool__(self) -> bool:
+        """Always: without it an ``if`` would count the metaphors."""
+        return True
 
     @property
     def collection(self) -> SyncCollection:

@@ -41,7 +41,7 @@ class ScriptedLLM:
 
     name = "scripted/1"
 
-    def __init__(self, suggestions: Sequence[Mapping[str, Any]] = (), *, error: Exception | None = None) -> None:
+    def __init__(self, suggestions: Sequence[Mapping[str, Any]] = (), *, error: BaseException | None = None) -> None:
         self.suggestions = suggestions
         self.error = error
         self.prompts: list[str] = []

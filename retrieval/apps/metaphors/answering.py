@@ -25,6 +25,8 @@ TRIED = 3
 
 NO_MODEL = "nothing was generated: there is no language model; give the retriever one, such as platform.llm"
 
+LATE = "nothing was generated: the time that a batch waits for suggestions is used up; ask again for this problem alone"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -130,7 +132,10 @@ class Answers:
         failed = await self.corpus.get(asked.exclude)
         tried = names_of([*(one.metaphor for one in corpus[:TRIED]), *failed.values()])
         wanted = Wanted(problem=asked.problem, tried=tried, failure=asked.why, why=why)
-        return await self.generator.in_time(wanted, self.rules.seconds)
+        left = self.rules.seconds if asked.until is None else asked.until - self.clock()
+        return (
+            await self.generator.in_time(wanted, min(left, self.rules.seconds)) if left > 0 else Suggested((), (LATE,))
+        )
 
     def _of_corpus(self, asked: Asked, found: SearchResult) -> Retrieved:
         notes = (*asked.notes, *found.notes)

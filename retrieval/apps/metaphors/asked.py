@@ -35,6 +35,8 @@ class Asked:
     about: Vector | None = None
     """The question's vector as it was, which tells the problem's cluster, where it was moved."""
     notes: tuple[str, ...] = ()
+    until: float | None = None
+    """When nobody waits for suggestions any more, by the retriever's clock; None: there is no such time."""
 
     @property
     def vector(self) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -17,6 +16,9 @@ LIMIT_MAX = 1000
 
 BATCH_MAX = 1000
 """The most problems in one call."""
+
+SECONDS_MAX = 86_400.0
+RATE_MAX = 1e6
 
 
 def checked_problem(problem: object) -> Problem:
@@ -40,7 +42,13 @@ def checked_problems(problems: object) -> list[Problem]:
 
 def checked_llm(llm: object) -> LLM:
     """The language model. Raises ``InvalidRequestError`` for anything else."""
-    if not is_llm(llm):
+    try:
+        is_one = is_llm(llm)
+    except Exception as error:
+        raise InvalidRequestError(
+            "llm has a name that cannot be read; give a language model, such as platform.llm"
+        ) from error
+    if not is_one:
         raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
     return cast("LLM", llm)
 
@@ -67,11 +75,11 @@ def checked_limit(limit: object) -> int:
 
 
 def checked_ids(exclude: object) -> tuple[str, ...]:
-    """The ids, each once; none of None. Raises ``InvalidRequestError`` for anything else than a list of texts."""
+    """The ids, each once; none of None. Raises ``InvalidRequestError`` for what are no texts."""
     if exclude is None:
         return ()
-    if isinstance(exclude, set | frozenset):
-        exclude = sorted(exclude, key=str)
+    if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes | Sequence):
+        exclude = list(exclude)
     return tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
 
 
@@ -87,6 +95,13 @@ def checked_count(name: str, number: object) -> int:
     return number
 
 
+def checked_flag(name: str, value: object) -> bool:
+    """True or False. Raises ``InvalidRequestError`` for anything else, such as the text "no"."""
+    if not isinstance(value, bool):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
+    return value
+
+
 def checked_share(name: str, number: object) -> float:
     """A number from 0 to 1. Raises ``InvalidRequestError`` for anything else."""
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
@@ -95,14 +110,16 @@ def checked_share(name: str, number: object) -> float:
 
 
 def checked_rate(rate: Any) -> float:
-    """A finite number of at least 0. Raises ``InvalidRequestError`` for anything else."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
-        raise InvalidRequestError(f"exploration_rate is {rate!r:.80}; it must be a number of at least 0")
+    """A number from 0 to 1e6. Raises ``InvalidRequestError`` for anything else."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= RATE_MAX:
+        raise InvalidRequestError(f"exploration_rate is {rate!r:.80}; it must be a number from 0 to {RATE_MAX:g}")
     return float(rate)
 
 
 def checked_seconds(seconds: Any) -> float:
-    """How long suggestions are waited for, above 0."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise InvalidRequestError(f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
+    """How long suggestions are waited for, above 0. Raises ``InvalidRequestError`` for anything else."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
+        raise InvalidRequestError(
+            f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
+        )
     return float(seconds)

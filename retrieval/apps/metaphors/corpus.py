@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from retrieval.apps.metaphors.checks import checked_metaphor
 from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates, text_vector
 from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
 from retrieval.apps.metaphors.metaphor_item import (
@@ -27,7 +28,8 @@ from retrieval.apps.metaphors.standard import STANDARD_CORPUS
 from retrieval.apps.metaphors.validation import validate_metaphor
 from retrieval.apps.probation import Verdict, probation
 from retrieval.collection import Collection
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
+from retrieval.domain.embedding import Vector, checked_vectors
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.item import Item
 from retrieval.domain.profile_numbers import check_share
 from retrieval.platform import Platform
@@ -59,7 +61,8 @@ class MetaphorCorpus:
         """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
 
         A static one that was stored before and is not given any more is archived. An id that was added by ``add`` stays
-        what it is, and is not among the static ones.
+        what it is, and is not among the static ones. Candidates whose use has decided meanwhile are settled. A corpus
+        that was opened before with others goes on to name those until it is opened again: give all the same list.
         """
         if not isinstance(platform, Platform):
             raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `async with connect()` does")
@@ -123,6 +126,7 @@ class MetaphorCorpus:
 
         Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
         """
+        checked_metaphor("metaphor", metaphor)
         if metaphor.embedding is not None:
             return metaphor
         stored = (await self._items([metaphor.id])).get(metaphor.id)
@@ -142,12 +146,15 @@ class MetaphorCorpus:
     ) -> None:
         """Store a new metaphor of the corpus, or with ``status="candidate"`` one that is to prove itself first.
 
-        ``source`` says where it came from, ``provenance`` more of it. It is embedded at once where the embedder
-        answers. Whether it can be used, ``validate_metaphor`` tells. Raises ``InvalidRequestError``, a ``ValueError``,
-        for an id that is taken, for the source ``static`` and for another status.
+        ``source`` says where it came from, ``provenance`` more of it. Its own ``embedding`` is what it is found by from
+        then on; without one its text is embedded at once where the embedder answers. Where it does not, a warning is
+        logged, and it is not found before the corpus is opened again or the worker runs. Whether it can be used,
+        ``validate_metaphor`` tells. Raises ``InvalidRequestError``, a ``ValueError``, for an id that is taken, for the
+        source ``static`` and for another status, and ``InvalidVectorError`` for an embedding of another space.
         """
-        if not isinstance(metaphor, Metaphor):
-            raise InvalidRequestError(f"metaphor is {metaphor!r:.80}; give a Metaphor(id=..., name=...)")
+        checked_metaphor("metaphor", metaphor)
+        if provenance is not None and not isinstance(provenance, Mapping):
+            raise InvalidRequestError(f"provenance is {provenance!r:.80}; give a dictionary of JSON values, or None")
         if source == STATIC:
             raise InvalidRequestError("static metaphors are given to MetaphorCorpus.open(); name another source")
         if status not in (ACTIVE, CANDIDATE):
@@ -155,12 +162,17 @@ class MetaphorCorpus:
         if metaphor.id in self._static:
             raise _known(metaphor.id)
         item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
+        own = await self._own_vector(metaphor)
         try:
             report = await self._collection.add_new([item])
         except InvalidItemError as error:
             if not await self._collection.get([metaphor.id]):
                 raise
             raise _known(metaphor.id) from error
+        if own is not None:
+            report = await self._collection.add([item], embeddings=[own])
+        if report.pending:
+            _log.warning("metaphor %r waits for its vector, and is not found until it has it", metaphor.id)
         for note in report.notes:
             _log.warning("metaphor %r: %s", metaphor.id, note)
 
@@ -184,9 +196,9 @@ class MetaphorCorpus:
 
         Raises ``UnknownItemError``, and ``InvalidRequestError`` for a static one.
         """
+        await self._item(metaphor_id)
         if metaphor_id in self._static:
             raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
-        await self._item(metaphor_id)
         await self._collection.set_status(metaphor_id, REJECTED)
 
     async def settle(self, metaphor_id: str) -> str:
@@ -219,10 +231,21 @@ class MetaphorCorpus:
         """The metaphors, candidates too, that say nearly the same, with their similarity, the most alike first.
 
         The same name without case, punctuation and articles makes 1, of rejected ones too; else it is the cosine of
-        the vectors, at least ``above`` (0 to 1). Raises the embedder's errors.
+        the vectors, at least ``above`` (0 to 1); the metaphor's own ``embedding`` goes before its text.
+        Raises the embedder's errors.
         """
+        checked_metaphor("metaphor", metaphor)
         check_share("above", above)
         return await near_duplicates(self._collection, metaphor, above)
+
+    async def _own_vector(self, metaphor: Metaphor) -> Vector | None:
+        if metaphor.embedding is None:
+            return None
+        space = await self._collection.space()
+        if space is None:
+            raise InvalidVectorError("the corpus has no embedding space; give the metaphor without its embedding")
+        vector: Vector = checked_vectors([metaphor.embedding], space, [metaphor.id])[0]
+        return vector
 
     async def _store_static(self) -> None:
         """Bring the stored static metaphors to what is given."""
@@ -252,12 +275,14 @@ class MetaphorCorpus:
 
 
 def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
-    metaphors = list(static)
+    metaphors = list(static) if isinstance(static, Iterable) else [None]
     if not all(isinstance(one, Metaphor) for one in metaphors):
         raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
-    ids = [one.id for one in metaphors]
-    if twice := next((one for one in ids if ids.count(one) > 1), None):
-        raise InvalidRequestError(f"static holds metaphor {twice!r:.80} twice; give each id once")
+    seen: set[str] = set()
+    for one in metaphors:
+        if one.id in seen:
+            raise InvalidRequestError(f"static holds metaphor {one.id!r:.80} twice; give each id once")
+        seen.add(one.id)
     return metaphors
 
 

@@ -6,10 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.searching import Entry
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.expectation import Expectation
 from retrieval.domain.hit import Contribution, Explanation
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
+
+RELEVANCE_MAX = 1 + 1e-6
+"""What rounding may make of a cosine of 1."""
+
+
+def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
+    """How well each fits by itself, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
+    relevance = {one.metaphor.id: one.relevance for one in found}
+    if any(not 0 <= one <= RELEVANCE_MAX for one in relevance.values()):
+        raise InvalidRequestError(
+            "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
+            "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
+        )
+    return {key: min(1.0, one) for key, one in relevance.items()}
 
 
 def learned_entries(

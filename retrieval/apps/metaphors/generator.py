@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import Metaphor
-from retrieval.apps.metaphors.metaphor_item import ACTIVE, CANDIDATE, KIND, SUGGESTED_FOR
+from retrieval.apps.metaphors.metaphor_item import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR
+from retrieval.apps.metaphors.plain_text import ERROR_LENGTH, plain, plain_error, plain_name
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.metaphors.suggesting import (
     PROMPT_VERSION,
@@ -27,6 +28,12 @@ from retrieval.domain.llm import LLM
 
 LONGEST_SECONDS = 300.0
 """How long a call may go on, whether or not anyone waits for it: a late answer serves the next retrieval."""
+
+AGAIN_AFTER = timedelta(minutes=10)
+"""So long the same is not asked again after an answer of which nothing could be used."""
+
+REFUSED_MAX = 1000
+"""The most of these that a retriever remembers."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +66,13 @@ class Generator:
     corpus: MetaphorCorpus
     llm: LLM
     now: Callable[[], datetime]
+    refused: dict[str, tuple[datetime, str]] = field(default_factory=dict)
+    """What was asked in vain lately, with when and why."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as it can be shown."""
+        return plain_name(self.llm)
 
     async def suggestions(self, wanted: Wanted) -> Suggested:
         """At most three, stored as candidates.
@@ -68,13 +82,16 @@ class Generator:
         return await self._within(None, wanted)
 
     async def in_time(self, wanted: Wanted, seconds: float) -> Suggested:
-        """The suggestions if they come so soon, or why there are none."""
+        """The suggestions if they come so soon, or why there are none; what was asked in vain is not asked at once."""
+        when, why = self.refused.get(prompt_of(wanted), (None, ""))
+        if when is not None and self.now() - when < AGAIN_AFTER:
+            return Suggested(notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
             return await self._within(seconds, wanted)
         except TimeoutError:
-            return Suggested(notes=(f"nothing was generated: {self.llm.name} did not answer within {seconds:g} s",))
+            return Suggested(notes=(f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
-            return Suggested(notes=(f"nothing was generated: {error}",))
+            return Suggested(notes=(f"nothing was generated: {plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
         """Whether the model suggested metaphors for this problem's text already of which one is not excluded."""
@@ -91,50 +108,61 @@ class Generator:
     async def _made(self, wanted: Wanted) -> Suggested:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                answer = await self._answer(suggestion_prompt(wanted.problem, wanted.tried, wanted.failure))
+                offered = await self._offered(wanted)
         except TimeoutError:
-            raise LLMUnavailableError(f"{self.llm.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
-        offered = suggested_metaphors(answer, wanted.problem)
+            raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
         kept, notes = list[Metaphor](), list[str]()
-        # Another answer may bring the like at the same time: one after the other, the second is seen to be that.
+        # What is alike must not be looked for by two at once, and then be kept by both.
         async with self.corpus.collection.calls.lock(("metaphors", self.corpus.collection.name)):
             for metaphor in offered:
-                why_not = await self._why_not(metaphor)
+                why_not = await self._keep(metaphor, wanted)
                 if why_not is None:
-                    await self.corpus.add_candidate(metaphor, self._provenance(metaphor, wanted))
                     kept.append(metaphor)
                 else:
-                    notes.append(f"the suggestion {metaphor.name!r} was refused: {why_not}")
+                    notes.append(plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
-            raise LLMRejectedError(f"{self.llm.name} suggested nothing that can be used: {why}")
+            self._remember(wanted, said := f"{self.name} suggested nothing that can be used: {why}")
+            raise LLMRejectedError(said)
         return Suggested(tuple(kept), tuple(notes))
 
-    async def _answer(self, prompt: str) -> Any:
-        """The model's answer; models come from anywhere, and what else they raise becomes one of their own errors."""
+    async def _offered(self, wanted: Wanted) -> list[Metaphor]:
+        """What its answer offers; whatever else a model raises, or its answer does, becomes one of a model's errors."""
         try:
-            return await self.llm.complete_json(prompt, SCHEMA, system=SYSTEM)
+            answer = await self.llm.complete_json(prompt_of(wanted), SCHEMA, system=SYSTEM)
+            return suggested_metaphors(answer, wanted.problem)
         except LLMError:
             raise
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise LLMUnavailableError(f"{self.name} failed: it was cancelled from within") from error
         except Exception as error:
-            _log.warning("%s failed", self.llm.name, exc_info=error)
-            said = " ".join(f"{type(error).__name__} {error}".split())
-            raise LLMUnavailableError(f"{self.llm.name} failed: {said:.200}") from error
+            _log.warning("%s failed", self.name, exc_info=error)
+            said = plain(f"{type(error).__name__} {plain_error(error)}", ERROR_LENGTH)
+            raise LLMUnavailableError(f"{self.name} failed: {said}") from error
 
-    async def _why_not(self, metaphor: Metaphor) -> str | None:
-        """Why the metaphor cannot be used; None: it can."""
+    async def _keep(self, metaphor: Metaphor, wanted: Wanted) -> str | None:
+        """Store the metaphor, unless it is there; gives why it cannot be used, or None: it can."""
         valid, issues = validate_metaphor(metaphor)
         if not valid:
             return ", ".join(issues)
-        if await self.corpus.get([metaphor.id]):
-            return "it was suggested for this problem before"
-        alike = await self.corpus.near_duplicates(metaphor)
-        return f"much like {alike[0][0].name!r}" if alike else None
+        if known := (await self.corpus.origins([metaphor.id])).get(metaphor.id):
+            return "it was suggested for this problem before, and rejected" if known.status == REJECTED else None
+        if alike := await self.corpus.near_duplicates(metaphor):
+            return f"much like {alike[0][0].name!r}"
+        await self.corpus.add_candidate(metaphor, self._provenance(metaphor, wanted))
+        return None
+
+    def _remember(self, wanted: Wanted, why: str) -> None:
+        if len(self.refused) >= REFUSED_MAX:
+            self.refused.pop(next(iter(self.refused)))
+        self.refused[prompt_of(wanted)] = (self.now(), why)
 
     def _provenance(self, metaphor: Metaphor, wanted: Wanted) -> dict[str, Any]:
         _, issues = validate_metaphor(metaphor)
         return {
-            "model": self.llm.name,
+            "model": self.name,
             "prompt": PROMPT_VERSION,
             "problem_id": wanted.problem.id,
             "problem_hash": problem_hash(wanted.problem),
@@ -142,6 +170,11 @@ class Generator:
             "at": self.now().isoformat(),
             "warnings": issues,
         }
+
+
+def prompt_of(wanted: Wanted) -> str:
+    """What the model is asked."""
+    return suggestion_prompt(wanted.problem, wanted.tried, wanted.failure)
 
 
 def names_of(metaphors: Sequence[Metaphor]) -> tuple[str, ...]:

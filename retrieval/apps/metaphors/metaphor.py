@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from retrieval.apps.metaphors.operation import Operation
-from retrieval.apps.metaphors.texts import checked_text, checked_texts
+from retrieval.apps.metaphors.texts import checked_numbers, checked_text, checked_texts
 from retrieval.domain.errors import InvalidRequestError
 
 STATIC, GENERATED = "static", "generated"
@@ -29,7 +28,7 @@ class Metaphor:
     concreteness: float | None = None
     """How easily it is pictured, 0 (abstract) to 1 (tangible); None: not said."""
     embedding: tuple[float, ...] | None = None
-    """Its vector in the corpus's space, of length 1; None: not known here."""
+    """Its vector in the corpus's space; None: it is made of the text. ``add`` stores it, scaled to length 1."""
 
     def __post_init__(self) -> None:
         checked_text("a metaphor's id", self.id, is_needed=True)
@@ -41,10 +40,11 @@ class Metaphor:
             raise InvalidRequestError(f"the operations of metaphor {self.id!r} are no list of Operation(name=...)")
         object.__setattr__(self, "operations", operations)
         object.__setattr__(self, "examples", checked_texts("a metaphor's examples", self.examples))
+        object.__setattr__(self, "embedding", checked_numbers("a metaphor's embedding", self.embedding))
         if self.concreteness is not None:
             _check_share("concreteness", self.concreteness)
 
 
 def _check_share(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")

@@ -25,6 +25,8 @@ class Retrieved(list[Scored]):
     """What the caller should know, such as why nothing was generated."""
     why_generated: str | None
     """Why generation was called for; None: it was not."""
+    collection: str = ""
+    """Of which corpus, by its collection; empty: not said."""
 
     def __init__(
         self,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from retrieval.apps.metaphors.answering import Answers, Rules, retrieved
 from retrieval.apps.metaphors.asked import Asked, session_of, situation_of
@@ -13,6 +15,7 @@ from retrieval.apps.metaphors.checks import (
     LIMIT_MAX,
     checked_context,
     checked_count,
+    checked_flag,
     checked_ids,
     checked_limit,
     checked_llm,
@@ -26,8 +29,9 @@ from retrieval.apps.metaphors.checks import (
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.duplicates import text_vector
-from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries
+from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries, relevance_of_each
 from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
+from retrieval.apps.metaphors.few_at_once import few_at_once
 from retrieval.apps.metaphors.generator import Generator, Wanted, names_of
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.model import RetrievalModel
@@ -37,7 +41,7 @@ from retrieval.apps.metaphors.searching import Entry, Searches
 from retrieval.apps.metaphors.texts import checked_text
 from retrieval.apps.metaphors.triggers import GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
 from retrieval.domain.embedding import Vector, checked_vectors
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
 from retrieval.engine.stopwatch import Clock
@@ -46,6 +50,14 @@ from retrieval.platform import Platform
 GENERATION_TIMEOUT_SECONDS = 20.0
 EXPLORATION_RATE = 0.1
 LIMIT = 5
+
+WAITING = (
+    "metaphors wait for their vector, without which they are not found; "
+    "see that the embedder answers, and open the corpus again"
+)
+
+AT_ONCE = 4
+"""Problems of a batch that are answered at once."""
 
 
 def utc_now() -> datetime:
@@ -128,13 +140,16 @@ class MetaphorRetriever:
         ``prefer_concrete`` and ``prefer_rich_operations`` weigh 0.3 of similarity's part. Raises
         ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``), and what ``Collection.search`` raises.
         """
-        return await self._answers.answer(
+        return await self._answered(
             Asked(
                 problem=checked_problem(problem),
                 limit=checked_limit(limit),
                 exclude=checked_ids(exclude),
                 why=checked_context(context),
-                preference=Preference(concrete=bool(prefer_concrete), rich=bool(prefer_rich_operations)),
+                preference=Preference(
+                    concrete=checked_flag("prefer_concrete", prefer_concrete),
+                    rich=checked_flag("prefer_rich_operations", prefer_rich_operations),
+                ),
                 backtracks=checked_count("backtracks", backtracks),
             )
         )
@@ -167,7 +182,7 @@ class MetaphorRetriever:
             preference=preference_after(reason),
             backtracks=len(excluded) if backtracks is None else checked_count("backtracks", backtracks),
         )
-        return await self._answers.answer(await self._moved(asked, failed))
+        return await self._answered(await self._moved(asked, failed))
 
     async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
         """The corpus by similarity alone, best first: all of it (1000 at most), or so many. It is not recorded."""
@@ -208,26 +223,38 @@ class MetaphorRetriever:
         whole = replace(asked, limit=LIMIT_MAX)
         is_trained = await self.model.is_trained()
         base = await (self._learned(whole) if is_trained else self._searches.similar(whole))
-        relevance = {one.metaphor.id: one.relevance for one in base}
+        relevance = relevance_of_each(base)
         expected = await self.model.expectations(asked.problem, list(relevance), relevance)
         shown = explored_entries(base, expected, rate)[: asked.limit]
         notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
         origin = "metaphors.retrieve_with_exploration"
-        return await self._answers.composed(
-            asked, shown, explored_items(shown, base), origin=origin, started=started, notes=notes
+        return self._named(
+            await self._answers.composed(
+                asked, shown, explored_items(shown, base), origin=origin, started=started, notes=notes
+            )
         )
 
     async def retrieve_batch(self, problems: Iterable[Problem], limit: int = LIMIT) -> dict[str, Retrieved]:
-        """What ``retrieve`` gives for each problem, by its id; all are embedded in one call."""
+        """What ``retrieve`` gives for each problem, by its id; all are embedded in one call, and four answered at once.
+
+        Suggestions are waited for as long as in one ``retrieve``, all problems together; ``notes`` tell who went
+        without.
+        """
         given, wanted = checked_problems(problems), checked_limit(limit)
         bare = [one for one in given if one.embedding is None]
         texts = [one.description for one in bare]
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
         known = {one.id: tuple(vector.tolist()) for one, vector in zip(bare, vectors, strict=True)}
-        return {
-            one.id: await self.retrieve(replace(one, embedding=known.get(one.id, one.embedding)), wanted)
+        asked = [
+            Asked(
+                problem=replace(one, embedding=known.get(one.id, one.embedding)),
+                limit=wanted,
+                until=self._clock() + self._answers.rules.seconds,
+            )
             for one in given
-        }
+        ]
+        answers = await few_at_once([partial(self._answered, one) for one in asked], AT_ONCE)
+        return {one.id: answer for one, answer in zip(given, answers, strict=True)}
 
     async def record_outcome(
         self,
@@ -246,6 +273,11 @@ class MetaphorRetriever:
         """
         if not isinstance(answer, Retrieved):
             raise InvalidRequestError(f"answer is {answer!r:.80}; give what a retrieve call answered")
+        if answer.collection not in ("", self.corpus.collection.name):
+            raise InvalidRequestError(
+                f"the answer is of corpus {answer.collection!r}, this retriever's is {self.corpus.collection.name!r}; "
+                "record the outcome with a retriever of that corpus"
+            )
         item_id = metaphor if isinstance(metaphor, str) else checked_metaphor("metaphor", metaphor).id
         is_recorded = answer.retrieval_id is not None
         report = await self._platform.feedback(
@@ -259,7 +291,9 @@ class MetaphorRetriever:
             actor=self._searches.actor,
             note=note,
         )
-        await self.corpus.settle(item_id)
+        # The verdict is taken: that the metaphor was deleted meanwhile does not undo it.
+        with suppress(UnknownItemError):
+            await self.corpus.settle(item_id)
         return report
 
     def _all(self, problem: Problem, limit: int | None) -> Asked:
@@ -269,7 +303,7 @@ class MetaphorRetriever:
     async def _learned(self, asked: Asked) -> list[Entry]:
         metaphors = [one async for one in self.corpus]
         similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
-        relevance = {one.metaphor.id: one.relevance for one in similar}
+        relevance = relevance_of_each(similar)
         expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
@@ -299,4 +333,15 @@ class MetaphorRetriever:
         return vector
 
     def _unrecorded(self, asked: Asked, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
-        return retrieved(asked, found, None, (self._clock() - started) * 1e3, notes=notes)
+        return self._named(retrieved(asked, found, None, (self._clock() - started) * 1e3, notes=notes))
+
+    async def _answered(self, asked: Asked) -> Retrieved:
+        found = self._named(await self._answers.answer(asked))
+        if len(found) < asked.limit and (waiting := (await self.corpus.collection.info()).pending):
+            known = await self.corpus.count()
+            found.notes += (f"{waiting} of {known} {WAITING}",)
+        return found
+
+    def _named(self, found: Retrieved) -> Retrieved:
+        found.collection = self.corpus.collection.name
+        return found

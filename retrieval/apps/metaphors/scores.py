@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Sequence
 
 from retrieval.apps.metaphors.metaphor import Metaphor
@@ -33,8 +33,10 @@ def combine_scores(
     too. ``retrieve`` has these scores from the collection's profile; this is the same sum for rankings of one's own.
     Raises ``InvalidRequestError`` for other than two weights, each finite and at least 0.
     """
-    if len(weights) != 2 or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+    if not isinstance(weights, list | tuple) or len(weights) != 2 or not all(map(_is_weight, weights)):
         raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
+    if not isinstance(first, Iterable) or not isinstance(second, Iterable):
+        raise InvalidRequestError("two rankings are combined: give lists of (metaphor, score), such as were retrieved")
     metaphors: dict[str, Metaphor] = {}
     totals: dict[str, float] = {}
     for ranking, weight in zip((first, second), weights, strict=True):
@@ -42,6 +44,10 @@ def combine_scores(
             metaphors.setdefault(metaphor.id, metaphor)
             totals[metaphor.id] = totals.get(metaphor.id, 0.0) + weight * score
     return ranked((metaphors[key], total) for key, total in totals.items())
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def ranked(scored: Iterable[Scored]) -> list[Scored]:

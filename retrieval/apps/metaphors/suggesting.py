@@ -21,8 +21,11 @@ from retrieval.apps.metaphors.problem import Problem
 SUGGESTIONS = 3
 """Metaphors asked for, and the most that are taken."""
 
+LOOKED_AT = 20
+"""Of what an answer offers: the first so many are looked at."""
+
 PROMPT_VERSION = "metaphors 1"
-"""Names the prompt: what was suggested for another one is asked for again."""
+"""Names the prompt, in what is kept with a suggestion."""
 
 PROBLEM_LENGTH_MAX = 2000
 FAILURE_LENGTH_MAX = 500
@@ -111,11 +114,13 @@ def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
     if not isinstance(offered, list | tuple):
         return []
     found: dict[str, Metaphor] = {}
-    for one in offered:
+    for one in islice(offered, LOOKED_AT):
         metaphor = _metaphor(one, problem) if isinstance(one, Mapping) else None
         if metaphor is not None:
             found.setdefault(metaphor.name.casefold(), metaphor)
-    return list(found.values())[:SUGGESTIONS]
+        if len(found) == SUGGESTIONS:
+            break
+    return list(found.values())
 
 
 def problem_hash(problem: Problem) -> str:
@@ -131,7 +136,8 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
     operations = _each(said.get("operations"), _operation, OPERATIONS_MAX)
     examples = _each(said.get("examples"), lambda one: _text(one, TEXT_LENGTH_MAX), EXAMPLES_MAX)
     concreteness = said.get("concreteness")
-    is_share = isinstance(concreteness, int | float) and not isinstance(concreteness, bool) and 0 <= concreteness <= 1
+    if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
+        concreteness = None
     return Metaphor(
         id=_id(name, problem, [description, *(operation.name for operation in operations)]),
         name=name,
@@ -139,7 +145,7 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
         description=description,
         operations=tuple(operations),
         examples=tuple(examples),
-        concreteness=concreteness if is_share else None,
+        concreteness=None if concreteness is None or not 0 <= concreteness <= 1 else float(concreteness),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from retrieval.domain.errors import InvalidRequestError
 
@@ -21,3 +23,16 @@ def checked_texts(name: str, values: object) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidRequestError(f"{name} are {values!r:.80}; give a list of texts")
     return tuple(checked_text(f"one of {name}", value) for value in values)
+
+
+def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:
+    """The numbers; None for None. Raises ``InvalidRequestError`` for anything else than a list of finite ones."""
+    if values is None:
+        return None
+    try:
+        numbers = () if isinstance(values, str | bytes) else tuple(map(float, cast("Iterable[float]", values)))
+    except (TypeError, ValueError, OverflowError):
+        numbers = ()
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise InvalidRequestError(f"{name} is {values!r:.80}; give a list of finite numbers, or None")
+    return numbers

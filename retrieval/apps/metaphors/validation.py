@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrieval.apps.metaphors.checks import checked_metaphor
 from retrieval.apps.metaphors.metaphor import Metaphor
 
 LEAST_OPERATIONS = 2
@@ -16,8 +17,9 @@ def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
     """Whether it can be used, and every issue found.
 
     Fewer than two operations, or one without effects, make it invalid. A description of less than 20 characters and
-    missing examples are named only.
+    missing examples are named only. Raises ``InvalidRequestError`` for what is no metaphor.
     """
+    checked_metaphor("metaphor", metaphor)
     issues = []
     if len(metaphor.operations) < LEAST_OPERATIONS:
         issues.append(_TOO_FEW)

@@ -298,7 +298,7 @@ async def test_without_vectors_names_still_tell_duplicates(database_url: str) ->
 
 async def test_what_cannot_be_is_refused(house: Platform, corpus: MetaphorCorpus) -> None:
     """Each message says what to give instead."""
-    with pytest.raises(InvalidRequestError, match=r"give a Metaphor\(id="):
+    with pytest.raises(InvalidRequestError, match="give a Metaphor"):
         await corpus.add("plumbing")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="name another source"):
         await corpus.add(BEEHIVE, source="static")

@@ -233,6 +233,15 @@ async def test_a_candidate_that_proves_itself_joins_the_corpus(house: Platform, 
     assert proved[0][1] == pytest.approx(found[0][1] / 0.9, abs=1e-6)
 
 
+async def test_two_problems_asked_at_once_keep_one_of_what_is_alike(house: Platform, new_corpus: NewCorpus) -> None:
+    """As if one had been asked after the other."""
+    corpus = await new_corpus()
+    retriever = retriever_of(house, corpus, ScriptedLLM(GOOD))
+    asked = [replace(ODD, id=f"o{number}", description=f"zebras quarrel {number}") for number in range(3)]
+    await asyncio.gather(*(retriever.retrieve(one, context="no good candidates") for one in asked))
+    assert sorted(names(await corpus.candidates())) == ["Lighthouse", "Night watch", "Tea ceremony"]
+
+
 async def test_a_person_may_accept_one_or_reject_it(house: Platform, new_corpus: NewCorpus) -> None:
     """What is rejected does not come back, nor is it suggested again."""
     corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
@@ -243,8 +252,7 @@ async def test_a_person_may_accept_one_or_reject_it(house: Platform, new_corpus:
     found = await retriever.retrieve(ODD, limit=9)
     assert "Lighthouse" in names(found)
     assert "Night watch" not in names(found)
-    with pytest.raises(LLMRejectedError, match="it was suggested for this problem before"):
-        await retriever.retrieve_by_generation(ODD, CORPUS[:1])
+    assert names(await retriever.retrieve_by_generation(ODD, CORPUS[:1])) == ["Tea ceremony", "Lighthouse"]
     other = Problem(id="other", description="horses quarrel at noon")
     with pytest.raises(LLMRejectedError, match="much like 'Night watch'"):
         await retriever.retrieve_by_generation(other, CORPUS[:1])
@@ -266,6 +274,33 @@ async def test_generation_by_itself_gives_three_new_metaphors(house: Platform, n
 HOSTILE = [*(suggestion(name, "x") for name in ("\u202egnp.exe", "a\x00b", "x" * 999)), {"name": "bare"}, {}]
 
 
+class MuteError(ValueError):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("\x00")
+
+
+class Trap(dict[str, Any]):
+    """A suggestion that cannot be read."""
+
+    def get(self, key: str, default: Any = None) -> Any:  # noqa: ARG002 - as dictionaries are asked
+        """Nothing."""
+        raise MuteError
+
+
+class Nameless(ScriptedLLM):
+    """A model that cannot say what it is called, once it is in use."""
+
+    def __init__(self) -> None:
+        super().__init__(error=RuntimeError("no"))
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "name" and object.__getattribute__(self, "prompts"):
+            raise MuteError
+        return object.__getattribute__(self, name)
+
+
 @pytest.mark.parametrize(
     ("llm", "why"),
     [
@@ -277,8 +312,29 @@ HOSTILE = [*(suggestion(name, "x") for name in ("\u202egnp.exe", "a\x00b", "x" *
         (ScriptedLLM(HOSTILE), "nothing that can be used"),
         (ScriptedLLM(error=RuntimeError("a\nbug")), "RuntimeError a bug"),
         (ScriptedLLM(error=TimeoutError("its own")), "its own"),
+        (ScriptedLLM(error=ValueError("\ud800 odd\x00ly\x1b[2J" + "x" * 99_999)), "odd ly [2Jxxx"),
+        (ScriptedLLM(error=LLMUnavailableError("\x00 gone \ud800")), "nothing was generated: gone"),
+        (ScriptedLLM(error=MuteError()), "failed: MuteError"),
+        (ScriptedLLM([Trap()]), "MuteError"),
+        (Nameless(), "Nameless failed"),
+        (ScriptedLLM(error=asyncio.CancelledError()), "cancelled from within"),
     ],
-    ids=["down", "malformed", "empty", "slow", "no suggestions", "hostile", "bug", "its own time limit"],
+    ids=[
+        "down",
+        "malformed",
+        "empty",
+        "slow",
+        "no suggestions",
+        "hostile",
+        "bug",
+        "its own time limit",
+        "unprintable",
+        "unprintable error of its own",
+        "mute",
+        "trap",
+        "nameless",
+        "cancelled",
+    ],
 )
 async def test_whatever_a_model_does_the_corpus_answers(
     house: Platform, corpus: MetaphorCorpus, llm: LLM, why: str
@@ -288,7 +344,7 @@ async def test_whatever_a_model_does_the_corpus_answers(
     plain = await retriever_of(house, corpus, None).retrieve_by_embedding(ODD, 5)
     assert list(found) == list(plain)
     assert any(why in note for note in found.notes)
-    assert all("\n" not in note for note in found.notes)
+    assert all(note.isprintable() and len(note) < 1200 for note in found.notes)
     assert found.retrieval_id is not None
     assert found.metrics.generation_triggered
     assert await corpus.candidates() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,11 +41,19 @@ def test_scores_from_0_to_1_stay_there(ranking: list[tuple[Metaphor, float]]) ->
     assert sorted(one.id for one, _ in combined) == sorted(one.id for one, _ in ranking)
 
 
-@pytest.mark.parametrize("weights", [(1.0,), (0.4, -0.1), (math.nan, 1.0), (0.2, 0.3, 0.5)])
-def test_weights_that_cannot_be_are_refused(weights: tuple[float, float]) -> None:
-    """One, negative, NaN, three."""
+@pytest.mark.parametrize(
+    "weights", [(1.0,), (0.4, -0.1), (math.nan, 1.0), (0.2, 0.3, 0.5), 3, 5, ("a", "b"), (10**400, 1), None]
+)
+def test_weights_that_cannot_be_are_refused(weights: Any) -> None:
+    """One, negative, NaN, three, none, texts, one that no float holds."""
     with pytest.raises(InvalidRequestError, match="weights"):
         combine_scores([(A, 1.0)], [], weights)
+
+
+def test_rankings_that_are_none_are_refused() -> None:
+    """In one line."""
+    with pytest.raises(InvalidRequestError, match="two rankings"):
+        combine_scores(None, [])  # type: ignore[arg-type]
 
 
 def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:

@@ -107,6 +107,13 @@ def test_long_texts_are_cut_and_long_lists_end() -> None:
     assert len(metaphor.operations[0].effects) == EFFECTS_MAX
 
 
+def test_no_more_is_looked_at_than_can_be_used() -> None:
+    """Three good ones end it, and twenty that are none."""
+    offered = [said("Canal lock"), said("Weir"), said("Ferry"), *[{"get": 1}] * 9]
+    assert len(suggested_metaphors([*offered, said("Dam")], PROBLEM)) == SUGGESTIONS
+    assert not suggested_metaphors([*[{}] * 20, said()], PROBLEM)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=100),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(list(said())), inner, max_size=6),

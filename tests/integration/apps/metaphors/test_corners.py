@@ -1,0 +1,181 @@
+"""What happens at the edges: embedders that are down, verdicts from elsewhere, answers of another corpus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+import retrieval.sync
+from retrieval import Platform, Profile
+from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
+from retrieval.domain.errors import (
+    EmbedderUnavailableError,
+    InvalidRequestError,
+    InvalidVectorError,
+    WrongDimensionError,
+)
+from tests.support.metaphors import CORPUS, ScriptedLLM, metaphor, suggestion
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FLOW = Problem(id="flow", description="water pressure flows unevenly", domain="logistics")
+NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
+
+
+class GatedLLM(ScriptedLLM):
+    """A model that answers once enough ask at once."""
+
+    def __init__(self, together: int) -> None:
+        super().__init__([])
+        self.together = together
+        self.opened = asyncio.Event()
+
+    async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:
+        """Nothing, when all are there."""
+        answer = await super().complete_json(prompt, schema, system=system)
+        if len(self.prompts) >= self.together:
+            self.opened.set()
+        await self.opened.wait()
+        return answer
+
+
+async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: MetaphorCorpus) -> None:
+    """One after the other, the first would wait for ever for the fourth."""
+    llm = GatedLLM(4)
+    retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, generation_timeout_seconds=30)
+    problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
+    found = await retriever.retrieve_batch(problems)
+    assert list(found) == ["0", "1", "2", "3"]
+    assert all("holds no metaphor" in one.notes[0] for one in found.values())
+
+
+async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpus: MetaphorCorpus) -> None:
+    """And says so."""
+    llm, ticks = ScriptedLLM([]), iter(range(0, 10_000, 100))
+    retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, clock=lambda: float(next(ticks)))
+    found = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])
+    assert "used up" in found["late"].notes[0]
+    assert not llm.prompts
+
+
+async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_once(
+    house: Platform, corpus: MetaphorCorpus
+) -> None:
+    """The notes say why each time."""
+    llm = ScriptedLLM([suggestion("Pipes", "anything")])
+    retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1)
+    found = [await retriever.retrieve(FLOW) for _ in range(3)]
+    assert len(llm.prompts) == 1
+    assert all("much like 'pipes'" in one.notes[0] for one in found)
+
+
+async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_corpus: NewCorpus) -> None:
+    """When the corpus is opened, and by a retrieval that looks at candidates."""
+    corpus = await new_corpus()
+    name = corpus.collection.name
+    for key in ("kite", "loom"):
+        await corpus.add_candidate(metaphor(key, f"{key} threads and wind"))
+    await judge(house, name, "kite")
+    await MetaphorCorpus.open(house, name, CORPUS)
+    assert [one.id for one in await corpus.candidates()] == ["loom"]
+    await judge(house, name, "loom")
+    await MetaphorRetriever(corpus, platform=house).retrieve(FLOW, context="no good candidates")
+    assert [one.id for one in await corpus.dynamic()] == ["kite", "loom"]
+
+
+async def judge(house: Platform, collection: str, key: str) -> None:
+    """Three good verdicts."""
+    for number in range(3):
+        await house.feedback(item_id=key, collection=collection, helpful=True, session=str(number))
+
+
+async def test_an_own_vector_is_what_a_metaphor_is_found_by(house: Platform, new_corpus: NewCorpus) -> None:
+    """One of another space is refused, and nothing is stored."""
+    corpus = await new_corpus()
+    own = (0.0, 3.0, *[0.0] * 254)
+    await corpus.add(Metaphor(id="own", name="Own", embedding=own))
+    assert (await corpus.embeddings(["own"]))["own"][1] == pytest.approx(1)
+    found = await MetaphorRetriever(corpus, platform=house).retrieve(Problem(id="p", description="d", embedding=own))
+    assert found[0][0].id == "own"
+    with pytest.raises(WrongDimensionError):
+        await corpus.add(Metaphor(id="flat", name="Flat", embedding=(1.0, 2.0)))
+    with pytest.raises(InvalidVectorError):
+        await corpus.add(Metaphor(id="none", name="None", embedding=(0.0,) * 256))
+    assert not await corpus.get(["flat", "none"])
+
+
+async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Platform, corpus: MetaphorCorpus) -> None:
+    """Their direction counts, before and after a backtrack."""
+    retriever = MetaphorRetriever(corpus, platform=house, away=0)
+    asked = [Problem(id="p", description="d", embedding=(size,) * 256) for size in (1e308, 1e-320, 1.0)]
+    answers = [list(await retriever.retrieve(one)) for one in asked]
+    assert answers[0] == answers[1] == answers[2]
+    await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(asked[0], CORPUS[0], "no")
+
+
+async def test_what_waits_for_its_vector_is_said(
+    house: Platform, new_corpus: NewCorpus, embedder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where fewer metaphors come than were asked for."""
+
+    async def down(*_: object) -> None:
+        raise EmbedderUnavailableError("down")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(embedder, "embed", down)
+        corpus = await new_corpus([metaphor("unseen", "nobody embedded this before")])
+    found = await MetaphorRetriever(corpus, platform=house).retrieve(FLOW)
+    assert not found
+    assert "1 of 1 metaphors wait for their vector" in found.notes[-1]
+
+
+async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
+    house: Platform, corpus: MetaphorCorpus, new_corpus: NewCorpus
+) -> None:
+    """What was deleted meanwhile has its verdict all the same."""
+    other = await new_corpus()
+    found = await MetaphorRetriever(other, platform=house).retrieve(FLOW)
+    with pytest.raises(InvalidRequestError, match="is of corpus"):
+        await MetaphorRetriever(corpus, platform=house).record_outcome(found, "pipes", helpful=True)
+    assert (await other.collection.standings(["pipes"]))["pipes"].uses == 0
+    await other.collection.delete(["pipes"])
+    report = await MetaphorRetriever(other, platform=house).record_outcome(found, "pipes", helpful=True)
+    assert report.recorded == 1
+
+
+async def test_a_profile_without_cosines_cannot_be_explored_with(house: Platform, new_corpus: NewCorpus) -> None:
+    """It is told which profile can."""
+    corpus = await new_corpus()
+    await corpus.collection.set_profile(Profile(legs={"lexical": 1.0}))
+    pipes = Problem(id="p", description="water pressure narrow pipes")
+    with pytest.raises(InvalidRequestError, match="METAPHORS_PROFILE"):
+        await MetaphorRetriever(
+            await MetaphorCorpus.open(house, corpus.collection.name, CORPUS), platform=house
+        ).retrieve_with_exploration(pipes)
+
+
+async def test_what_is_no_metaphor_is_refused_in_words(corpus: MetaphorCorpus, house: Platform) -> None:
+    """Never with an error of Python's own."""
+    wrong: list[Callable[[], Awaitable[Any]]] = [
+        lambda: corpus.near_duplicates("x"),  # type: ignore[arg-type]
+        lambda: corpus.embed("x"),  # type: ignore[arg-type]
+        lambda: corpus.add_candidate("x"),  # type: ignore[arg-type]
+        lambda: corpus.add(metaphor("new", "n"), provenance="hello"),  # type: ignore[arg-type]
+        lambda: corpus.reject(["a"]),  # type: ignore[arg-type]
+        lambda: MetaphorCorpus.open(house, static=None),  # type: ignore[arg-type]
+    ]
+    for call in wrong:
+        with pytest.raises(InvalidRequestError):
+            await call()
+
+
+async def test_the_two_doors_are_told_apart(corpus: MetaphorCorpus, house: Platform) -> None:
+    """In words."""
+    with pytest.raises(InvalidRequestError, match="without await"):
+        retrieval.sync.MetaphorRetriever(corpus, platform=house)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequestError, match="connect"):
+        retrieval.sync.MetaphorCorpus(corpus.collection)  # type: ignore[arg-type]
+    assert Retrieved(problem=FLOW).collection == ""

@@ -1,0 +1,78 @@
+"""What a retriever is asked, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.apps.metaphors import Metaphor, Problem, validate_metaphor
+from retrieval.apps.metaphors.checks import checked_flag, checked_ids, checked_llm, checked_rate, checked_seconds
+from retrieval.apps.metaphors.plain_text import NAME_LENGTH, plain_name
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.learned import Learned
+
+HUGE = 10**400
+"""No float holds it."""
+
+
+class Unnamed:
+    """Something that cannot say what it is called."""
+
+    @property
+    def name(self) -> str:
+        """Nothing."""
+        raise RuntimeError("no name")
+
+
+@pytest.mark.parametrize("given", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (one for one in "ab"), {"a", "b"}])
+def test_ids_come_in_anything_that_can_be_gone_through(given: Any) -> None:
+    """A generator and the keys of a dictionary too."""
+    assert sorted(checked_ids(given)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("given", ["ab", b"ab", 5, [5], {5}])
+def test_what_are_no_ids_is_refused(given: Any) -> None:
+    """A text is one id, and no list of them."""
+    with pytest.raises(InvalidRequestError, match="ids to exclude"):
+        checked_ids(given)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: checked_seconds(HUGE),
+        lambda: checked_rate(HUGE),
+        lambda: Metaphor(id="a", name="A", concreteness=HUGE),
+        lambda: checked_flag("prefer_concrete", "no"),
+        lambda: validate_metaphor("x"),  # type: ignore[arg-type]
+        lambda: Metaphor(id="a", name="A", embedding="x"),  # type: ignore[arg-type]
+        lambda: Metaphor(id="a", name="A", embedding=(float("nan"), 1.0)),
+        lambda: Metaphor(id="a", name="A", embedding=(HUGE, 1.0)),
+        lambda: Problem(id="p", description="d", embedding="x"),  # type: ignore[arg-type]
+        lambda: checked_llm(Unnamed()),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(make: Any) -> None:
+    """Never with an error of Python's own."""
+    with pytest.raises(InvalidRequestError):
+        make()
+
+
+def test_a_share_that_no_float_holds_is_refused() -> None:
+    """As any other that is above 1."""
+    with pytest.raises(InvalidProfileError, match="share"):
+        Learned(share=HUGE)
+
+
+def test_a_domain_is_known_again_in_any_case_and_with_blanks() -> None:
+    """Verdicts are counted by it."""
+    assert Problem(id="p", description="d", domain=" Software ").domain == "software"
+
+
+def test_a_models_name_is_short_and_printable() -> None:
+    """Or that of its class."""
+    odd = type("Odd", (), {"name": "a\x00b\ud800" + "x" * 1_000_000})()
+    assert plain_name(odd).startswith("a b xxx")
+    assert len(plain_name(odd)) == NAME_LENGTH
+    assert plain_name(Unnamed()) == "Unnamed"
