@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
@@ -234,12 +233,11 @@ def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:
     return And((*(() if condition is None else (condition,)), *parts))
 
 
-def check_vector(vector: NDArray[np.floating[Any]], space: EmbeddingSpace) -> Vector:
+def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
         exact = vector.astype(np.float64)
-        with np.errstate(over="ignore"):
-            length = math.sqrt(float(np.dot(exact, exact)))
+        length = math.sqrt(float(np.dot(exact, exact)))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = (exact / length).astype(np.float32)
             return unit
@@ -325,11 +323,16 @@ def checked_words(query: object) -> str:
     return query.strip()
 
 
-def _flat(vector: object) -> NDArray[np.float64]:
+def _flat(vector: object) -> Vector:
     try:
-        array = np.asarray(vector, dtype=np.float64)
+        exact = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
-    if array.ndim != 1:
-        raise InvalidVectorError(f"the query vector must have one dimension, not shape {array.shape}")
+    if exact.ndim != 1:
+        raise InvalidVectorError(f"the query vector must have one dimension, not shape {exact.shape}")
+    largest = float(np.abs(exact).max(initial=0.0))
+    # Single precision holds no larger ones, and rounds smaller ones off: the direction alone counts.
+    if math.isfinite(largest) and largest and not 1e-18 < largest < 1e18:
+        exact = exact / largest
+    array: Vector = exact.astype(np.float32)
     return array
