@@ -12,7 +12,7 @@ from typing import Any
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.metaphor_item import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR
-from retrieval.apps.metaphors.plain_text import ERROR_LENGTH, plain, plain_error, plain_name
+from retrieval.apps.metaphors.plain_text import ERROR_LENGTH, plain, plain_error, plain_name, plain_traceback
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.metaphors.suggesting import (
     PROMPT_VERSION,
@@ -138,7 +138,7 @@ class Generator:
                 raise
             raise LLMUnavailableError(f"{self.name} failed: it was cancelled from within") from error
         except Exception as error:
-            _log.warning("%s failed", self.name, exc_info=error)
+            _log.warning("%s failed\n%s", self.name, plain_traceback(error))
             said = plain(f"{type(error).__name__} {plain_error(error)}", ERROR_LENGTH)
             raise LLMUnavailableError(f"{self.name} failed: {said}") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 """The most characters of a model's name, of an error's text, and of a note."""
 
@@ -29,3 +31,8 @@ def plain_name(model: object) -> str:
     except Exception:  # noqa: BLE001 - a stranger's property
         said = ""
     return said or plain(type(model).__name__, NAME_LENGTH)
+
+
+def plain_traceback(error: BaseException) -> str:
+    """Where the error comes from, for a log that takes UTF-8 alone."""
+    return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
