@@ -188,7 +188,10 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
     assert (await corpus.collection.learn())["published"]
     found = await retriever.retrieve(asked, 5)
     assert ids(found)[0] == "far"
-    assert ids(found) == ids(await retriever.retrieve(asked, 1000))[:5]
+    every = await retriever.retrieve(asked, 1000)
+    assert ids(every)[0] == "far"
+    # Of many that are all but equal, the moment of the question decides.
+    assert [score for _, score in found] == pytest.approx([score for _, score in every[:5]], abs=1e-6)
     assert found.retrieval_id is not None
     assert (await house.replay(found.retrieval_id)).is_reproduced
 
