@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
 
 START, END = "session-start", "session-end"
 _HELP = frozenset({"-h", "--help"})
@@ -44,15 +45,28 @@ def fast_lane(arguments: Sequence[str]) -> list[str]:
 def run_hook(command: str, arguments: Sequence[str], tenant: str | None = None) -> None:
     """The hook with the arguments after its name. Raises nothing."""
     say = partial(_hint, command)
+    give_up = _once(say)
     try:
-        (_start if command == START else _end)(arguments, tenant, say)
+        (_start if command == START else _end)(arguments, tenant, say, give_up)
     except KeyboardInterrupt:
-        say("interrupted")
+        give_up("interrupted")
     except Exception as error:  # noqa: BLE001 - nothing may keep a session from starting, or ending
-        say(_said(error))
+        give_up(_said(error))
 
 
-def _start(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
+def _once(say: Say) -> Say:
+    """Says the first thing it is given and no other: a deadline and an error may come at the same moment."""
+    said = count()
+
+    def say_first(message: str) -> None:
+        # One step of the interpreter, so that no lock is needed between the watchdog and the hook.
+        if next(said) == 0:
+            say(message)
+
+    return say_first
+
+
+def _start(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say) -> None:
     from datetime import UTC, datetime
 
     from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
@@ -60,7 +74,7 @@ def _start(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
     from retrieval.apps.principles.startup.start_settings import start_settings
 
     options, settings = start_options(arguments), start_settings(os.environ, tenant)
-    with _limited(settings.session_start_seconds, say) as deadline:
+    with _limited(settings.session_start_seconds, give_up) as deadline:
         from retrieval.apps.principles.startup.start import SessionStart
 
         session = SessionStart(options, settings, deadline, say)
@@ -75,24 +89,24 @@ def _start(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
             session.close()
 
 
-def _end(arguments: Sequence[str], tenant: str | None, say: Say) -> None:
+def _end(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say) -> None:
     from retrieval.apps.principles.startup.end_options import end_options
     from retrieval.apps.principles.startup.start_settings import start_settings
 
     options, settings = end_options(arguments), start_settings(os.environ, tenant)
-    with _limited(settings.session_start_seconds, say) as deadline:
+    with _limited(settings.session_start_seconds, give_up) as deadline:
         from retrieval.surfaces.cli.ending import store_trace
 
         store_trace(options, settings, deadline, say)
 
 
 @contextlib.contextmanager
-def _limited(seconds: float, say: Say) -> Iterator[float]:
+def _limited(seconds: float, give_up: Say) -> Iterator[float]:
     """Within it, the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs."""
     from retrieval.apps.principles.startup.watchdog import watchdog
 
     late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
-    with watchdog(seconds, partial(say, late)):
+    with watchdog(seconds, partial(give_up, late)):
         yield time.monotonic() + seconds
 
 
