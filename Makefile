@@ -24,7 +24,7 @@ demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; noth
 
 ##@ Develop
 test: $(VENV)/.dev ## Run every test, on two cores
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --reruns 1
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .
@@ -82,7 +82,7 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its development tools into $(VENV) (a minute or two the first time) ..."
-	@$(INSTALL) -e '.[local,mcp,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@$(INSTALL) -e '.[local,http,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $@
 
 $(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made

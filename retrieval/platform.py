@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -80,6 +81,7 @@ class Platform(FeedbackCalls):
         chance: random.Random | None = None,
     ) -> None:
         self.settings = settings
+        self._host: Platform | None = None
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
         self._sampler: Sampler | None = None
         self._recorder: Recorder | None = None
@@ -96,15 +98,12 @@ class Platform(FeedbackCalls):
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            url = await self._server_url(stack)
-            self._database = await self._open_database(url)
-            stack.push_async_callback(self._database.close)
-            stack.push_async_callback(self._embedders.aclose)
-            stack.push_async_callback(self._llm.aclose)
+            self._database = await self._opened(stack) if self._host is None else self._host.database
             self._calls = SharedCalls()
             stack.push_async_callback(self._calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
-            await self._ensure_months()
+            if self._host is None:
+                await self._ensure_months()
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
             stack.push_async_callback(self._sampler.aclose)
             self._recorder = Recorder(self._database, self._tenant_id)
@@ -324,6 +323,26 @@ class Platform(FeedbackCalls):
             await ensure_months(self.database)
         except DatabaseError as error:
             _log.warning("the months of recorded searches were not made: %s; retrieval jobs run months", error)
+
+    def of_tenant(self, tenant: str) -> Platform:
+        """Another tenant's view of the same installation, on the same connections, embedders and language model.
+
+        It is opened with ``async with``, after this one and closed before it.
+        """
+        other = copy(self)
+        other.settings = self.settings.changed(tenant=tenant)
+        other._host = self  # noqa: SLF001 - another of the same class
+        other._database, other._stack = None, AsyncExitStack()  # noqa: SLF001 - the same
+        return other
+
+    async def _opened(self, stack: AsyncExitStack) -> Database:
+        """The database, opened; the stack closes it, and the models that are used with it."""
+        url = await self._server_url(stack)
+        database = await self._open_database(url)
+        stack.push_async_callback(database.close)
+        stack.push_async_callback(self._embedders.aclose)
+        stack.push_async_callback(self._llm.aclose)
+        return database
 
     async def _server_url(self, stack: AsyncExitStack) -> str:
         """The configured server, or the embedded one, started."""

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from copy import copy
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
@@ -47,6 +48,7 @@ class SyncPlatform:
     ) -> None:
         self.twin = Platform(settings, embedder=embedder, llm=llm, clock=clock, wall_clock=wall_clock, chance=chance)
         self.door = Door()
+        self._host: SyncPlatform | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -54,7 +56,9 @@ class SyncPlatform:
         if self.door.portal is not None:
             raise InvalidRequestError("the platform is open already; call connect() for a second one")
         with ExitStack() as stack:
-            portal = stack.enter_context(start_blocking_portal(name="retrieval.sync"))
+            portal = self._host.door.portal if self._host is not None else None
+            if portal is None:
+                portal = stack.enter_context(start_blocking_portal(name="retrieval.sync"))
             stack.enter_context(portal.wrap_async_context_manager(self.twin))
             self._stack = stack.pop_all()
         self.door.portal = portal
@@ -65,6 +69,13 @@ class SyncPlatform:
     ) -> None:
         self.door.portal = None
         self._stack.__exit__(kind, error, trace)
+
+    def of_tenant(self, tenant: str) -> SyncPlatform:
+        """See ``Platform.of_tenant``."""
+        other = copy(self)
+        other.twin, other.door = self.twin.of_tenant(tenant), Door()
+        other._host, other._stack = self, ExitStack()  # noqa: SLF001 - another of the same class
+        return other
 
     @property
     def settings(self) -> Settings:

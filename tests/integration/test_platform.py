@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retrieval.adapters.embedders.chosen
-from retrieval import Settings, connect
+from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, UnknownCollectionError
@@ -71,3 +71,16 @@ async def test_a_given_language_model_is_used_and_stays_open(database_url: str, 
     async with connect(database_url, settings=settings, llm=given) as platform:
         assert platform.llm is given
     assert await given.complete("anything")
+
+
+async def test_tenants_share_connections_and_models_and_no_data(platform: Platform) -> None:
+    """One pool and one embedder serve both; each sees its own collections, and outlives what it opened."""
+    await (await platform.collection("docs")).add([{"_id": "a", "text": "mine"}])
+    async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
+        assert other.database is platform.database
+        assert other.tenant_id != platform.tenant_id
+        assert await other.collections() == []
+        theirs = await other.collection("docs")
+        await theirs.add([{"_id": "b", "text": "theirs"}])
+        assert [hit.item_id for hit in await theirs.search("theirs")] == ["b"]
+    assert [hit.item_id for hit in await (await platform.collection("docs")).search("mine")] == ["a"]

@@ -1,0 +1,29 @@
+"""What serving over HTTP needs: keys of tenants, and writes that were answered already.
+
+Revision: 0018
+Revises: 0017
+"""
+
+from __future__ import annotations
+
+from alembic import context, op
+
+from retrieval.adapters.store.installed_sql import installed_sql, verbatim
+
+revision = "0018"
+down_revision = "0017"
+branch_labels = None
+depends_on = None
+
+INSTALLED: tuple[str, ...] = ()
+"""What is new, each after those that it needs."""
+
+
+def upgrade() -> None:
+    """Make the tables and functions."""
+    for name in INSTALLED:
+        op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))
+
+
+def downgrade() -> None:
+    """Remove them."""

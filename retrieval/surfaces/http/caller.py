@@ -1,0 +1,54 @@
+"""Who asks: the tenant and what it may do. A route takes ``CurrentPlatform`` and names the scope that it ``needs``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from retrieval.domain.api_key import EVERY_SCOPE, Scope
+from retrieval.platform import Platform
+from retrieval.surfaces.http.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. The tenant comes from the key, never from the request."""
+
+    tenant: str
+    scopes: frozenset[Scope]
+    key_id: str = ""
+    """Empty where the service was started without keys."""
+
+
+async def current_caller(request: Request) -> Caller:
+    """Who sent the request."""
+    service: Service = request.app.state.service
+    return Caller(service.settings.tenant, EVERY_SCOPE)
+
+
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
+
+
+async def current_platform(request: Request, caller: CurrentCaller) -> Platform:
+    """The caller's tenant's view of the platform."""
+    service: Service = request.app.state.service
+    return await service.platform(caller.tenant)
+
+
+CurrentPlatform = Annotated[Platform, Depends(current_platform)]
+
+
+def needs(scope: Scope) -> Any:
+    """For a route's ``dependencies``: only callers with that scope, or with ``admin``, get in."""
+    return Depends(_checked(scope))
+
+
+def _checked(scope: Scope) -> Callable[[Caller], Awaitable[None]]:
+    async def check(caller: CurrentCaller) -> None:
+        if not caller.scopes & {scope, Scope.ADMIN}:
+            raise PermissionError(scope)
+
+    return check

@@ -1,0 +1,29 @@
+"""The application as a client meets it, on this test's tenant; over ASGI, without a socket."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from httpx2 import ASGITransport, AsyncClient
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.surfaces.http.app import create_app
+from tests.support.database import SCHEMA
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(database_url: str) -> AsyncIterator[AsyncClient]:
+    """For a module's tests, which run on one loop and share a tenant: mark them ``asyncio(loop_scope="module")``."""
+    settings = Settings(
+        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    )
+    app = create_app(settings, embedder=HashingEmbedder())
+    async with (
+        app.router.lifespan_context(app),
+        AsyncClient(transport=ASGITransport(app=app), base_url="http://retrieval.test") as opened,
+    ):
+        yield opened

@@ -1,0 +1,14 @@
+"""What tells an operator how the service is."""
+
+from __future__ import annotations
+
+import pytest
+from httpx2 import AsyncClient
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_live_process_says_so(client: AsyncClient) -> None:
+    """Without asking the database."""
+    answer = await client.get("/livez")
+    assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
