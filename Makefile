@@ -10,7 +10,9 @@ LOCK_PYTHON ?= python3.11
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-INSTALL := $(PIP) install --quiet -c constraints.txt
+# uv installs in seconds what takes pip minutes. It does not read pip's settings: where they name an index, or where it
+# fails, pip does the work.
+INSTALL := scripts/install $(BIN)/python
 INSTALL_FAILED := "The installation failed: the reason stands above. 'make clean' and the same command again start afresh."
 BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "$(abspath $(PEERS))/bin/python"
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -76,17 +78,17 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.made
-	@echo "Installing the platform into $(VENV) (a minute or two the first time) ..."
+	@echo "Installing the platform into $(VENV) ..."
 	@$(INSTALL) -e '.[local]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
-	@echo "Installing the platform and its development tools into $(VENV) (a minute or two the first time) ..."
+	@echo "Installing the platform and its development tools into $(VENV) ..."
 	@$(INSTALL) -e '.[local,http,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $@
 
 $(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made
-	@echo "Installing the systems to compare with into $(PEERS) (a minute or two the first time) ..."
+	@echo "Installing the systems to compare with into $(PEERS) ..."
 	@$(BIN)/python -m venv "$(PEERS)"
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet -r benchmarks/requirements-peers.txt || \
 	    { echo $(INSTALL_FAILED) >&2; exit 1; }
