@@ -18,7 +18,7 @@ BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format bench bench-full lock clean
+.PHONY: help demo test lint types format bench bench-full docs lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -45,6 +45,9 @@ bench: $(VENV)/.dev $(PEERS)/.peers ## Compare with peers, measure growth, and q
 
 bench-full: $(VENV)/.dev $(PEERS)/.peers ## The same up to 300,000 items and 10,000 tenants; takes hours
 	@$(BENCH) --full
+
+docs: $(VENV)/.dev ## Build the documentation as a site, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo "The site is in build/site; open build/site/index.html"
 
 ##@ Maintain
 lock: ## Renew constraints.txt from pyproject.toml, on the oldest supported Python

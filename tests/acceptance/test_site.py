@@ -1,0 +1,56 @@
+"""The documentation as a site."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built; a link or a heading that is not there, or a page outside of the navigation, fails it."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_each_page_of_the_documentation_is_a_page_of_the_site(site: Path) -> None:
+    """Under the same path."""
+    pages = (page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md"))
+    places = (page.parent if page.name in ("index", "README") else page for page in pages)
+
+    assert [str(place) for place in places if not (site / place / "index.html").exists()] == []
+
+
+def test_what_the_pages_link_to_in_the_repository_is_there(site: Path) -> None:
+    """Results of the benchmarks, with the links between them turned to where they lie in the site."""
+    page = (site / "comparison" / "index.html").read_text()
+
+    assert 'href="../repository/benchmarks/results/side_by_side/"' in page
+    assert (site / "repository" / "benchmarks" / "results" / "side_by_side" / "index.html").exists()
+    assert (site / "repository" / "examples" / "research_assistant.py").exists()
+
+
+def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
+    """Each public call of a collection, those that it inherits too, with what its docstring says."""
+    page = (site / "reference" / "python" / "collection" / "index.html").read_text()
+
+    assert {"search", "get", "make_filterable"} <= set(re.findall(r'id="retrieval\.Collection\.(\w+)"', page))
+    assert "The best hits for the words" in page
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    """It can be read without a network, and tells nobody that it is."""
+    page = (site / "index.html").read_text()
+
+    assert not re.findall(r'<(?:script|link rel="stylesheet")[^>]*(?:src|href)="(?:https?:)?//[^"]+"', page)
