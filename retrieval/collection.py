@@ -22,6 +22,7 @@ from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
+from retrieval.domain.notebook import facts_html
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
@@ -96,6 +97,20 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
 
     def __repr__(self) -> str:
         return f"<Collection {self.name!r}: {self._stored.documents} items>"
+
+    def _repr_html_(self) -> str:
+        # As last read: what shows a value must not wait for a database.
+        stored = self._stored
+        about = {
+            "items": f"{stored.documents:,}",
+            "embedding space": stored.space.space.name if stored.space else "none: words alone",
+            "language": stored.text_search_config,
+            "profile": f"version {stored.profile_version}, legs {', '.join(stored.profile.legs)}",
+            "index": "HNSW" if stored.ann_index else "none: every search compares all",
+            "filterable": ", ".join(f"{name} ({kind.value})" for name, kind in stored.filterable),
+            "model": stored.model_version or None,
+        }
+        return facts_html(f"collection {self.name}", about.items())
 
     async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.

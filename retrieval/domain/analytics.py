@@ -10,6 +10,7 @@ from typing import Any, overload
 from uuid import UUID
 
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.notebook import table_html, text_html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,10 @@ class AnalyticsTable(Sequence[Mapping[str, Any]]):
     def as_dicts(self) -> list[dict[str, Any]]:
         """Plain JSON values: times in ISO 8601."""
         return [{name: _plain(value) for name, value in row.items()} for row in self]
+
+    def _repr_html_(self) -> str:
+        rows = ([text_html("" if value is None else str(value)) for value in values] for values in self.values)
+        return table_html(rows, self.columns)
 
     def _row(self, values: tuple[Any, ...]) -> Mapping[str, Any]:
         return MappingProxyType(dict(zip(self.columns, values, strict=True)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval.domain.neighbours import Neighbours
+from retrieval.domain.notebook import facts_html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +38,6 @@ class CollectionInfo:
             "filterable": dict(self.filterable),
             "neighbours": self.neighbours.as_dict() if self.neighbours else None,
         }
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"collection {self.name}", ((name, value) for name, value in self.as_dict().items()))

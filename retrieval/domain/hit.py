@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, overload
 from uuid import UUID
 
+from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.slate import Slot
 
 
@@ -42,6 +43,9 @@ class Explanation:
         """Plain JSON values."""
         parts = [part._asdict() for part in self.contributions]
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self.contributions, self.fusion)
 
     def __str__(self) -> str:
         parts = [
@@ -93,6 +97,9 @@ class Hit:
             "explanation": self.explanation.as_dict(),
         }
 
+    def _repr_html_(self) -> str:
+        return hits_html([(self, self.explanation._repr_html_())], "")
+
 
 class Path(StrEnum):
     """How the dense leg found its candidates."""
@@ -136,6 +143,10 @@ class SearchResult(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+    def _repr_html_(self) -> str:
+        found = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
+        return hits_html([(hit, hit.explanation._repr_html_()) for hit in self.hits], "; ".join((found, *self.notes)))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -56,6 +56,9 @@ class SyncCollection:
     def __repr__(self) -> str:
         return repr(self.twin).replace("<", "<Sync", 1)
 
+    def _repr_html_(self) -> str:
+        return self.twin._repr_html_()
+
     def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
         """See ``Collection.add``."""
         return self._run(self.twin.add, items, embeddings=embeddings)

@@ -81,6 +81,25 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
 
 
+def test_a_notebook_shows_a_collection_as_it_was_last_read(platform: SyncPlatform) -> None:
+    """Without waiting for the database."""
+    tickets = platform.collection("tickets", filterable={"p": "text"})
+    tickets.add(ITEMS)
+    shown = platform.collection("tickets")._repr_html_()
+
+    assert "<b>collection tickets</b>" in shown
+    assert "p (text)" in shown
+    assert ">3</td>" in shown
+
+
+def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatform) -> None:
+    """On the same thread and connections; the first goes on."""
+    platform.collection("tickets").add(ITEMS)
+    with platform.of_tenant("another") as other:
+        assert other.collections() == []
+    assert [one.name for one in platform.collections()] == ["tickets"]
+
+
 def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
     """What is known of the items follows from what was said of them."""
     tickets = platform.collection("tickets")

@@ -1,0 +1,119 @@
+"""Values as a notebook shows them: small tables in HTML, with a bar for each part of a score. Every text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Protocol
+
+MAX_TEXT = 240
+"""Characters of a text that are shown."""
+
+_BAR = (
+    '<div style="display:inline-block;width:10em;background:rgba(128,128,128,.2)">'
+    '<div style="width:{share:.1f}%;height:.7em;background:{colour}"></div></div>'
+)
+_GAIN, _LOSS = "#4c72b0", "#c44e52"
+
+
+class Part(Protocol):
+    """A part of a score."""
+
+    @property
+    def leg(self) -> str:
+        """What it comes from: a leg, or a signal."""
+
+    @property
+    def rank(self) -> int:
+        """The rank there."""
+
+    @property
+    def raw_score(self) -> float:
+        """What was found there."""
+
+    @property
+    def weight(self) -> float:
+        """What it counts."""
+
+    @property
+    def value(self) -> float:
+        """What it adds."""
+
+
+class Shown(Protocol):
+    """A hit, as far as it is shown."""
+
+    @property
+    def rank(self) -> int:
+        """From 1."""
+
+    @property
+    def item_id(self) -> str:
+        """The item's key."""
+
+    @property
+    def title(self) -> str:
+        """Its title."""
+
+    @property
+    def body(self) -> str:
+        """Its text."""
+
+    @property
+    def score(self) -> float:
+        """The sum of its parts."""
+
+
+def explanation_html(parts: Sequence[Part], fusion: str) -> str:
+    """A row with a bar for each part of a score: the longest is the largest, whatever its sign."""
+    largest = max((abs(part.value) for part in parts), default=0.0)
+    rows = [
+        (
+            escape(part.leg),
+            bar(part.value, largest),
+            f"{part.value:.4f}",
+            f"rank {part.rank}, raw {part.raw_score:.3f}, weight {part.weight:g}",
+        )
+        for part in parts
+    ]
+    total = sum(part.value for part in parts)
+    return table_html([*rows, ("", "", f"<b>{total:.4f}</b>", escape(fusion))])
+
+
+def hits_html(hits: Iterable[tuple[Shown, str]], about: str) -> str:
+    """A row for each hit with its explanation (HTML), and what is said of all of them below."""
+    rows = [
+        (
+            str(hit.rank),
+            f"<b>{text_html(hit.item_id)}</b>",
+            f"{text_html(hit.title)}<br><small>{text_html(hit.body)}</small>",
+            f"{hit.score:.4f}",
+            explained,
+        )
+        for hit, explained in hits
+    ]
+    return f"{table_html(rows, ('', 'item', 'text', 'score', 'why'))}<small>{text_html(about)}</small>"
+
+
+def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> str:
+    """Names and values under a title; what is None or empty is left out."""
+    known = [(escape(name), text_html(str(value))) for name, value in facts if value not in (None, "", {}, ())]
+    return f"<b>{text_html(title)}</b>{table_html(known)}"
+
+
+def table_html(rows: Iterable[Sequence[str]], columns: Sequence[str] = ()) -> str:
+    """A table of cells that are HTML already."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    lines = ["<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in row) + "</tr>" for row in rows]
+    return f"<table>{f'<thead><tr>{head}</tr></thead>' if columns else ''}<tbody>{''.join(lines)}</tbody></table>"
+
+
+def bar(value: float, largest: float) -> str:
+    """A bar as long as the value's share of the largest; what takes away from a score has another colour."""
+    share = 100 * min(abs(value) / largest, 1) if largest > 0 else 0.0
+    return _BAR.format(share=share, colour=_GAIN if value >= 0 else _LOSS)
+
+
+def text_html(text: str) -> str:
+    """The beginning of a text, escaped."""
+    return escape(text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
