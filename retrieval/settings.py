@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,9 @@ MAX_SCHEMA_BYTES = 50
 
 MIN_TOKEN_CHARACTERS = 16
 """A shorter token could be guessed."""
+
+
+_ORIGIN = re.compile(r"https?://[^\s/?#@*,]+")
 
 
 class Settings(BaseSettings):
@@ -115,6 +119,17 @@ class Settings(BaseSettings):
     mcp_token: SecretStr | None = None
     """What clients of the MCP server have to send over HTTP; needed where other machines can reach it."""
 
+    http_deadline_seconds: float = Field(default=30.0, gt=0, le=3600)
+    """How long a request to the HTTP service may take, if it does not ask for less."""
+    http_max_requests: int = Field(default=100, ge=1, le=100_000)
+    """Requests that one process answers at the same time; those beside them are told to come again."""
+    http_max_body_bytes: int = Field(default=16 * 2**20, ge=1024)
+    """The largest body of a request."""
+    http_max_bulk_bytes: int = Field(default=2**30, ge=1024)
+    """The largest stream of items that one request brings."""
+    http_cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = None
+    """Web pages of which origins may call the service from a browser; unset: none."""
+
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""
         return self.model_validate({**self.model_dump(), **values})
@@ -154,6 +169,19 @@ class Settings(BaseSettings):
                 "with: openssl rand -hex 32"
             )
         return SecretStr(token)
+
+    @field_validator("http_cors_origins", mode="before")
+    @classmethod
+    def _read_origins(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("http_cors_origins")
+    @classmethod
+    def _usable_origins(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for origin in value or ():
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r:.100} is no origin; write such as https://app.example, more by commas")
+        return value
 
     @field_validator("jobs_schedule", mode="before")
     @classmethod

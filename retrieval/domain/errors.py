@@ -9,7 +9,9 @@
     │   ├── UnsupportedDatabaseError
     │   ├── SchemaRevisionError     the schema is behind or ahead of this code
     │   ├── MissingPrivilegeError
-    │   └── PoolExhaustedError      no connection became free in time
+    │   ├── PoolExhaustedError      no connection became free in time
+    │   └── DatabaseBusyError       it gave up waiting for others: try again later
+    ├── DeadlineError               not done within the time that the caller gave
     ├── InvalidRequestError         the caller's input (also a ValueError)
     │   ├── EmptyQueryError
     │   ├── InvalidLimitError
@@ -76,6 +78,14 @@ class MissingPrivilegeError(DatabaseError):
 
 class PoolExhaustedError(DatabaseError):
     """No connection became free within the acquire timeout."""
+
+
+class DatabaseBusyError(DatabaseError):
+    """The database gave up waiting for others; the same call may work later."""
+
+
+class DeadlineError(RetrievalError):
+    """It was not done within the time that the caller gave."""
 
 
 class InvalidRequestError(RetrievalError, ValueError):

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.accesses import Accesses, Counts, add_accesses, outcome_of
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import in_background
 from retrieval.domain.errors import DatabaseError, RetrievalError
 
 _log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class AccessCounter:
             else:
                 self.lost += 1
         if self._waiting and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self._work())
+            self._task = in_background(self._work())
 
     async def counted(self) -> None:
         """Return once every access so far is in the database. Raises ``DatabaseError``; they then wait on."""

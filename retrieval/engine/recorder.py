@@ -16,6 +16,7 @@ from itertools import islice
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.recording_statement import encoded
 from retrieval.adapters.store.recordings import Losses, store_recordings
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
@@ -154,7 +155,7 @@ class Recorder:
     def _begin(self) -> None:
         if self._task is None or self._task.done():
             self._hurry.clear()
-            self._task = asyncio.create_task(self._work())
+            self._task = in_background(self._work())
 
     async def _work(self) -> None:
         """Store until nothing waits."""

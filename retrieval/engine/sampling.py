@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.samples import keep_sample
 from retrieval.domain.errors import InvalidFilterError, RetrievalError
 from retrieval.domain.filter_mapping import as_mapping
@@ -47,7 +48,7 @@ class Sampler:
             parse_where(condition)
         except (ValueError, InvalidFilterError):  # on the text itself, or nested too deeply to be written down
             return
-        task = asyncio.create_task(
+        task = in_background(
             keep_sample(
                 self.database,
                 self.tenant_id,

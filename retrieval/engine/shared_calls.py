@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+from retrieval.adapters.store.deadline import in_background
 from retrieval.domain.errors import LLMUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class SharedCalls:
         if self._is_closed or len(self._calls) >= MOST_UNDER_WAY:
             why = "the platform is closed" if self._is_closed else f"{MOST_UNDER_WAY} questions wait for it already"
             raise LLMUnavailableError(f"the language model was not asked: {why}; try again later")
-        call = self._calls[key] = _Call(asyncio.create_task(make()))
+        call = self._calls[key] = _Call(in_background(make()))
         call.task.add_done_callback(lambda ended: self._settle(key, ended))
         return call
 

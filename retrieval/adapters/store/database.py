@@ -1,7 +1,8 @@
 """Connections: a bounded pool, and transactions that act as one tenant.
 
 Nothing is ever set on a session. Each transaction starts with one statement that sets, for itself alone, the role, the
-search path and the tenant; so the platform works in any schema and through a pooler in transaction mode.
+search path, the tenant and the time that is left; so the platform works in any schema and through a pooler in
+transaction mode.
 Plans are always made for the values at hand: a generic plan would hide how large a collection is.
 """
 
@@ -27,6 +28,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.translate import translated
@@ -48,6 +50,10 @@ _SET_UP = """
            set_config('retrieval.tenant', %(tenant)s, true)
 """
 _SET_MORE = ", set_config(%(name_{0})s, %(value_{0})s, true)"
+# A limit that the login has already is never raised.
+_SET_TIMEOUT = """, set_config('statement_timeout', least(
+    %(milliseconds)s::integer, nullif(extract(epoch FROM current_setting('statement_timeout')::interval) * 1000, 0)
+)::integer::text, true)"""
 
 
 class Database:
@@ -231,7 +237,7 @@ class Database:
 
         In a task of its own: a cancellation that comes while the driver connects can get lost.
         """
-        attempt = asyncio.create_task(self._connect_or_revive())
+        attempt = in_background(self._connect_or_revive())
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(attempt)
 
@@ -244,15 +250,19 @@ class Database:
 
     def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> Compiled:
         tenant = "" if tenant_id is None else str(tenant_id)
-        parameters = {"role": self.names.app_role, "path": self.search_path, "tenant": tenant}
+        parameters: dict[str, str | int] = {"role": self.names.app_role, "path": self.search_path, "tenant": tenant}
         for place, (name, value) in enumerate((settings or {}).items()):
             parameters |= {f"name_{place}": name, f"value_{place}": value}
-        return Compiled(_set_up_text(len(settings or {})), parameters)
+        until = current_deadline()
+        if until is not None:
+            parameters["milliseconds"] = until.milliseconds()
+        return Compiled(_set_up_text(len(settings or {}), until is not None), parameters)
 
 
 @cache
-def _set_up_text(more: int) -> str:
-    return _SET_UP + "".join(_SET_MORE.format(place) for place in range(more))
+def _set_up_text(more: int, is_timed: bool) -> str:  # noqa: FBT001 - the cache tells arguments apart by position
+    timeout = _SET_TIMEOUT if is_timed else ""
+    return _SET_UP + timeout + "".join(_SET_MORE.format(place) for place in range(more))
 
 
 def _json(data: str | bytes) -> Any:

@@ -11,12 +11,15 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
+from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.domain.errors import (
     ConfigurationError,
+    DatabaseBusyError,
     DatabaseError,
     DatabaseUnreachableError,
     MissingPrivilegeError,
     PoolExhaustedError,
+    RetrievalError,
     SchemaRevisionError,
 )
 
@@ -72,7 +75,7 @@ def _refusal(message: str) -> str | None:
     return said[1].strip() if said and "connection failed" in message else None
 
 
-def _translation(error: psycopg.Error, url: str) -> DatabaseError:
+def _translation(error: psycopg.Error, url: str) -> RetrievalError:
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     match error:
         case TooManyRequests():
@@ -91,8 +94,10 @@ def _translation(error: psycopg.Error, url: str) -> DatabaseError:
             )
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn() | pg.InvalidSchemaName():
             return SchemaRevisionError(f"the schema is not the one expected: {first_line}; run: retrieval db status")
+        case pg.QueryCanceled() if (until := current_deadline()) is not None and until.is_over:
+            return late()
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
-            return DatabaseError(f"the database gave up waiting: {first_line}; try again when it is less busy")
+            return DatabaseBusyError(f"the database gave up waiting: {first_line}; try again when it is less busy")
         case psycopg.OperationalError() if refusal := _refusal(str(error)):
             return DatabaseUnreachableError(
                 f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL"

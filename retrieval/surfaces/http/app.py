@@ -6,25 +6,60 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from retrieval.domain.embedding import Embedder
+from retrieval.domain.errors import RetrievalError
 from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
+from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
+from retrieval.surfaces.http.frame import Frame
+from retrieval.surfaces.http.limits import Limits
+from retrieval.surfaces.http.local_only import LocalOnly
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.version import installed_version
 
 
-def create_app(settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> FastAPI:
-    """The application, to be run by a server of ASGI; it opens the platform when it starts and closes it at its end."""
+def create_app(
+    settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None, insecure_local: bool = False
+) -> FastAPI:
+    """The application, to be run by a server of ASGI; it opens the platform when it starts and closes it at its end.
+
+    With ``insecure_local`` no key is needed, and only requests of this machine's own are served.
+    """
+    service = Service(settings, embedder=embedder, llm=llm)
 
     @asynccontextmanager
-    async def opened(app: FastAPI) -> AsyncIterator[None]:
-        async with Service(settings, embedder=embedder, llm=llm) as service:
-            app.state.service = service
+    async def opened(_app: FastAPI) -> AsyncIterator[None]:
+        async with service:
             yield
 
-    app = FastAPI(title="Retrieval", version=installed_version() or "0", lifespan=opened)
+    app = FastAPI(title="Retrieval", version=installed_version() or "0", lifespan=opened, redirect_slashes=False)
+    app.state.service = service
+    app.state.insecure_local = insecure_local
     for router in ROUTERS:
         app.include_router(router)
+    app.add_exception_handler(RetrievalError, on_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_status)
+    _surround(app, service, insecure_local=insecure_local)
     return app
+
+
+def _surround(app: FastAPI, service: Service, *, insecure_local: bool) -> None:
+    """Put around the routes what happens to each request; what is added last is met first."""
+    if insecure_local:
+        app.add_middleware(LocalOnly)
+    app.add_middleware(Frame, limits=Limits.of(service.settings), load=service.load)
+    if service.settings.http_cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=service.settings.http_cors_origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["ETag", "Retry-After", "X-Request-ID"],
+            max_age=600,
+        )

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from retrieval.domain.api_key import EVERY_SCOPE, Scope
 from retrieval.platform import Platform
+from retrieval.surfaces.http.refusals import ForbiddenError
 from retrieval.surfaces.http.service import Service
 
 
@@ -35,7 +36,7 @@ CurrentCaller = Annotated[Caller, Depends(current_caller)]
 async def current_platform(request: Request, caller: CurrentCaller) -> Platform:
     """The caller's tenant's view of the platform."""
     service: Service = request.app.state.service
-    return await service.platform(caller.tenant)
+    return await service.platform(caller.tenant, request.scope)
 
 
 CurrentPlatform = Annotated[Platform, Depends(current_platform)]
@@ -49,6 +50,6 @@ def needs(scope: Scope) -> Any:
 def _checked(scope: Scope) -> Callable[[Caller], Awaitable[None]]:
     async def check(caller: CurrentCaller) -> None:
         if not caller.scopes & {scope, Scope.ADMIN}:
-            raise PermissionError(scope)
+            raise ForbiddenError(scope)
 
     return check

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
@@ -10,30 +9,46 @@ from retrieval.domain.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.platform import Platform, connect
 from retrieval.settings import Settings
+from retrieval.surfaces.http.load import Load
+from retrieval.surfaces.http.opening import Opening
+from retrieval.surfaces.http.tenants import Holder, Tenants
 
 
 class Service:
-    """Open while the application runs: ``async with Service(settings) as service``."""
+    """Open while the application runs: ``async with Service(settings) as service``.
+
+    It runs also while the database is away: then every use of a platform fails, until the database is there.
+    """
 
     def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
         self.settings = settings
-        self._host = connect(settings=settings, embedder=embedder, llm=llm)
-        self._tenants: dict[str, Platform] = {}
-        self._stack = AsyncExitStack()
+        self.load = Load(settings.http_max_requests)
+        self._host = Opening(lambda: connect(settings=settings, embedder=embedder, llm=llm))
+        self._tenants: Tenants | None = None
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._host)
+        self._host.begin()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
+        if self._tenants is not None:
+            await self._tenants.aclose()
+        await self._host.aclose()
 
-    async def platform(self, tenant: str) -> Platform:
-        """The tenant's view, opened at its first request."""
+    async def host(self) -> Platform:
+        """The platform of the tenant that the service was started for; the others share its connections.
+
+        Raises what opening it raised, and tries again at the next call.
+        """
+        return self._host.opened or await self._host.platform()
+
+    async def platform(self, tenant: str, holder: Holder) -> Platform:
+        """The tenant's view, opened at its first request; it stays open until the holder gives it back."""
+        host = await self.host()
         if tenant == self.settings.tenant:
-            return self._host
-        if tenant not in self._tenants:
-            self._tenants[tenant] = await self._stack.enter_async_context(self._host.of_tenant(tenant))
-        return self._tenants[tenant]
+            return host
+        if self._tenants is None:
+            self._tenants = Tenants(host)
+        return await self._tenants.platform(tenant, holder)

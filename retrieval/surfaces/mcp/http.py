@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from starlette.types import ASGIApp
 
+from retrieval.surfaces.listening import Listening
 from retrieval.surfaces.mcp.address import PATH, check_exposure, protection
 from retrieval.surfaces.mcp.bearer import BearerToken
 
 LAST_ANSWERS_SECONDS = 5
 """How long the connections may take to close once the server is told to end."""
-
-
-class Listening(uvicorn.Server):
-    """A server of HTTP that leaves signals to the program it runs in."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take none: the default would end the process before the database is closed."""
-        yield
 
 
 def http_app(server: MCPServer, host: str, *, token: str | None, names: Sequence[str] = ()) -> ASGIApp:

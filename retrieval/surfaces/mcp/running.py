@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from anyio import BrokenResourceError
 
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.address import listening, url_of
+from retrieval.surfaces.listening import listening, url_of
+from retrieval.surfaces.mcp.address import PATH
 from retrieval.surfaces.mcp.http import http_app, serve_http
 from retrieval.surfaces.mcp.opening import Opening
 from retrieval.surfaces.mcp.server import build_server
@@ -59,6 +60,6 @@ async def run_http(
     server = build_server(opening)
     app = http_app(server, place.host, token=token, names=place.names)
     with listening(place.host, place.port) as listener:
-        announce(url_of(listener))
+        announce(url_of(listener, PATH))
         async with opening:
             await serve_http(server, app, listener, stop)

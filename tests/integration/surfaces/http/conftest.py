@@ -21,9 +21,9 @@ async def client(database_url: str) -> AsyncIterator[AsyncClient]:
     settings = Settings(
         tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
-    app = create_app(settings, embedder=HashingEmbedder())
+    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
     async with (
         app.router.lifespan_context(app),
-        AsyncClient(transport=ASGITransport(app=app), base_url="http://retrieval.test") as opened,
+        AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as opened,
     ):
         yield opened

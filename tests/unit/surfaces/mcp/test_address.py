@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from retrieval.domain.errors import ConfigurationError
-from retrieval.surfaces.mcp.address import check_exposure, is_local, listening, protection, url_of
+from retrieval.surfaces.listening import is_local
+from retrieval.surfaces.mcp.address import check_exposure, protection
 
 
 @pytest.mark.parametrize(
@@ -38,18 +39,3 @@ def test_where_every_name_is_possible_the_token_protects() -> None:
     """Unless the names are given."""
     assert not protection("0.0.0.0", []).enable_dns_rebinding_protection  # noqa: S104 - it is asked about
     assert "box.example:*" in protection("0.0.0.0", ["box.example"]).allowed_hosts  # noqa: S104 - it is asked about
-
-
-def test_a_port_that_is_taken_is_one_readable_line() -> None:
-    """With what to do."""
-    with listening("127.0.0.1", 0) as first:
-        port = first.getsockname()[1]
-        assert url_of(first) == f"http://127.0.0.1:{port}/mcp"
-        with pytest.raises(ConfigurationError, match=rf"port {port} \(.*in use\); name another"):
-            listening("127.0.0.1", port)
-
-
-def test_a_host_that_is_not_this_machine_is_one_readable_line() -> None:
-    """An address of documentation, which nobody has."""
-    with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.1"):
-        listening("192.0.2.1", 0)

@@ -1,0 +1,73 @@
+"""By when the statements of a task have to be done; the database ends those that are not.
+
+It goes with the task and those it starts, and not with work that outlives the caller: see ``in_background``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from retrieval.domain.errors import DeadlineError
+
+T = TypeVar("T")
+
+_LATE_SECONDS = 0.05
+"""The server's clock and ours need not agree to the millisecond on when the time was over."""
+
+
+@dataclass(slots=True, eq=False)
+class Deadline:
+    """A time to be done by, which may be moved."""
+
+    until: float
+    """In seconds of ``clock``."""
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has passed, or will at once."""
+        return self.until - self.clock() <= _LATE_SECONDS
+
+    def milliseconds(self) -> int:
+        """What is left, at least 1. Raises ``DeadlineError`` when nothing is."""
+        left = self.until - self.clock()
+        if left <= 0:
+            raise late()
+        return max(1, math.floor(left * 1000))
+
+
+_DEADLINE: ContextVar[Deadline | None] = ContextVar("retrieval_deadline", default=None)
+
+
+@contextmanager
+def deadline(until: Deadline) -> Iterator[Deadline]:
+    """What runs within has to be done by then."""
+    token = _DEADLINE.set(until)
+    try:
+        yield until
+    finally:
+        _DEADLINE.reset(token)
+
+
+def current_deadline() -> Deadline | None:
+    """What the running task has to be done by; None: whenever it is."""
+    return _DEADLINE.get()
+
+
+def late() -> DeadlineError:
+    """The error of what was not done in time."""
+    return DeadlineError("it was not done within the time allowed; ask for less, or allow more time")
+
+
+def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task that goes on behind the caller, whose deadline does not count for it."""
+    context = copy_context()
+    context.run(_DEADLINE.set, None)
+    return asyncio.get_running_loop().create_task(work, context=context)

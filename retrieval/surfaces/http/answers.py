@@ -1,0 +1,73 @@
+"""Errors answered: the problem document sent, and what the service has to know about it logged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.http.problem_types import problem_type
+from retrieval.surfaces.http.problems import (
+    MEDIA_TYPE,
+    Problem,
+    encoded,
+    headers_of,
+    invalid,
+    one_line,
+    problem_of,
+    problem_of_status,
+)
+from retrieval.surfaces.http.request_id import current_request_id
+from retrieval.surfaces.http.request_refusals import MalformedBodyError
+
+_log = logging.getLogger(__name__)
+
+_EXPECTED = {404: "there is no such resource; see /openapi.json for those that there are"}
+
+
+def answer_to(error: Exception, scope: Scope) -> Response:
+    """The answer that tells of an error; one that the client cannot mend is logged too."""
+    _report(error)
+    occurrence = {"instance": scope["path"], "request_id": current_request_id()}
+    return problem_response(problem_of(error, **occurrence), headers_of(error))
+
+
+def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem document as an answer."""
+    return Response(encoded(problem), problem["status"], headers, MEDIA_TYPE)
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """The platform's errors, and the service's own."""
+    return answer_to(error, request.scope)
+
+
+async def on_invalid(request: Request, error: Exception) -> Response:
+    """A request that the models refuse, each wrong place pointed at; and JSON that is none."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    if found and found[0]["type"] == "json_invalid":
+        reason = found[0].get("ctx", {}).get("error", "")
+        return answer_to(MalformedBodyError(f"the body is no JSON: {one_line(str(reason))}"), request.scope)
+    return problem_response(invalid(found, instance=request.url.path, request_id=current_request_id()))
+
+
+async def on_status(request: Request, error: Exception) -> Response:
+    """What the framework refuses: unknown paths, methods that a path does not have."""
+    if not isinstance(error, HTTPException):
+        return answer_to(error, request.scope)
+    detail = _EXPECTED.get(error.status_code, str(error.detail))
+    occurrence = {"instance": request.url.path, "request_id": current_request_id()}
+    return problem_response(problem_of_status(error.status_code, detail, **occurrence), error.headers)
+
+
+def _report(error: Exception) -> None:
+    if not isinstance(error, RetrievalError):
+        _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
+    elif problem_type(type(error)).status >= 500:
+        _log.warning("a request was not served: %s", one_line(str(error)))

@@ -1,0 +1,172 @@
+"""One request and its answer, as they pass between the server and the application.
+
+Nobody waits for a deadline or for the end of a connection in a task of its own until it matters: most requests are
+answered before, and pay for two timers only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from retrieval.adapters.store.deadline import Deadline, late
+from retrieval.surfaces.http.answers import answer_to
+from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BodyTooLargeError
+
+WATCH_AFTER_SECONDS = 0.05
+"""When a request is that old, its client is watched for hanging up."""
+
+GRACE_SECONDS = 0.2
+"""The database ends what is late by itself; this much later, everything else is ended too."""
+
+LET_GO_SECONDS = 1.0
+"""How long what was ended may take to end, before the client is answered without it."""
+
+
+class Ended(Enum):
+    """Why a request was ended before its answer."""
+
+    LATE = "late"
+    HUNG_UP = "hung up"
+
+
+class Exchange:
+    """Watches over one request. ``begin`` it in the task that answers it, and ``end`` it there."""
+
+    __slots__ = (
+        "_deadline",
+        "_flows",
+        "_held_back",
+        "_is_answered",
+        "_is_begun",
+        "_is_body_read",
+        "_late",
+        "_limit",
+        "_read",
+        "_receive",
+        "_scope",
+        "_seconds",
+        "_send",
+        "_task",
+        "_watch",
+        "_watcher",
+        "ended",
+        "request_id",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self.request_id = request_id
+        self.ended: Ended | None = None
+        """Why the application was ended, if it was."""
+        self._task: asyncio.Task[Any] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None
+        self._held_back: Message | None = None
+        self._read = 0
+        self._is_begun = self._is_answered = self._flows = False
+        self._is_body_read = True
+
+    def begin(self, *, seconds: float, body_limit: int, has_body: bool, flows: bool) -> Deadline:
+        """Set the time running; gives the deadline for the statements."""
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._seconds, self._limit, self._flows = seconds, body_limit, flows
+        self._is_body_read = not has_body
+        self._deadline = Deadline(loop.time() + seconds, loop.time)
+        self._watch = loop.call_later(WATCH_AFTER_SECONDS, self._start_watching)
+        self._late = loop.call_later(seconds + GRACE_SECONDS, self._on_late)
+        return self._deadline
+
+    def end(self) -> None:
+        """Nobody is watched any more."""
+        self._task = None
+        for timer in (self._watch, self._late):
+            if timer is not None:
+                timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    async def receive(self) -> Message:
+        """The next part of the request, for the application; of a body that is too large, that the client is gone."""
+        if self._held_back is not None:
+            message, self._held_back = self._held_back, None
+        else:
+            message = await self._receive()
+        if message["type"] == "http.request":
+            self._read += len(message.get("body", b""))
+            if self._read > self._limit:
+                await self.refuse(BodyTooLargeError(self._limit))
+                return {"type": "http.disconnect"}
+            self._is_body_read = not message.get("more_body", False)
+            self._go_on()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """The next part of the answer, from the application."""
+        if self._is_answered:
+            return
+        if message["type"] == "http.response.start":
+            self._is_begun = True
+            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())]
+        elif not message.get("more_body", False):
+            self._is_answered = True
+        await self._send(message)
+        self._go_on()
+
+    async def refuse(self, error: Exception) -> None:
+        """Answer with the problem document of the error, unless the answer has begun or nobody waits for it."""
+        if not self._is_begun and self.ended is not Ended.HUNG_UP:
+            await answer_to(error, self._scope)(self._scope, self._receive, self.send)
+
+    async def tell_end(self) -> None:
+        """Answer why the application was ended."""
+        if self.ended is Ended.LATE:
+            await self.refuse(late() if self._is_body_read else BodyTimeoutError())
+
+    def _go_on(self) -> None:
+        """A stream may take long, if only it goes on."""
+        if self._flows:
+            self._deadline.until = self._deadline.clock() + self._seconds
+
+    def _start_watching(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._is_body_read:
+            self._watcher = loop.create_task(self._wait_for_hang_up())
+        else:
+            # Until then the application listens itself.
+            self._watch = loop.call_later(WATCH_AFTER_SECONDS, self._start_watching)
+
+    async def _wait_for_hang_up(self) -> None:
+        message = await self._receive()
+        while message["type"] == "http.request":
+            self._held_back = message
+            message = await self._receive()
+        self._stop(Ended.HUNG_UP)
+
+    def _on_late(self) -> None:
+        loop, until = asyncio.get_running_loop(), self._deadline.until + GRACE_SECONDS
+        if self._flows and until > loop.time():
+            self._late = loop.call_at(until, self._on_late)
+        else:
+            self._late = loop.call_later(LET_GO_SECONDS, self._answer_alone)
+            self._stop(Ended.LATE)
+
+    def _stop(self, why: Ended) -> None:
+        if self._task is not None and self.ended is None and not self._is_answered:
+            self.ended = why
+            self._task.cancel()
+
+    def _answer_alone(self) -> None:
+        """Something does not let itself be ended, such as a server that hangs: the client need not wait for it."""
+        answering = asyncio.get_running_loop().create_task(self.tell_end())
+        _ANSWERING.add(answering)
+        answering.add_done_callback(_ANSWERING.discard)
+
+
+_ANSWERING: set[asyncio.Task[None]] = set()
+"""Nobody else holds them while they run."""

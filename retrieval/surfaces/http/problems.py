@@ -1,0 +1,114 @@
+"""Errors as problem documents (RFC 9457): ``application/problem+json``.
+
+What the caller asked is answered with the platform's own words. Of the database, of services and of settings a client
+learns what it can do about it; where they lie and what they said stands in the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from retrieval.domain import errors
+from retrieval.surfaces.http.problem_types import problem_type
+from retrieval.surfaces.http.refusals import RefusalError
+
+MEDIA_TYPE = "application/problem+json"
+
+INVALID = "/problems/invalid-request"
+
+Problem = dict[str, Any]
+"""``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and what a type has besides."""
+
+_PLACES: dict[type[errors.InvalidRequestError], str] = {
+    errors.InvalidFilterError: "/where",
+    errors.InvalidVectorError: "/vector",
+    errors.EmptyQueryError: "/query",
+    errors.InvalidLimitError: "/limit",
+}
+"""The members of a search that these errors are about."""
+
+
+def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
+    """The document that tells of the error; ``instance`` is the path that was asked."""
+    kind = problem_type(type(error))
+    problem: Problem = {
+        "type": kind.type,
+        "title": kind.title,
+        "status": kind.status,
+        "detail": one_line(str(error)) if kind.told is None else kind.told,
+    }
+    if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
+        problem["item_id"] = error.item_id
+    if isinstance(error, errors.InvalidRequestError) and instance.endswith(("/search", "/preview")):
+        problem |= _pointed(error, problem["detail"])
+    return problem | _occurrence(instance, request_id)
+
+
+def problem_of_status(status: int, detail: str, *, instance: str = "", request_id: str = "") -> Problem:
+    """The document of an answer that is no error of ours, such as 405; its type is its status's."""
+    title = HTTPStatus(status).phrase
+    problem = {"type": "about:blank", "title": title, "status": status, "detail": detail or title}
+    return problem | _occurrence(instance, request_id)
+
+
+def invalid(found: Iterable[ErrorDetails | Mapping[str, Any]], *, instance: str = "", request_id: str = "") -> Problem:
+    """The document of a request whose parts are not what they must be, with the place of each that is wrong."""
+    kind = problem_type(errors.InvalidRequestError)
+    wrong = [_wrong(one) for one in found]
+    places = ", ".join(dict.fromkeys(str(one.get("pointer") or one.get("parameter") or "the body") for one in wrong))
+    problem = {
+        "type": kind.type,
+        "title": kind.title,
+        "status": kind.status,
+        "detail": f"not as it must be: {places}; see errors",
+        "errors": wrong,
+    }
+    return problem | _occurrence(instance, request_id)
+
+
+def headers_of(error: BaseException) -> dict[str, str]:
+    """The headers that go with the document."""
+    if isinstance(error, RefusalError):
+        return error.headers
+    retry_after = problem_type(type(error)).retry_after
+    return {} if retry_after is None else {"Retry-After": str(retry_after)}
+
+
+def encoded(problem: Problem) -> bytes:
+    """The document as it is sent."""
+    return json.dumps(problem, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def pointer(parts: Iterable[str | int]) -> str:
+    """A JSON pointer (RFC 6901): ``/where/priority``."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+def one_line(text: str) -> str:
+    """The text without line ends."""
+    return " ".join(text.split())
+
+
+def _wrong(found: ErrorDetails | Mapping[str, Any]) -> dict[str, str]:
+    where, *place = found["loc"] or ("body",)
+    detail = one_line(str(found["msg"]).removeprefix("Value error, "))
+    if where == "body":
+        return {"pointer": pointer(place), "detail": detail}
+    return {"parameter": ".".join(map(str, place)), "in": str(where), "detail": detail}
+
+
+def _pointed(error: errors.InvalidRequestError, detail: str) -> Problem:
+    place = next((place for kind, place in _PLACES.items() if isinstance(error, kind)), None)
+    return {} if place is None else {"errors": [{"pointer": place, "detail": detail}]}
+
+
+def _occurrence(instance: str, request_id: str) -> Problem:
+    return {
+        **({"instance": instance} if instance else {}),
+        **({"request_id": request_id} if request_id else {}),
+    }

@@ -1,0 +1,65 @@
+"""The tenants' views of the platform, kept open while they are used, and only so many."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.platform import Platform
+from retrieval.surfaces.http.opening import Opening
+
+MOST_OPEN = 256
+"""Views that stay open; of those that nobody uses, the one that was used longest ago is closed for another."""
+
+_HELD = "retrieval.tenant"
+
+Holder = MutableMapping[str, Any]
+"""Who uses a view until it is given back: a request's scope."""
+
+
+@dataclass(slots=True, eq=False)
+class _Tenant:
+    opening: Opening
+    users: int = 0
+
+
+class Tenants:
+    """The open views of one open platform."""
+
+    def __init__(self, host: Platform, most_open: int = MOST_OPEN) -> None:
+        self._host = host
+        self._most_open = most_open
+        self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+
+    async def platform(self, name: str, holder: Holder) -> Platform:
+        """The tenant's view, opened at its first use; the holder has to ``give_back``."""
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            tenant = self._tenants[name] = _Tenant(Opening(lambda: self._host.of_tenant(name)))
+        self._tenants.move_to_end(name)
+        if _HELD not in holder:
+            tenant.users += 1
+            holder[_HELD] = tenant
+        platform = tenant.opening.opened or await tenant.opening.platform()
+        if len(self._tenants) > self._most_open:
+            await self._close_one()
+        return platform
+
+    async def aclose(self) -> None:
+        """Close every view."""
+        while self._tenants:
+            await self._tenants.popitem()[1].opening.aclose()
+
+    async def _close_one(self) -> None:
+        idle = next((name for name, tenant in self._tenants.items() if not tenant.users), None)
+        if idle is not None:
+            await self._tenants.pop(idle).opening.aclose()
+
+
+def give_back(holder: Holder) -> None:
+    """The holder is done with the view that it used, if it did."""
+    tenant: _Tenant | None = holder.pop(_HELD, None)
+    if tenant is not None:
+        tenant.users -= 1

@@ -1,0 +1,67 @@
+"""Where a server listens, and how it runs inside a program that takes the signals itself."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from retrieval.domain.errors import ConfigurationError
+
+_BACKLOG = 1024
+"""Connections that wait to be taken: a burst of clients is answered, if only that there are too many."""
+
+
+class Listening(uvicorn.Server):
+    """A server of HTTP that leaves signals to the program it runs in."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none: the default would end the process before the database is closed."""
+        yield
+
+
+def is_local(host: str) -> bool:
+    """Whether this machine alone can reach the address; a name is taken as one that others can."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether the address stands for every address of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one. Raises ``ConfigurationError`` where that cannot be."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        # What `create_server` adds to it names the address again.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        raise ConfigurationError(
+            f"cannot listen on {host} port {port} ({reason}); name another with --host and --port"
+        ) from error
+
+
+def url_of(listener: socket.socket, path: str = "") -> str:
+    """What a client on this machine calls the server by."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://{bracketed(host)}:{port}{path}"
+
+
+def bracketed(host: str) -> str:
+    """The host as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,188 @@
+"""What happens around every request: over ASGI, on an application of three routes and no database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from fastapi import FastAPI, Request
+from httpx2 import ASGITransport, AsyncClient, Response
+
+from retrieval.adapters.store.deadline import current_deadline, late
+from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, UnknownCollectionError
+from retrieval.surfaces.http.answers import on_error
+from retrieval.surfaces.http.frame import Frame
+from retrieval.surfaces.http.limits import Limits
+from retrieval.surfaces.http.load import Load
+from retrieval.surfaces.http.request_id import current_request_id
+
+LIMIT = 100
+
+
+class World:
+    """An application and its client."""
+
+    def __init__(self, *, seconds: float = 30.0, requests: int = 10) -> None:
+        self.load = Load(requests)
+        self.entered, self.go_on = asyncio.Event(), asyncio.Event()
+        self.ended_by: BaseException | None = None
+        self.app = FastAPI()
+        self.app.add_exception_handler(RetrievalError, on_error)
+        self.app.add_middleware(
+            Frame, limits=Limits(body_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds), load=self.load
+        )
+        self.app.get("/errors/{which}")(self._raise)
+        self.app.get("/wait")(self._wait)
+        self.app.get("/livez")(self._alive)
+        self.app.post("/length")(self._length)
+        self.app.post("/items/bulk")(self._length)
+        self.client = AsyncClient(transport=ASGITransport(app=self.app), base_url="http://localhost")
+
+    async def _raise(self, which: str) -> None:
+        known = {"unknown": UnknownCollectionError("there is no collection 'a'"), "late": late()}
+        raise known.get(which) or (
+            DatabaseUnreachableError("cannot reach secret") if which == "away" else KeyError("secret")
+        )
+
+    async def _wait(self) -> dict[str, object]:
+        self.entered.set()
+        try:
+            await self.go_on.wait()
+        except BaseException as error:
+            self.ended_by = error
+            raise
+        until = current_deadline()
+        return {"id": current_request_id(), "milliseconds": 0 if until is None else until.milliseconds()}
+
+    async def _alive(self) -> str:
+        return "alive"
+
+    async def _length(self, request: Request) -> int:
+        return len(await request.body())
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """One that takes ten requests at a time, of a hundred bytes."""
+    made = World()
+    async with made.client:
+        yield made
+
+
+def problem(answer: Response) -> str:
+    """The type of the problem, which has to be told as one."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert told["status"] == answer.status_code
+    assert told["request_id"] == answer.headers["x-request-id"]
+    return str(told["type"])
+
+
+@pytest.mark.parametrize(
+    ("which", "status", "type_"),
+    [
+        ("unknown", 404, "/problems/unknown-collection"),
+        ("away", 503, "/problems/database-unreachable"),
+        ("late", 504, "/problems/deadline"),
+        ("bug", 500, "/problems/internal"),
+    ],
+)
+async def test_every_error_is_a_problem_document(world: World, which: str, status: int, type_: str) -> None:
+    """Also one that nobody expected; and none tells of the inside."""
+    answer = await world.client.get(f"/errors/{which}")
+    assert (answer.status_code, problem(answer)) == (status, type_)
+    assert "secret" not in answer.text
+
+
+async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """With what the client is not told; what it can mend is not."""
+    with caplog.at_level(logging.INFO, "retrieval"):
+        await world.client.get("/errors/unknown")
+        assert not [record for record in caplog.records if record.name.startswith("retrieval")]
+        await world.client.get("/errors/away")
+    assert "cannot reach secret" in caplog.text
+
+
+async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
+    """Where that can stand in a log; otherwise it gets one of its own."""
+    world.go_on.set()
+    kept = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
+    assert kept.json()["id"] == kept.headers["x-request-id"] == "web-42"
+    made = [(await world.client.get("/wait", headers={"X-Request-ID": "a\tb"})).json()["id"] for _ in range(2)]
+    assert len({*made, "a\tb"}) == 3
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_too_large_is_refused(world: World, *, chunked: bool) -> None:
+    """Whether or not it says beforehand how large it is; one that just fits is taken."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(LIMIT + 1):
+            yield b"x"
+
+    answer = await world.client.post("/length", content=parts() if chunked else b"x" * (LIMIT + 1))
+    assert (answer.status_code, problem(answer)) == (413, "/problems/body-too-large")
+    assert (await world.client.post("/length", content=b"x" * LIMIT)).json() == LIMIT
+
+
+async def test_a_stream_of_items_may_be_longer(world: World) -> None:
+    """For it is never held at once."""
+    assert (await world.client.post("/items/bulk", content=b"x" * 5 * LIMIT)).json() == 5 * LIMIT
+    assert (await world.client.post("/items/bulk", content=b"x" * 11 * LIMIT)).status_code == 413
+
+
+async def test_what_comes_beside_too_many_is_told_to_come_again() -> None:
+    """At once, and not what tells how the service is; then there is room again."""
+    world = World(requests=1)
+    async with world.client as client:
+        waiting = asyncio.create_task(client.get("/wait"))
+        await world.entered.wait()
+        answer = await client.get("/wait")
+        assert (answer.status_code, problem(answer)) == (503, "/problems/overloaded")
+        assert answer.headers["retry-after"] == "1"
+        assert (await client.get("/livez")).status_code == 200
+        world.go_on.set()
+        assert (await waiting).status_code == 200
+        assert (await client.get("/wait")).status_code == 200
+    assert (world.load.in_flight, world.load.shed) == (0, 1)
+
+
+async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
+    """By the time that it asks for itself, and its handler is told."""
+    answer = await world.client.get("/wait", headers={"X-Request-Timeout": "0.01"})
+    assert (answer.status_code, problem(answer)) == (504, "/problems/deadline")
+    assert isinstance(world.ended_by, asyncio.CancelledError)
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+
+
+async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
+    """The service's own limit stands."""
+    world = World(seconds=5.0)
+    world.go_on.set()
+    async with world.client as client:
+        for asked, most in (("1", 1000), ("3600", 5000)):
+            answer = await client.get("/wait", headers={"X-Request-Timeout": asked})
+            assert most / 2 < answer.json()["milliseconds"] <= most
+
+
+@pytest.mark.parametrize("asked", ["soon", "0", "-1", "nan", ""])
+async def test_a_time_that_is_none_is_refused(world: World, asked: str) -> None:
+    """With how to write one."""
+    answer = await world.client.get("/wait", headers={"X-Request-Timeout": asked})
+    assert (answer.status_code, problem(answer)) == (422, "/problems/invalid-request")
+    assert "X-Request-Timeout" in answer.json()["detail"]
+
+
+async def test_a_body_that_does_not_arrive_in_time_is_given_up(world: World) -> None:
+    """It is the client that was slow: 408."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.Event().wait()
+
+    answer = await world.client.post("/length", content=parts(), headers={"X-Request-Timeout": "0.01"})
+    assert (answer.status_code, problem(answer)) == (408, "/problems/body-timeout")

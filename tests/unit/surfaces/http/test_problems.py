@@ -1,0 +1,116 @@
+"""Errors as problem documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from retrieval.domain import errors
+from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.http.problem_types import problem_type
+from retrieval.surfaces.http.problems import encoded, headers_of, invalid, pointer, problem_of, problem_of_status
+from retrieval.surfaces.http.refusals import AuthenticationError
+from retrieval.surfaces.http.request_refusals import OverloadedError
+
+
+def _every(kind: type[RetrievalError] = RetrievalError) -> list[type[RetrievalError]]:
+    return [kind, *(one for below in kind.__subclasses__() for one in _every(below))]
+
+
+def test_every_error_has_a_type_of_its_own() -> None:
+    """Whatever is added to the tree is a problem at once."""
+    types = [problem_type(kind) for kind in dict.fromkeys(_every()) if kind.__module__.startswith("retrieval.")]
+    assert len({one.type for one in types}) == len(types)
+    assert all(one.type.startswith("/problems/") and 400 <= one.status <= 599 and one.title for one in types)
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "status"),
+    [
+        (errors.UnknownCollectionError("there is no collection 'a'"), "unknown-collection", 404),
+        (errors.InvalidFilterError("no"), "invalid-filter", 422),
+        (errors.LLMUnavailableError("no"), "llm-unavailable", 503),
+        (errors.DeadlineError("no"), "deadline", 504),
+        (AuthenticationError(), "authentication", 401),
+    ],
+)
+def test_the_type_is_the_name_of_the_class(error: RetrievalError, name: str, status: int) -> None:
+    """And the status that of its kind."""
+    problem = problem_of(error, instance="/v1/collections/a", request_id="r1")
+    assert (problem["type"], problem["status"]) == (f"/problems/{name}", status)
+    assert (problem["instance"], problem["request_id"]) == ("/v1/collections/a", "r1")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.DatabaseError("the database refused: secret SELECT"),
+        errors.DatabaseUnreachableError("cannot reach PostgreSQL at secret:5432"),
+        errors.EmbedderRejectedError("http://secret answered 401"),
+        errors.ConfigurationError("secret"),
+        errors.LLMUnavailableError("secret"),
+        RetrievalError("secret"),
+        ValueError("secret"),
+    ],
+)
+def test_nothing_of_the_inside_is_told(error: Exception) -> None:
+    """No host, no SQL, no password: what the client can do instead."""
+    problem = problem_of(error)
+    assert "secret" not in json.dumps(problem)
+    assert problem["status"] >= 500
+    assert problem["detail"]
+
+
+def test_what_may_pass_says_when_to_come_again() -> None:
+    """In seconds, as a header."""
+    assert headers_of(errors.PoolExhaustedError("no"))["Retry-After"] == "1"
+    assert headers_of(OverloadedError())["Retry-After"] == "1"
+    assert "Retry-After" not in headers_of(errors.NotFoundError("no"))
+
+
+def test_a_search_error_points_at_its_part_of_the_search() -> None:
+    """Elsewhere nobody knows where the filter stands."""
+    error = errors.UnknownFieldError("no item has a field 'size'")
+    expected = [{"pointer": "/where", "detail": "no item has a field 'size'"}]
+    assert problem_of(error, instance="/v1/collections/a/search")["errors"] == expected
+    assert "errors" not in problem_of(error, instance="/v1/collections/a/items")
+
+
+def test_an_item_that_is_wrong_is_named() -> None:
+    """So that a client finds it among those that it sent."""
+    assert problem_of(errors.InvalidItemError("no text", item_id="T-1"))["item_id"] == "T-1"
+
+
+def test_wrong_parts_of_a_body_are_pointed_at() -> None:
+    """By JSON pointers, with their two characters escaped; parameters by their names."""
+    found: list[Mapping[str, Any]] = [
+        {"loc": ("body", "where", "a/b~c", 0), "msg": "Value error, no"},
+        {"loc": ("query", "limit"), "msg": "too large"},
+    ]
+    problem = invalid(found, instance="/x")
+    assert problem["errors"] == [
+        {"pointer": "/where/a~1b~0c/0", "detail": "no"},
+        {"parameter": "limit", "in": "query", "detail": "too large"},
+    ]
+    assert problem["status"] == 422
+    assert problem["type"] == "/problems/invalid-request"
+
+
+def test_the_whole_body_has_the_empty_pointer() -> None:
+    """As RFC 6901 has it."""
+    assert pointer(()) == ""
+    assert invalid([{"loc": ("body",), "msg": "Field required"}])["errors"][0]["pointer"] == ""
+
+
+def test_what_is_no_error_of_ours_has_the_type_of_its_status() -> None:
+    """RFC 9457: about:blank, and the status's own title."""
+    problem = problem_of_status(405, "")
+    assert (problem["type"], problem["title"]) == ("about:blank", "Method Not Allowed")
+
+
+def test_documents_are_json_whatever_they_quote() -> None:
+    """A lone surrogate, which a client can send within JSON, is no UTF-8."""
+    assert json.loads(encoded({"detail": "\ud800 é"})) == {"detail": "? é"}
