@@ -35,7 +35,8 @@ _FACTS = """
                   FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
         coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
                   FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
-        current_database() AS database
+        current_database() AS database,
+        extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -57,6 +58,8 @@ class ServerFacts:
     may_stage: bool
     """Whether the application role may make temporary tables, which bulk writes need."""
     database: str
+    statement_seconds: float = 0.0
+    """How long a statement of the login may take; 0: as long as it does."""
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:

@@ -43,6 +43,9 @@ CONNECT_TIMEOUT_SECONDS = 10
 RECONNECT_SECONDS = 1.0
 """How long the pool tries to replace a lost connection; then it is left to the next call, which is told at once."""
 
+_NO_LIMIT = 2**31 - 1
+"""Milliseconds: the most that PostgreSQL takes."""
+
 _DECODE = json.JSONDecoder().decode
 
 _SET_UP = """
@@ -50,10 +53,7 @@ _SET_UP = """
            set_config('retrieval.tenant', %(tenant)s, true)
 """
 _SET_MORE = ", set_config(%(name_{0})s, %(value_{0})s, true)"
-# A limit that the login has already is never raised.
-_SET_TIMEOUT = """, set_config('statement_timeout', least(
-    %(milliseconds)s::integer, nullif(extract(epoch FROM current_setting('statement_timeout')::interval) * 1000, 0)
-)::integer::text, true)"""
+_SET_TIMEOUT = ", set_config('statement_timeout', %(milliseconds)s, true)"
 
 
 class Database:
@@ -72,6 +72,8 @@ class Database:
         self.names = names
         self.facts = facts
         self._pool = pool
+        # A limit that the login has already is never raised.
+        self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
         vector_schema = facts.vector_schema or "public"
         schemas = dict.fromkeys([names.schema, vector_schema])
         self.search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
@@ -250,12 +252,12 @@ class Database:
 
     def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> Compiled:
         tenant = "" if tenant_id is None else str(tenant_id)
-        parameters: dict[str, str | int] = {"role": self.names.app_role, "path": self.search_path, "tenant": tenant}
+        parameters = {"role": self.names.app_role, "path": self.search_path, "tenant": tenant}
         for place, (name, value) in enumerate((settings or {}).items()):
             parameters |= {f"name_{place}": name, f"value_{place}": value}
         until = current_deadline()
         if until is not None:
-            parameters["milliseconds"] = until.milliseconds()
+            parameters["milliseconds"] = str(min(until.milliseconds(), self._longest))
         return Compiled(_set_up_text(len(settings or {}), until is not None), parameters)
 
 

@@ -23,7 +23,7 @@ GRACE_SECONDS = 0.2
 """The database ends what is late by itself; this much later, everything else is ended too."""
 
 LET_GO_SECONDS = 1.0
-"""How long what was ended may take to end, before the client is answered without it."""
+"""How long what was ended may take to end, before the client is answered without it and it is ended again."""
 
 
 class Ended(Enum):
@@ -37,12 +37,15 @@ class Exchange:
     """Watches over one request. ``begin`` it in the task that answers it, and ``end`` it there."""
 
     __slots__ = (
+        "_alone",
+        "_cancelled",
         "_deadline",
         "_flows",
         "_held_back",
-        "_is_answered",
         "_is_begun",
         "_is_body_read",
+        "_is_complete",
+        "_is_sent",
         "_late",
         "_limit",
         "_read",
@@ -64,11 +67,10 @@ class Exchange:
         """Why the application was ended, if it was."""
         self._task: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._watch: asyncio.TimerHandle | None = None
-        self._late: asyncio.TimerHandle | None = None
         self._held_back: Message | None = None
-        self._read = 0
-        self._is_begun = self._is_answered = self._flows = False
+        self._alone: asyncio.Task[None] | None = None
+        self._read = self._cancelled = 0
+        self._is_begun = self._is_complete = self._is_sent = self._flows = False
         self._is_body_read = True
 
     def begin(self, *, seconds: float, body_limit: int, has_body: bool, flows: bool) -> Deadline:
@@ -85,9 +87,8 @@ class Exchange:
     def end(self) -> None:
         """Nobody is watched any more."""
         self._task = None
-        for timer in (self._watch, self._late):
-            if timer is not None:
-                timer.cancel()
+        self._watch.cancel()
+        self._late.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
 
@@ -108,20 +109,29 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """The next part of the answer, from the application."""
-        if self._is_answered:
+        if self._is_complete:
             return
         if message["type"] == "http.response.start":
             self._is_begun = True
             message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())]
         elif not message.get("more_body", False):
-            self._is_answered = True
+            self._is_complete = True
         await self._send(message)
+        self._is_sent = self._is_complete
         self._go_on()
 
     async def refuse(self, error: Exception) -> None:
         """Answer with the problem document of the error, unless the answer has begun or nobody waits for it."""
         if not self._is_begun and self.ended is not Ended.HUNG_UP:
             await answer_to(error, self._scope)(self._scope, self._receive, self.send)
+
+    def ended_by_itself(self) -> bool:
+        """Whether it was the exchange, and nobody else, that cancelled the task; it may then go on."""
+        task = asyncio.current_task()
+        for _ in range(self._cancelled):
+            if task is not None:
+                task.uncancel()
+        return self.ended is not None and (task is None or not task.cancelling())
 
     async def tell_end(self) -> None:
         """Answer why the application was ended."""
@@ -153,20 +163,24 @@ class Exchange:
         if self._flows and until > loop.time():
             self._late = loop.call_at(until, self._on_late)
         else:
-            self._late = loop.call_later(LET_GO_SECONDS, self._answer_alone)
             self._stop(Ended.LATE)
 
     def _stop(self, why: Ended) -> None:
-        if self._task is not None and self.ended is None and not self._is_answered:
+        if self._task is not None and self.ended is None and not self._is_sent:
             self.ended = why
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._late.cancel()
+            self._cancelled += 1
             self._task.cancel()
+            self._late = asyncio.get_running_loop().call_later(LET_GO_SECONDS, self._insist)
 
-    def _answer_alone(self) -> None:
-        """Something does not let itself be ended, such as a server that hangs: the client need not wait for it."""
-        answering = asyncio.get_running_loop().create_task(self.tell_end())
-        _ANSWERING.add(answering)
-        answering.add_done_callback(_ANSWERING.discard)
+    def _insist(self) -> None:
+        """The application does not let itself be ended: a server hangs, or the cancellation got lost.
 
-
-_ANSWERING: set[asyncio.Task[None]] = set()
-"""Nobody else holds them while they run."""
+        The client need not wait for it.
+        """
+        self._alone = asyncio.get_running_loop().create_task(self.tell_end())
+        self._cancel()

@@ -68,16 +68,10 @@ class Frame:
             with deadline(until):
                 await self._app(scope, exchange.receive, exchange.send)
         except asyncio.CancelledError:
-            await _after_cancellation(exchange)
+            if not exchange.ended_by_itself():
+                raise
+            await exchange.tell_end()
         except Exception as error:  # noqa: BLE001 - this is where every error ends
             await (exchange.refuse(error) if exchange.ended is None else exchange.tell_end())
         finally:
             exchange.end()
-
-
-async def _after_cancellation(exchange: Exchange) -> None:
-    """Go on to answer, if it was the exchange that ended the application. Raises ``CancelledError`` if it was not."""
-    task = asyncio.current_task()
-    if exchange.ended is None or (task is not None and task.uncancel() > 0):
-        raise asyncio.CancelledError
-    await exchange.tell_end()

@@ -12,6 +12,7 @@ from retrieval.adapters.store.schema import status
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import (
     ConfigurationError,
+    DatabaseBusyError,
     DatabaseError,
     DatabaseUnreachableError,
     MissingPrivilegeError,
@@ -31,8 +32,8 @@ LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL: 
         (pg.InsufficientPrivilege("denied"), MissingPrivilegeError, "docs/how-to/postgres.md"),
         (pg.UndefinedTable("no items"), SchemaRevisionError, "retrieval db status"),
         (pg.UndefinedFunction("no index_terms"), SchemaRevisionError, "retrieval db status"),
-        (pg.LockNotAvailable("lock timeout"), DatabaseError, "try again"),
-        (pg.QueryCanceled("statement timeout"), DatabaseError, "try again"),
+        (pg.LockNotAvailable("lock timeout"), DatabaseBusyError, "try again"),
+        (pg.QueryCanceled("statement timeout"), DatabaseBusyError, "try again"),
         (pg.AdminShutdown("terminating"), DatabaseUnreachableError, "check that it runs"),
         (pg.CannotConnectNow("starting up"), DatabaseUnreachableError, "check that it runs"),
         (psycopg.OperationalError("connection refused"), DatabaseUnreachableError, "check that it runs"),

@@ -1,0 +1,111 @@
+"""Statements that have to be done by a time, and statements whose caller is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.deadline import Deadline, deadline, in_background
+from retrieval.domain.errors import DatabaseBusyError, DeadlineError
+
+TIMEOUT = Compiled("SELECT current_setting('statement_timeout')")
+SLEEPING = "SELECT pg_sleep(30)"
+
+
+async def _read(platform: Platform) -> None:
+    await platform.database.read(platform.tenant_id, Compiled(SLEEPING))
+
+
+async def _in_transaction(platform: Platform) -> None:
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(SLEEPING)
+
+
+BOTH_WAYS = pytest.mark.parametrize("work", [_read, _in_transaction])
+Work = Callable[[Platform], Awaitable[None]]
+
+
+def _in(seconds: float) -> Deadline:
+    return Deadline(time.monotonic() + seconds)
+
+
+async def _timeout(platform: Platform) -> str:
+    return str((await platform.database.read(None, TIMEOUT))[0][0])
+
+
+@BOTH_WAYS
+async def test_the_database_ends_what_is_late(platform: Platform, work: Work) -> None:
+    """It is told how long it may take, and the caller that it was too long."""
+    with pytest.raises(DeadlineError, match="allow more time"), deadline(_in(0.1)):
+        await work(platform)
+
+
+async def test_what_was_late_before_it_began_is_not_sent(platform: Platform) -> None:
+    """There is no time left to tell the database."""
+    with pytest.raises(DeadlineError), deadline(_in(-1)):
+        await _timeout(platform)
+
+
+async def test_the_time_that_is_left_holds_for_its_own_task_alone(platform: Platform) -> None:
+    """Neither what comes after nor what goes on behind the caller has a limit."""
+    with deadline(_in(100)):
+        limited = await _timeout(platform)
+        behind = await in_background(_timeout(platform))
+    assert limited == "100s" or limited.startswith(("99", "100"))
+    assert (behind, await _timeout(platform)) == ("0", "0")
+
+
+async def test_a_limit_of_the_login_is_never_raised(database_url: str, settings: Settings) -> None:
+    """Whoever runs the database has the last word."""
+    url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20statement_timeout%3D2s"
+    async with connect(url, settings=settings) as platform:
+        with deadline(_in(100)):
+            assert await _timeout(platform) == "2s"
+        with deadline(_in(1)):
+            assert (await _timeout(platform)).endswith("ms")
+
+
+async def test_whoever_waits_for_no_deadline_is_told_that_the_database_is_busy(platform: Platform) -> None:
+    """A statement that somebody else ended was not the caller's limit."""
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("SET LOCAL statement_timeout = '10ms'")
+        with pytest.raises(DatabaseBusyError, match="gave up waiting"):
+            await _raise_translated(connection)
+
+
+async def _raise_translated(connection: psycopg.AsyncConnection[Any]) -> None:
+    from retrieval.adapters.store.translate import translated
+
+    with translated():
+        await connection.execute(SLEEPING)
+
+
+@BOTH_WAYS
+async def test_whoever_is_cancelled_takes_the_statement_along(
+    platform: Platform, database_url: str, work: Work
+) -> None:
+    """The server is told to stop, and it has stopped before the caller goes on."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        task = asyncio.ensure_future(work(platform))
+        while not await _active(other):
+            pass
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not await _active(other)
+
+
+async def _active(connection: psycopg.AsyncConnection[Any]) -> list[int]:
+    """The processes that sleep for us."""
+    cursor = await connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query = %s AND datname = current_database()",
+        (SLEEPING,),
+    )
+    return [row[0] for row in await cursor.fetchall()]
