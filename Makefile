@@ -18,11 +18,14 @@ BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format bench bench-full docs lock clean
+.PHONY: help demo serve test lint types format bench bench-full docs lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
 	@$(BIN)/python examples/demo.py
+
+serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without keys, on a database of its own
+	@$(BIN)/retrieval serve --insecure-local
 
 ##@ Develop
 test: $(VENV)/.dev ## Run every test, on two cores
@@ -85,10 +88,15 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.made
 	@$(INSTALL) -e '.[local]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $@
 
+$(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/.made
+	@echo "Installing the platform and its HTTP service into $(VENV) (a minute or two the first time) ..."
+	@$(INSTALL) -e '.[local,http]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@touch $(VENV)/.base $@
+
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its development tools into $(VENV) ..."
 	@$(INSTALL) -e '.[local,http,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
-	@touch $(VENV)/.base $@
+	@touch $(VENV)/.base $(VENV)/.serve $@
 
 $(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made
 	@echo "Installing the systems to compare with into $(PEERS) ..."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib.util
 import ipaddress
 import os
 import socket
@@ -14,6 +16,15 @@ from retrieval.domain.errors import ConfigurationError
 
 _BACKLOG = 1024
 """Connections that wait to be taken: a burst of clients is answered, if only that there are too many."""
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The fastest event loop that is installed."""
+    if importlib.util.find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
 
 
 class Listening(uvicorn.Server):

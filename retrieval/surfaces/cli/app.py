@@ -23,6 +23,7 @@ from retrieval.surfaces.cli import (
     reindex,
     replay,
     search,
+    serve,
     sessions,
     status,
     tune,
@@ -88,6 +89,7 @@ app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(i
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
+app.command("serve", rich_help_panel=_USE, epilog=examples(*serve.EXAMPLES))(serve.serve)
 app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
 app.command("session-start", rich_help_panel=_USE, epilog=examples(*sessions.START_EXAMPLES))(sessions.session_start)
 app.command("session-end", rich_help_panel=_USE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)

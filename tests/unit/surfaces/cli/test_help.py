@@ -45,6 +45,7 @@ def test_every_command_is_there() -> None:
         "retrieval memories show",
         "retrieval memories forget",
         "retrieval mcp",
+        "retrieval serve",
         "retrieval collections neighbours",
         "retrieval feedback",
         "retrieval replay",

@@ -1,0 +1,72 @@
+"""``retrieval serve``: everything over HTTP."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.surfaces.cli.state import state_of
+
+if TYPE_CHECKING:
+    from retrieval.settings import Settings
+
+EXAMPLES = (
+    "retrieval serve --insecure-local",
+    "retrieval serve --host 0.0.0.0 --port 8080",
+)
+
+
+def serve(
+    context: typer.Context,
+    *,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
+    ] = 8000,
+    insecure_local: Annotated[
+        bool, typer.Option("--insecure-local", help="Serve this machine alone, without asking for keys.")
+    ] = False,
+) -> None:
+    """Serve everything over HTTP: collections, search, feedback, tickets.
+
+    Programs come with a key (see: retrieval keys create), which says
+    whose data they see and what they may do; --insecure-local asks for
+    none, and serves programs of this machine alone. What there is to
+    call stands at /docs.
+
+    It answers even while the database is down, and says so at /readyz.
+    It runs until ctrl-C or SIGTERM, and then answers what it was asked.
+    """
+    _require_extra()
+    _run(state_of(context).settings(), host, port, insecure_local=insecure_local)
+
+
+def _run(settings: Settings, host: str, port: int, *, insecure_local: bool) -> None:
+    import asyncio
+
+    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.stopping import stop_signal
+    from retrieval.surfaces.http.serving import run_service
+    from retrieval.surfaces.listening import new_loop
+
+    def announce(url: str) -> None:
+        console().print(f"serving at {url} (what there is to call: {url}/docs)", soft_wrap=True)
+
+    async def work() -> None:
+        await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work())
+
+
+def _require_extra() -> None:
+    from retrieval.domain.errors import MissingExtraError
+    from retrieval.surfaces.version import DISTRIBUTION
+
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
+        raise MissingExtraError(
+            "the HTTP service needs FastAPI and its server, which are missing; "
+            f"install them with: pip install '{DISTRIBUTION}[http]'"
+        )
