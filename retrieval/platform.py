@@ -142,6 +142,11 @@ class Platform(FeedbackCalls):
         return self._llm.get()
 
     @property
+    def embedder(self) -> Embedder | None:
+        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``."""
+        return self._embedders.for_new()
+
+    @property
     def now(self) -> datetime:
         """The time of day, in UTC."""
         return datetime.fromtimestamp(self._wall_clock(), UTC)

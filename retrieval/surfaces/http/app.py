@@ -18,6 +18,7 @@ from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.frame import Frame
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.local_only import LocalOnly
+from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.version import installed_version
@@ -39,6 +40,7 @@ def create_app(
 
     app = FastAPI(title="Retrieval", version=installed_version() or "0", lifespan=opened, redirect_slashes=False)
     app.state.service = service
+    app.state.readiness = ReadinessCheck(service)
     app.state.insecure_local = insecure_local
     for router in ROUTERS:
         app.include_router(router)

@@ -1,13 +1,34 @@
-"""Whether the process lives."""
+"""Whether the process lives, and whether it can answer."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from retrieval.surfaces.http.models.health import Live, Ready
+from retrieval.surfaces.http.readiness import ReadinessCheck
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/livez", summary="Whether the process lives")
-async def livez() -> dict[str, str]:
-    """It answers as long as the process does, whatever the database does."""
-    return {"status": "alive"}
+async def livez() -> Live:
+    """It answers as long as the process does, whatever the database does. No key is needed."""
+    return Live(status="alive")
+
+
+@router.get(
+    "/readyz", summary="Whether requests can be answered", response_model=Ready, responses={503: {"model": Ready}}
+)
+async def readyz(request: Request) -> JSONResponse:
+    """How the database, its schema, the pool of connections and the embedder are; 503 if requests cannot be answered.
+
+    Without the embedder it is `degraded`: searches are answered by words alone. No key is needed; answers hold for a
+    second, those of an embedder that is well for a minute.
+    """
+    check: ReadinessCheck = request.app.state.readiness
+    found = await check()
+    answer = {"status": found.status, "checks": asdict(found)}
+    return JSONResponse(answer, status_code=200 if found.is_ready else 503)

@@ -1,0 +1,88 @@
+"""Whether the service can answer, where something that it needs does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from psycopg import sql
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.errors import EmbedderUnavailableError
+from retrieval.surfaces.http.readiness import OK, UNKNOWN, Readiness, ReadinessCheck
+from retrieval.surfaces.http.service import Service
+from tests.support.database import SCHEMA, opened
+
+OLDER = sql.SQL("UPDATE {}.alembic_version SET version_num = '0001'").format(sql.Identifier(SCHEMA))
+
+
+class Failing(HashingEmbedder):
+    """One that can be down, and counts how often it is asked."""
+
+    is_down = False
+    asked = 0
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """As it is."""
+        self.asked += 1
+        if self.is_down:
+            raise EmbedderUnavailableError("http://secret.example does not answer")
+        return np.asarray(await super().embed(texts, role))
+
+
+async def test_each_part_says_what_is_wrong_with_it(new_database: Callable[[], str], settings: Settings) -> None:
+    """And nothing of the inside; what was well a moment ago is not asked again."""
+    url, embedder, now = new_database(), Failing(), 0.0
+    settings = settings.changed(database_url=SecretStr(url))
+    async with Service(settings, embedder=embedder) as service:
+        check = ReadinessCheck(service, lambda: now)
+        assert [one.status for one in await asyncio.gather(*(check() for _ in range(3)))] == ["ready"] * 3
+        assert embedder.asked == 1
+
+        embedder.is_down = True
+        assert (await check()).status == "ready"
+        now = 61.0
+        found = await check()
+        assert (found.status, found.is_ready) == ("degraded", True)
+        assert found.embedder == "the embedding service did not answer; try again in a moment"
+
+        with opened(url) as connection:
+            connection.execute(OLDER)
+        now = 63.0
+        found = await check()
+        assert (found.status, found.is_ready, found.database) == ("not ready", False, OK)
+        assert "not set up for this service" in found.schema
+
+
+async def test_a_service_without_an_embedder_is_ready(database_url: str, settings: Settings) -> None:
+    """It was meant so."""
+    async with Service(settings.changed(database_url=SecretStr(database_url), embedder="none")) as service:
+        found = await ReadinessCheck(service)()
+    assert found == Readiness(OK, OK, OK, "none: searches are by words alone")
+    assert found.status == "ready"
+
+
+async def test_a_database_that_is_away_says_so(settings: Settings) -> None:
+    """From the start; nobody asks the rest."""
+    nowhere = settings.changed(database_url=SecretStr("postgresql://secret@127.0.0.1:1/none"))
+    async with Service(nowhere, embedder=HashingEmbedder()) as service:
+        found = await ReadinessCheck(service)()
+    assert "the database cannot be reached" in found.database
+    assert "secret" not in found.database
+    assert (found.schema, found.pool, found.embedder, found.status) == (UNKNOWN, UNKNOWN, UNKNOWN, "not ready")
+
+
+async def test_a_pool_that_gives_no_connection_says_so(database_url: str, settings: Settings) -> None:
+    """Although the database is there."""
+    small = settings.changed(database_url=SecretStr(database_url), pool_size=1, embedder="none")
+    async with Service(small) as service:
+        database = (await service.host()).database
+        database._pool.timeout = 0.05  # noqa: SLF001 - opening may take longer than what is waited for here
+        async with database.transaction(None):
+            found = await ReadinessCheck(service)()
+    assert (found.database, found.status) == (OK, "not ready")
+    assert "too many requests wait" in found.pool
