@@ -51,6 +51,7 @@ from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
 from retrieval.engine.feedback_calls import FeedbackCalls
+from retrieval.engine.key_calls import KeyCalls
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.replay import Replay
@@ -64,7 +65,7 @@ from retrieval.settings import Settings
 _log = logging.getLogger(__name__)
 
 
-class Platform(FeedbackCalls):
+class Platform(FeedbackCalls, KeyCalls):
     """One tenant's view of one installation. Use ``connect`` as an async context manager.
 
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.

@@ -15,15 +15,24 @@ down_revision = "0017"
 branch_labels = None
 depends_on = None
 
-INSTALLED: tuple[str, ...] = ()
+INSTALLED: tuple[str, ...] = ("api_keys", "idempotency_keys")
 """What is new, each after those that it needs."""
+
+REMOVING: tuple[str, ...] = ("remove_api_keys",)
+"""What takes it back."""
 
 
 def upgrade() -> None:
     """Make the tables and functions."""
-    for name in INSTALLED:
-        op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))
+    install(INSTALLED)
 
 
 def downgrade() -> None:
     """Remove them."""
+    install(REMOVING)
+
+
+def install(names: tuple[str, ...]) -> None:
+    """Run each ``sql/<name>.sql`` as this revision had it."""
+    for name in names:
+        op.execute(verbatim(installed_sql(name, context.config.attributes["names"], revision)))

@@ -1,10 +1,23 @@
-"""Keys that let a program in over HTTP, for one tenant and for what their scopes allow."""
+"""Keys that let a program in over HTTP, for one tenant and for what their scopes allow.
+
+The text of a key is ``rtv_<key_id>_<secret>``. The id stands in logs and lists; the secret is shown once, and what is
+stored of it is the SHA-256 of the whole text. The secret is 256 random bits, so a hash that is slow on purpose, which
+helps where people choose passwords, would only slow down each request.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hmac
+import re
+from base64 import b32encode
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+from retrieval.domain.errors import InvalidRequestError
 
 
 class Scope(StrEnum):
@@ -21,6 +34,15 @@ class Scope(StrEnum):
 
 
 EVERY_SCOPE = frozenset(Scope)
+
+RANDOM_BYTES = 40
+"""What the text of a key is made of: 8 bytes of id, 32 of secret."""
+
+MOST_PER_MINUTE = 1_000_000
+
+_LONGEST_NAME = 200
+_ID_CHARACTERS = 12
+_TEXT = re.compile(r"rtv_([a-z2-7]{12})_[a-z2-7]{52}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +61,93 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    """When a request bore it last, to the minute."""
+
+    def state(self, now: datetime) -> str:
+        """``active``, ``expired`` or ``revoked``."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        times = {name: getattr(self, name) for name in ("created_at", "expires_at", "revoked_at", "last_used_at")}
+        return {
+            "key_id": self.key_id,
+            "tenant": self.tenant,
+            "name": self.name,
+            "scopes": [scope.value for scope in Scope if scope in self.scopes],
+            "requests_per_minute": self.requests_per_minute,
+            **{name: time.isoformat() if time else None for name, time in times.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NewApiKey:
+    """A key that was made now, with its text, which nobody can tell again."""
+
+    text: str = field(repr=False)
+    key: ApiKey
+
+
+def key_text(randomness: bytes) -> str:
+    """The text of a new key, of ``RANDOM_BYTES`` that nobody can guess."""
+    if len(randomness) != RANDOM_BYTES:
+        raise ValueError(f"a key is made of {RANDOM_BYTES} random bytes, not {len(randomness)}")
+    return f"rtv_{_letters(randomness[:8])[:_ID_CHARACTERS]}_{_letters(randomness[8:])}"
+
+
+def key_id_of(text: str) -> str | None:
+    """The id in the text of a key; None for what is no key's text."""
+    found = _TEXT.fullmatch(text)
+    return found[1] if found else None
+
+
+def key_hash(text: str) -> bytes:
+    """What is stored of a key's text: its SHA-256."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def is_key(text: str, stored_hash: bytes) -> bool:
+    """Whether the text is that of the key; how long it takes tells nothing of how much of it is right."""
+    return hmac.compare_digest(key_hash(text), stored_hash)
+
+
+def checked_key_name(name: str) -> str:
+    """The name. Raises ``InvalidRequestError`` unless it has 1 to 200 printable characters."""
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidRequestError(f"a key's name says what it is for, in 1 to {_LONGEST_NAME} printable characters")
+    return name
+
+
+def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
+    """The scopes of those names, at least one. Raises ``InvalidRequestError``."""
+    given = [scopes] if isinstance(scopes, str) else list(scopes)
+    known = [scope.value for scope in Scope]
+    if not given or not set(given) <= set(known):
+        wrong = next((repr(str(one)) for one in given if one not in known), "a key without a scope")
+        raise InvalidRequestError(f"a key's scopes are some of {', '.join(known)}; {wrong} allows nothing")
+    return frozenset(map(Scope, given))
+
+
+def checked_per_minute(requests: int | None) -> int | None:
+    """The number of requests. Raises ``InvalidRequestError`` below 1 and above ``MOST_PER_MINUTE``."""
+    if requests is not None and not 1 <= requests <= MOST_PER_MINUTE:
+        raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests:,}")
+    return requests
+
+
+def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
+    """The time. Raises ``InvalidRequestError`` where it has no time zone or is over."""
+    if expires_at is None:
+        return None
+    if expires_at.tzinfo is None:
+        raise InvalidRequestError("the time when a key expires needs a time zone, such as 2027-01-31T00:00:00+00:00")
+    if expires_at <= now:
+        raise InvalidRequestError("a key that has expired already lets nobody in; name a time to come")
+    return expires_at
+
+
+def _letters(data: bytes) -> str:
+    """Lower case and digits: what is selected by a double click and survives every header and shell."""
+    return b32encode(data).decode().rstrip("=").lower()

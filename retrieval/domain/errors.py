@@ -25,7 +25,8 @@
     ├── NotFoundError
     │   ├── UnknownCollectionError
     │   ├── UnknownRetrievalError
-    │   └── UnknownItemError
+    │   ├── UnknownItemError
+    │   └── UnknownKeyError
     ├── EmbedderError
     │   ├── EmbedderUnavailableError    down, slow or overloaded: try again later
     │   └── EmbedderRejectedError       it answered, and the answer is no or not usable
@@ -158,6 +159,10 @@ class UnknownRetrievalError(NotFoundError):
 
 class UnknownItemError(NotFoundError):
     """The collection has no such item, and the search showed none."""
+
+
+class UnknownKeyError(NotFoundError):
+    """The tenant has no API key of that id."""
 
 
 class EmbedderError(RetrievalError):

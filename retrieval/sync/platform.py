@@ -16,6 +16,7 @@ from anyio.from_thread import start_blocking_portal
 
 from retrieval.adapters.store.actors import Pseudonymised
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+from retrieval.domain.api_key import ApiKey, NewApiKey
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
@@ -173,6 +174,27 @@ class SyncPlatform:
     def release(self, actor: str) -> int:
         """See ``Platform.release``."""
         return self.door.run(self.twin.release, actor)
+
+    def create_key(
+        self,
+        name: str,
+        *,
+        scopes: Iterable[str] = ("read",),
+        requests_per_minute: int | None = None,
+        expires_at: datetime | None = None,
+    ) -> NewApiKey:
+        """See ``Platform.create_key``."""
+        return self.door.run(
+            self.twin.create_key, name, scopes=scopes, requests_per_minute=requests_per_minute, expires_at=expires_at
+        )
+
+    def keys(self) -> list[ApiKey]:
+        """See ``Platform.keys``."""
+        return self.door.run(self.twin.keys)
+
+    def revoke_key(self, key_id: str) -> ApiKey:
+        """See ``Platform.revoke_key``."""
+        return self.door.run(self.twin.revoke_key, key_id)
 
     def collection(
         self,

@@ -217,6 +217,12 @@ async def test_every_table_shows_the_tenants_rows_only(
                 await acting.execute(statement, {"own": stored.collection_id})
         await _leave_traces_of_jobs(platform, stored.collection_id, stored.space.space_id)
         await keep_rewrites(platform.database, platform.tenant_id, "sim/0", "q", ["x"], expires_at=platform.now)
+        await platform.create_key("program")
+        await connection.execute(
+            "INSERT INTO idempotency_keys (tenant_id, key_id, idempotency_key, attempt, request_hash, held_until, "
+            "expires_at) VALUES (%s, '', 'k', gen_random_uuid(), '', now(), now())",
+            (platform.tenant_id,),
+        )
         await connection.execute(
             "INSERT INTO analyst_logins (login, tenant_id) VALUES (gen_random_uuid()::text, %s)", (platform.tenant_id,)
         )
@@ -263,6 +269,8 @@ WRITES = (
         "SELECT %(tenant)s, space_id, '\\x00', '[1]' FROM embedding_spaces LIMIT 1"
     ),
     "INSERT INTO query_rewrites VALUES (%(tenant)s, 'sim/0', '\\x00', '{}', now(), now())",
+    "INSERT INTO api_keys VALUES ('k', %(tenant)s, 'mine', '{admin}', '\\x00')",
+    "INSERT INTO idempotency_keys VALUES (%(tenant)s, '', 'k', gen_random_uuid(), '', '', now(), now())",
     "UPDATE items SET collection_id = %(theirs)s",
     "UPDATE collections SET tenant_id = %(tenant)s",
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
@@ -296,6 +304,8 @@ CHANGES = (
     "UPDATE profiles SET definition = '{}' WHERE collection_id = %(theirs)s",
     "DELETE FROM embedding_cache WHERE tenant_id = %(tenant)s",
     "DELETE FROM query_rewrites WHERE tenant_id = %(tenant)s",
+    "UPDATE api_keys SET revoked_at = NULL WHERE tenant_id = %(tenant)s",
+    "DELETE FROM idempotency_keys WHERE tenant_id = %(tenant)s",
     "SELECT FROM query_terms(%(theirs)s, 'shared words', '{wor}')",
     "SELECT WHERE lexical_query(%(theirs)s, 'shared words', '{}') IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
@@ -493,6 +503,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "analyst_tenant",
         "ensure_tenant",
         "every_collection",
+        "find_api_key",
         "items_containing",
         "lexical_search",
         "reached_from",
@@ -526,3 +537,28 @@ async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own
             await transaction.execute(
                 "SELECT * FROM lexical_search(%s, 'shared', '{}', 10, 10)", (theirs.collection_id,)
             )
+
+
+async def test_a_tenant_finds_no_key_but_in_its_own_table(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The function that looks a key up before a tenant is known gives nothing to a transaction that acts for one."""
+    made = await two[1].create_key("program")
+    find = "SELECT tenant FROM find_api_key(%s)"
+    for tenant_id in (two[0].tenant_id, two[1].tenant_id, -1):
+        async with connection.transaction(force_rollback=True):
+            await act_as(connection, tenant_id)
+            assert await (await connection.execute(find, (made.key.key_id,))).fetchall() == []
+    await act_as(connection, None)
+    found = await (await connection.execute(find, (made.key.key_id,))).fetchall()
+    assert found == [(two[1].settings.tenant,)]
+
+
+@pytest.mark.parametrize("change", ["scopes = '{admin}'", "secret_hash = ''", "expires_at = NULL"])
+async def test_what_a_key_may_do_cannot_be_changed(
+    neighbours: Neighbours, connection: psycopg.AsyncConnection[Any], change: str
+) -> None:
+    """The application role revokes keys and notes when they were used, and no more."""
+    await act_as(connection, neighbours.mine)
+    with pytest.raises(pg.InsufficientPrivilege):
+        await connection.execute(sql.SQL("UPDATE api_keys SET {}").format(sql.SQL(change)))

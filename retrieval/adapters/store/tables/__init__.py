@@ -5,6 +5,7 @@ Names are without a schema: every transaction sets its own search path (see ``da
 
 from __future__ import annotations
 
+from retrieval.adapters.store.tables.access import api_keys, idempotency_keys
 from retrieval.adapters.store.tables.collections import (
     ann_indexes,
     collection_attributes,
@@ -50,6 +51,7 @@ __all__ = [
     "TERM_DIMENSIONS",
     "analyst_logins",
     "ann_indexes",
+    "api_keys",
     "arm_baselines",
     "arms",
     "attribute_numbers",
@@ -63,6 +65,7 @@ __all__ = [
     "embedding_spaces",
     "embeddings_table",
     "feedback",
+    "idempotency_keys",
     "impressions",
     "include_name",
     "item_clusters",

@@ -1,0 +1,83 @@
+"""What is called about API keys: made, listed and revoked, for the tenant of the platform."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from datetime import datetime
+
+from retrieval.adapters.store.api_keys import add_key, keys_of, revoke_key
+from retrieval.adapters.store.database import Database
+from retrieval.domain.api_key import (
+    RANDOM_BYTES,
+    ApiKey,
+    NewApiKey,
+    checked_expiry,
+    checked_key_name,
+    checked_per_minute,
+    checked_scopes,
+    key_hash,
+    key_id_of,
+    key_text,
+)
+from retrieval.domain.errors import UnknownKeyError
+from retrieval.settings import Settings
+
+
+class KeyCalls(ABC):
+    """The calls about API keys, for the platform to inherit; see docs/how-to/serve.md."""
+
+    settings: Settings
+
+    @property
+    @abstractmethod
+    def database(self) -> Database:
+        """The open database."""
+
+    @property
+    @abstractmethod
+    def tenant_id(self) -> int:
+        """The tenant's number in the database."""
+
+    @property
+    @abstractmethod
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+
+    async def create_key(
+        self,
+        name: str,
+        *,
+        scopes: Iterable[str] = ("read",),
+        requests_per_minute: int | None = None,
+        expires_at: datetime | None = None,
+    ) -> NewApiKey:
+        """Make a key that lets a program in over HTTP, as this tenant; its ``text`` is told this once.
+
+        ``name`` says what it is for. ``scopes`` are of ``read``, ``write``, ``feedback``, ``admin`` (all of them).
+        ``requests_per_minute`` is 1 to 1,000,000, None as many as the service allows each key. ``expires_at`` has a
+        time zone; None: it is good until it is revoked. Raises ``InvalidRequestError``.
+        """
+        text = key_text(secrets.token_bytes(RANDOM_BYTES))
+        key = ApiKey(
+            key_id=key_id_of(text) or "",
+            tenant=self.settings.tenant,
+            name=checked_key_name(name),
+            scopes=checked_scopes(scopes),
+            requests_per_minute=checked_per_minute(requests_per_minute),
+            created_at=self.now,
+            expires_at=checked_expiry(expires_at, self.now),
+        )
+        return NewApiKey(text, await add_key(self.database, self.tenant_id, key, key_hash(text)))
+
+    async def keys(self) -> list[ApiKey]:
+        """The tenant's keys, without their secrets; the oldest first, with those that are revoked or have expired."""
+        return await keys_of(self.database, self.tenant_id, self.settings.tenant)
+
+    async def revoke_key(self, key_id: str) -> ApiKey:
+        """Let a key in no more, for good; a service takes up to 5 seconds to hear of it. Raises ``UnknownKeyError``."""
+        revoked = await revoke_key(self.database, self.tenant_id, self.settings.tenant, key_id, self.now)
+        if revoked is None:
+            raise UnknownKeyError(f"there is no API key {key_id_of(key_id) or key_id!r}; see: retrieval keys list")
+        return revoked
