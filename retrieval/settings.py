@@ -121,6 +121,8 @@ class Settings(BaseSettings):
 
     http_deadline_seconds: float = Field(default=30.0, gt=0, le=3600)
     """How long a request to the HTTP service may take, if it does not ask for less."""
+    http_requests_per_minute: int = Field(default=6000, ge=1, le=1_000_000)
+    """How many requests a minute a key may make of which nothing else was said when it was made."""
     http_max_requests: int = Field(default=100, ge=1, le=100_000)
     """Requests that one process answers at the same time; those beside them are told to come again."""
     http_max_body_bytes: int = Field(default=16 * 2**20, ge=1024)

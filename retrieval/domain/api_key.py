@@ -103,6 +103,11 @@ def key_id_of(text: str) -> str | None:
     return found[1] if found else None
 
 
+def is_key_id(text: str) -> bool:
+    """Whether the text can be the id of a key."""
+    return re.fullmatch(r"[a-z2-7]{12}", text) is not None
+
+
 def key_hash(text: str) -> bytes:
     """What is stored of a key's text: its SHA-256."""
     return sha256(text.encode("utf-8", "surrogatepass")).digest()

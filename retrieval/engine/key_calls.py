@@ -17,6 +17,7 @@ from retrieval.domain.api_key import (
     checked_key_name,
     checked_per_minute,
     checked_scopes,
+    is_key_id,
     key_hash,
     key_id_of,
     key_text,
@@ -76,8 +77,16 @@ class KeyCalls(ABC):
         return await keys_of(self.database, self.tenant_id, self.settings.tenant)
 
     async def revoke_key(self, key_id: str) -> ApiKey:
-        """Let a key in no more, for good; a service takes up to 5 seconds to hear of it. Raises ``UnknownKeyError``."""
-        revoked = await revoke_key(self.database, self.tenant_id, self.settings.tenant, key_id, self.now)
+        """Let a key in no more, for good; a service takes up to 5 seconds to hear of it.
+
+        ``key_id`` is the key's id, or its whole text. Raises ``UnknownKeyError``, also for another tenant's.
+        """
+        wanted = key_id_of(key_id) or key_id
+        revoked = None
+        if is_key_id(wanted):
+            revoked = await revoke_key(self.database, self.tenant_id, self.settings.tenant, wanted, self.now)
         if revoked is None:
-            raise UnknownKeyError(f"there is no API key {key_id_of(key_id) or key_id!r}; see: retrieval keys list")
+            # What is no id may be a secret with a slip in it: it is not repeated.
+            named = f"API key {wanted}" if is_key_id(wanted) else "such API key"
+            raise UnknownKeyError(f"there is no {named}; see those there are with: retrieval keys list")
         return revoked

@@ -1,4 +1,4 @@
-"""Remove what has been kept long enough: cached embeddings and rewrites, sampled queries, records of jobs."""
+"""Remove what has been kept long enough: cached embeddings and rewrites, answered writes, samples, records of jobs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def _kept(settings: Settings) -> tuple[_Kept, ...]:
     return (
         _Kept("embedding_cache", "created_at", settings.retention_cache_days, of_tenant=True),
         _Kept("query_rewrites", "expires_at", 0, of_tenant=True),
+        _Kept("idempotency_keys", "expires_at", 0, of_tenant=True),
         _Kept("query_samples", "sampled_at", settings.retention_samples_days),
         _Kept("recall_measurements", "measured_at", settings.retention_runs_days),
         _Kept("job_runs", "started_at", settings.retention_runs_days),

@@ -17,6 +17,7 @@ from retrieval.surfaces.cli import (
     feedback,
     ingest,
     jobs,
+    keys,
     mcp,
     memories,
     models,
@@ -42,7 +43,7 @@ EXAMPLES = (
 
 
 _USE, _LEARNING, _QUALITY = "Store and find", "What was asked", "Quality"
-_BACKGROUND, _DATABASE = "In the background", "Database"
+_BACKGROUND, _DATABASE, _SERVE = "In the background", "Database", "Serve"
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -93,6 +94,7 @@ app.command("serve", rich_help_panel=_USE, epilog=examples(*serve.EXAMPLES))(ser
 app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
 app.command("session-start", rich_help_panel=_USE, epilog=examples(*sessions.START_EXAMPLES))(sessions.session_start)
 app.command("session-end", rich_help_panel=_USE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
+app.add_typer(keys.app, name="keys", rich_help_panel=_SERVE)
 app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)

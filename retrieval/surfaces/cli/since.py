@@ -1,4 +1,4 @@
-"""``--since`` and ``--until``: a moment, or how long ago it was."""
+"""``--since``, ``--until`` and ``--expires``: a moment, or how far from now it is."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def since_of(text: str, now: datetime) -> datetime:
     return now - begin if isinstance(begin, timedelta) else begin
 
 
-def age_or_time(text: str) -> timedelta | datetime:
-    """The same with an age as a length of time. Raises ``InvalidRequestError``."""
+def age_or_time(text: str, *, option: str = "--since") -> timedelta | datetime:
+    """The same with an age as a length of time. Raises ``InvalidRequestError``, which names the option."""
     ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
     if ago is None:
-        return time_of("--since", text)
+        return time_of(option, text)
     age = timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     if age > _LONGEST:
-        raise _unreadable("--since", text)
+        raise _unreadable(option, text)
     return age
 
 
@@ -43,5 +43,5 @@ def time_of(option: str, text: str) -> datetime:
 
 
 def _unreadable(option: str, text: str) -> InvalidRequestError:
-    ages = " or an age such as 7d or 24h" if option == "--since" else ""
+    ages = {"--since": " or an age such as 7d or 24h", "--expires": " or a time from now such as 90d"}.get(option, "")
     return InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}")

@@ -14,10 +14,12 @@ from retrieval.domain.embedding import Embedder
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
+from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.frame import Frame
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.local_only import LocalOnly
+from retrieval.surfaces.http.rate_limits import RATE_HEADERS
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
@@ -32,27 +34,29 @@ def create_app(
     With ``insecure_local`` no key is needed, and only requests of this machine's own are served.
     """
     service = Service(settings, embedder=embedder, llm=llm)
+    access = Access(service, insecure_local=insecure_local)
 
     @asynccontextmanager
     async def opened(_app: FastAPI) -> AsyncIterator[None]:
-        async with service:
+        async with service, access:
             yield
 
     app = FastAPI(title="Retrieval", version=installed_version() or "0", lifespan=opened, redirect_slashes=False)
     app.state.service = service
     app.state.readiness = ReadinessCheck(service)
-    app.state.insecure_local = insecure_local
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)
-    _surround(app, service, insecure_local=insecure_local)
+    _surround(app, access, insecure_local=insecure_local)
     return app
 
 
-def _surround(app: FastAPI, service: Service, *, insecure_local: bool) -> None:
+def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
     """Put around the routes what happens to each request; what is added last is met first."""
+    service = access.service
+    app.add_middleware(Admission, access=access)
     if insecure_local:
         app.add_middleware(LocalOnly)
     app.add_middleware(Frame, limits=Limits.of(service.settings), load=service.load)
@@ -62,6 +66,6 @@ def _surround(app: FastAPI, service: Service, *, insecure_local: bool) -> None:
             allow_origins=service.settings.http_cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["ETag", "Retry-After", "X-Request-ID"],
+            expose_headers=["ETag", "Retry-After", "X-Request-ID", "Idempotency-Replayed", *RATE_HEADERS],
             max_age=600,
         )

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from retrieval.domain.api_key import EVERY_SCOPE, Scope
+from retrieval.domain.api_key import Scope
 from retrieval.platform import Platform
-from retrieval.surfaces.http.refusals import ForbiddenError
+from retrieval.surfaces.http.refusals import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.service import Service
 
 
@@ -24,10 +24,16 @@ class Caller:
     """Empty where the service was started without keys."""
 
 
+CALLER = "caller"
+"""Where a request's state holds who sent it."""
+
+
 async def current_caller(request: Request) -> Caller:
-    """Who sent the request."""
-    service: Service = request.app.state.service
-    return Caller(service.settings.tenant, EVERY_SCOPE)
+    """Who sent the request. Raises ``AuthenticationError`` where nobody was let in."""
+    caller: Caller | None = getattr(request.state, CALLER, None)
+    if caller is None:
+        raise AuthenticationError
+    return caller
 
 
 CurrentCaller = Annotated[Caller, Depends(current_caller)]

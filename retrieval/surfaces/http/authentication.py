@@ -1,0 +1,170 @@
+"""Which key a request bears: looked up in the database, and remembered as long as a revoked key may still get in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Self
+
+from retrieval.adapters.store.api_keys import StoredKey
+from retrieval.domain.api_key import ApiKey, is_key, key_id_of
+from retrieval.domain.errors import RetrievalError
+from retrieval.engine.stopwatch import Clock
+from retrieval.surfaces.http.rate_limits import RateLimits
+from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
+
+_log = logging.getLogger(__name__)
+
+REMEMBERED_SECONDS = 5.0
+"""How long what the database said of a key is believed."""
+
+MOST_REMEMBERED = 10_000
+"""Keys, and as many ids of no key."""
+
+NOTED_EVERY = timedelta(minutes=1)
+"""How exactly the last use of a key is kept."""
+
+FAILURES_PER_MINUTE = 60
+"""Keys that do not let in, by the client's address; beyond them none is looked up in the database."""
+
+FindKey = Callable[[str], Awaitable[StoredKey | None]]
+NoteUsed = Callable[[StoredKey, datetime], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Remembered:
+    found: StoredKey | None
+    until: float
+
+
+class Authenticator:
+    """Belongs to one event loop: ``async with Authenticator(...) as authenticator``.
+
+    ``find`` looks a key up by its id, ``used`` notes that one was used; ``clock`` only ever rises, ``now`` gives the
+    time of day, time zone aware.
+    """
+
+    def __init__(self, find: FindKey, used: NoteUsed, *, clock: Clock, now: Callable[[], datetime]) -> None:
+        self._find, self._used = find, used
+        self._clock, self._now = clock, now
+        self._known: OrderedDict[str, _Remembered] = OrderedDict()
+        self._unknown: OrderedDict[str, _Remembered] = OrderedDict()
+        self._failures = RateLimits(clock)
+        self._lookups: dict[str, asyncio.Task[StoredKey | None]] = {}
+        self._noted: OrderedDict[str, datetime] = OrderedDict()
+        self._notes: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._notes, *self._lookups.values(), return_exceptions=True)
+
+    async def key_of(self, authorization: str | None, api_key: str | None, address: str) -> ApiKey:
+        """The key that the headers ``Authorization`` (as a bearer token) or ``X-API-Key`` hold, if it lets in.
+
+        Raises ``AuthenticationError`` for none, an unknown, an expired and a revoked one alike, and
+        ``RateLimitedError`` where too many such came from the address.
+        """
+        text = given_key(authorization, api_key)
+        key_id = None if text is None else key_id_of(text)
+        if text is not None and key_id is not None:
+            found = await self._stored(key_id, address)
+            now = self._now()
+            if found is not None and is_key(text, found.secret_hash) and found.key.state(now) == "active":
+                self._note(found, now)
+                return found.key
+        self._check_failures(address, taking=True)
+        raise AuthenticationError
+
+    async def _stored(self, key_id: str, address: str) -> StoredKey | None:
+        remembered = self._known.get(key_id) or self._unknown.get(key_id)
+        if remembered is not None and remembered.until > self._clock():
+            return remembered.found
+        if key_id not in self._known:
+            # A key that was good a moment ago is looked up in any case: others behind the same address may guess.
+            self._check_failures(address, taking=False)
+        lookup = self._lookups.get(key_id) or self._started(key_id)
+        return await asyncio.shield(lookup)
+
+    def _started(self, key_id: str) -> asyncio.Task[StoredKey | None]:
+        """A look-up for all who ask meanwhile: it has nothing of the first one's, not its deadline either."""
+        lookup = asyncio.get_running_loop().create_task(self._looked_up(key_id), context=Context())
+        self._lookups[key_id] = lookup
+        lookup.add_done_callback(lambda done: self._ended(key_id, done))
+        return lookup
+
+    def _ended(self, key_id: str, lookup: asyncio.Task[StoredKey | None]) -> None:
+        del self._lookups[key_id]
+        if not lookup.cancelled():
+            # Perhaps nobody waits for it any more, and then nobody else would hear of its error.
+            lookup.exception()
+
+    async def _looked_up(self, key_id: str) -> StoredKey | None:
+        found = await self._find(key_id)
+        remembered, other = (self._known, self._unknown) if found is not None else (self._unknown, self._known)
+        other.pop(key_id, None)
+        remembered[key_id] = _Remembered(found, self._clock() + REMEMBERED_SECONDS)
+        remembered.move_to_end(key_id)
+        if len(remembered) > MOST_REMEMBERED:
+            remembered.popitem(last=False)
+        return found
+
+    def _check_failures(self, address: str, *, taking: bool) -> None:
+        ask = self._failures.take if taking else self._failures.look
+        wait = ask(network_of(address), FAILURES_PER_MINUTE).wait_seconds
+        if wait:
+            raise RateLimitedError("too many requests without a valid API key came from here; wait a moment", wait)
+
+    def _note(self, found: StoredKey, now: datetime) -> None:
+        """Have the use remembered, behind the request."""
+        key_id = found.key.key_id
+        last = self._noted.get(key_id) or found.key.last_used_at
+        if last is not None and now - last < NOTED_EVERY:
+            return
+        self._noted[key_id] = now
+        self._noted.move_to_end(key_id)
+        if len(self._noted) > MOST_REMEMBERED:
+            self._noted.popitem(last=False)
+        note = asyncio.get_running_loop().create_task(self._noting(found, now), context=Context())
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
+
+    async def _noting(self, found: StoredKey, now: datetime) -> None:
+        try:
+            await self._used(found, now)
+        except RetrievalError as error:
+            _log.info("the use of API key %s was not noted: %s", found.key.key_id, error)
+
+
+def given_key(authorization: str | None, api_key: str | None) -> str | None:
+    """What stands where a key belongs; None where nothing does, or two headers say different things."""
+    scheme, _, token = (authorization or "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else None
+    if authorization and bearer is None:
+        return None
+    if bearer is not None and api_key is not None and bearer != api_key.strip():
+        return None
+    return bearer if bearer is not None else (api_key.strip() if api_key else None)
+
+
+def network_of(address: str) -> str:
+    """Who is behind an address: one of IPv6 has 2^64 neighbours of the same owner."""
+    if ":" not in address:
+        return address
+    return ":".join(_expanded(address).split(":")[:4])
+
+
+def _expanded(address: str) -> str:
+    from ipaddress import IPv6Address
+
+    try:
+        return IPv6Address(address.partition("%")[0]).exploded
+    except ValueError:
+        return address

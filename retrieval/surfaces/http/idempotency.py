@@ -1,0 +1,223 @@
+"""Writes that bear an ``Idempotency-Key`` are done once: whoever sends one again is told what was answered.
+
+The answer is kept for a day, if the write succeeded: one that failed has changed nothing, and may be sent again under
+its key. Bodies are hashed as they come in, and never held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from hashlib import sha256
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.idempotency import Answer, Attempt, Earlier, begin_write, free_key, keep_answer
+from retrieval.domain.errors import InvalidRequestError, RetrievalError
+from retrieval.surfaces.http.refusals import IdempotencyConflictError, IdempotencyMismatchError
+
+_log = logging.getLogger(__name__)
+
+HEADER = "idempotency-key"
+LONGEST_KEY = 255
+LONGEST_ANSWER = 64 * 1024
+"""Bytes of an answer that are kept."""
+
+HOLD_MORE_SECONDS = 5.0
+"""How much longer than its deadline a request holds its key."""
+
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_REPEATABLE = ("/search", "/search/batch", "/preview", "/replay", "/items/bulk")
+"""Where what is posted changes nothing, or nothing more when it comes again, as the items of a stream do."""
+_KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
+
+
+def idempotency_key(method: str, path: str, headers: Headers) -> str | None:
+    """The key of a write; None where none is given, and for what is no write. Raises ``InvalidRequestError``."""
+    if method not in _WRITES or HEADER not in headers or (method == "POST" and path.endswith(_REPEATABLE)):
+        return None
+    given = headers.getlist(HEADER)
+    key = given[0]
+    if len(given) > 1 or not 1 <= len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidRequestError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters, and is one")
+    return key
+
+
+def attempt_of(scope: Scope, *, tenant_id: int, key_id: str, key: str) -> Attempt:
+    """A new attempt at the write under that idempotency key, by the tenant's API key."""
+    return Attempt(
+        tenant_id=tenant_id,
+        key_id=key_id,
+        idempotency_key=key,
+        attempt=uuid.uuid4(),
+        request_hash=_request_hash(scope),
+    )
+
+
+class OnceOnly:
+    """Has writes done once; close it when the application ends. A request may take ``deadline_seconds``."""
+
+    def __init__(self, *, deadline_seconds: float) -> None:
+        self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Wait for what is being kept."""
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def serve(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, database: Database, attempt: Attempt
+    ) -> None:
+        """Answer a write by the application, or as it was answered before.
+
+        Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application
+        raises.
+        """
+        earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
+        if earlier is not None:
+            answer = _kept(earlier, attempt)
+            if await _body_hash(receive, has_body=_has_body(scope)) != answer.body_hash:
+                raise IdempotencyMismatchError
+            await _answer_again(answer, send)
+            return
+        exchange = _Recorded(receive, send, has_body=_has_body(scope))
+        free = self._attempted(free_key, database, attempt)
+        try:
+            await app(scope, exchange.receive, exchange.send)
+            answer = await exchange.answer()
+        except asyncio.CancelledError:
+            free()
+            raise
+        except Exception:
+            await asyncio.shield(free())
+            raise
+        # The client may hang up meanwhile; what was done is kept all the same.
+        await asyncio.shield(self._attempted(keep_answer, database, attempt, answer)() if answer else free())
+        await exchange.flush()
+
+    def _attempted(
+        self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
+    ) -> Callable[[], asyncio.Task[None]]:
+        """Starts the work behind the request, with nothing of it, its deadline least of all; it raises nothing."""
+
+        async def attempt() -> None:
+            try:
+                await work(*arguments)
+            except RetrievalError as error:
+                _log.warning("what became of a write with an idempotency key was not kept: %s", error)
+
+        def start() -> asyncio.Task[None]:
+            task = asyncio.get_running_loop().create_task(attempt(), context=Context())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+            return task
+
+        return start
+
+
+class _Recorded:
+    """A request and its answer as they pass, the answer held back until it is complete or too long to be kept."""
+
+    def __init__(self, receive: Receive, send: Send, *, has_body: bool) -> None:
+        self._receive, self._send = receive, send
+        self._digest = sha256()
+        self._is_body_read = not has_body
+        self._held: list[Message] = []
+        self._length = 0
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._is_complete = False
+        self._is_too_long = False
+
+    async def receive(self) -> Message:
+        """The next part of the request."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._digest.update(message.get("body", b""))
+            self._is_body_read = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """The next part of the answer."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = Headers(raw=message["headers"])
+            self._headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+        elif message["type"] == "http.response.body":
+            self._length += len(message.get("body", b""))
+            self._is_complete = not message.get("more_body", False)
+        self._held.append(message)
+        self._is_too_long = self._is_too_long or self._length > LONGEST_ANSWER
+        if self._is_too_long and not self._is_complete:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what was held back."""
+        held, self._held = self._held, []
+        for message in held:
+            await self._send(message)
+
+    async def answer(self) -> Answer | None:
+        """The whole answer, once the body was read to its end; None for one that is none, or tells of a failure."""
+        if not self._is_complete or self._status >= 400:
+            return None
+        while not self._is_body_read:
+            if (await self.receive())["type"] == "http.disconnect":
+                return None
+        body = b"".join(message.get("body", b"") for message in self._held)
+        return Answer(
+            body_hash=self._digest.digest(),
+            status=self._status,
+            headers=self._headers,
+            body=None if self._is_too_long else body,
+        )
+
+
+def _kept(earlier: Earlier, attempt: Attempt) -> Answer:
+    """The answer to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
+    if earlier.request_hash != attempt.request_hash:
+        raise IdempotencyMismatchError
+    if earlier.answer is None:
+        message = "a request with this Idempotency-Key is being answered; ask again in a moment"
+        raise IdempotencyConflictError(message, headers={"Retry-After": "1"})
+    return earlier.answer
+
+
+async def _answer_again(answer: Answer, send: Send) -> None:
+    if answer.body is None:
+        raise IdempotencyConflictError(
+            f"this was done, and answered with status {answer.status}; that answer had more than "
+            f"{LONGEST_ANSWER:,} bytes and is not kept: read what you need"
+        )
+    headers = MutableHeaders(answer.headers)
+    headers["idempotency-replayed"] = "true"
+    if answer.status != 204:
+        headers["content-length"] = str(len(answer.body))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers.raw})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _body_hash(receive: Receive, *, has_body: bool) -> bytes:
+    digest = sha256()
+    while has_body:
+        message = await receive()
+        digest.update(message.get("body", b""))
+        has_body = message["type"] == "http.request" and message.get("more_body", False)
+    return digest.digest()
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _request_hash(scope: Scope) -> bytes:
+    """Of method, path and what is asked in the address."""
+    parts = (scope["method"].encode(), scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b""))
+    return sha256(b"\n".join(parts)).digest()

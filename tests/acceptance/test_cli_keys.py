@@ -1,0 +1,41 @@
+"""API keys as whoever runs the service makes and takes them back on the command line."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from retrieval.domain.api_key import key_id_of
+from tests.acceptance.conftest import Program
+
+
+def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Program) -> None:
+    """Standard output is the key alone, for a variable; the list, also of a revoked one, never holds it."""
+    assert "no keys yet" in program.succeeds("keys", "list")
+    made = program("keys", "create", "web", "--scope", "read", "--scope", "feedback", "--expires", "90d")
+    text = made.stdout.rstrip("\n")
+    key_id = key_id_of(text)
+    assert key_id
+    assert made.stderr == f"keep it: it is not shown again; take it back with: retrieval keys revoke {key_id}\n"
+
+    (listed,) = program.json("keys", "list")
+    assert text not in str(listed)
+    assert (listed["key_id"], listed["name"], listed["scopes"]) == (key_id, "web", ["read", "feedback"])
+    assert (listed["state"], listed["revoked_at"], listed["last_used_at"]) == ("active", None, None)
+    days = datetime.fromisoformat(listed["expires_at"]) - datetime.now(UTC)
+    assert timedelta(days=89) < days <= timedelta(days=90)
+
+    assert program.succeeds("keys", "revoke", key_id) == f"key {key_id} (web) lets nobody in any more\n"
+    assert re.search(rf"{key_id} +web +read, feedback +– +revoked", program.succeeds("keys", "list"))
+    another = program.using(RETRIEVAL_TENANT="another").fails("keys", "revoke", text)
+    assert another == f"error: there is no API key {key_id}; see those there are with: retrieval keys list"
+
+
+def test_a_key_that_would_be_of_no_use_is_not_made(program: Program) -> None:
+    """Each reason says what to write instead; a secret with a slip in it is not repeated."""
+    assert "'all' is not one of 'read', 'write', 'feedback', 'admin'" in program.fails(
+        "keys", "create", "web", "--scope", "all", code=2
+    )
+    assert "a time from now such as 90d" in program.fails("keys", "create", "web", "--expires", "soon")
+    assert "name a time to come" in program.fails("keys", "create", "web", "--expires", "2020-01-01")
+    assert program.fails("keys", "revoke", "rtv_secret").startswith("error: there is no such API key; see")

@@ -1,0 +1,278 @@
+"""Which key a request bears, with keys that a test has at hand and a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from retrieval.adapters.store.api_keys import StoredKey
+from retrieval.domain.api_key import RANDOM_BYTES, ApiKey, Scope, key_hash, key_id_of, key_text
+from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.surfaces.http.authentication import (
+    FAILURES_PER_MINUTE,
+    MOST_REMEMBERED,
+    REMEMBERED_SECONDS,
+    Authenticator,
+    given_key,
+    network_of,
+)
+from retrieval.surfaces.http.rate_limits import burst
+from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+TEXT = key_text(bytes(RANDOM_BYTES))
+WRONG_SECRET = TEXT[:-1] + "q"
+
+
+def text_of(number: int) -> str:
+    """The text of some other key."""
+    return key_text((number << 8).to_bytes(8, "big") + bytes(RANDOM_BYTES - 8))
+
+
+@dataclass
+class Keys:
+    """What is in the database, how often it was asked, and what time it is."""
+
+    stored: dict[str, StoredKey] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    used: list[tuple[str, datetime]] = field(default_factory=list)
+    seconds: float = 0.0
+    error: Exception | None = None
+    gate: asyncio.Event | None = None
+    asked_first: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, text: str, **changes: object) -> StoredKey:
+        """Store a key; what is changed of it."""
+        key = ApiKey(key_id=key_id_of(text) or "", tenant="acme", name="web", scopes=frozenset({Scope.READ}))
+        self.stored[key.key_id] = StoredKey(replace(key, **changes), 1, key_hash(text))  # type: ignore[arg-type]
+        return self.stored[key.key_id]
+
+    async def find(self, key_id: str) -> StoredKey | None:
+        """As the store does it."""
+        self.asked.append(key_id)
+        self.asked_first.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return self.stored.get(key_id)
+
+    async def note(self, found: StoredKey, at: datetime) -> None:
+        """As the store does it."""
+        if self.error is not None:
+            raise self.error
+        self.used.append((found.key.key_id, at))
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return NOW + timedelta(seconds=self.seconds)
+
+
+@pytest.fixture
+def keys() -> Keys:
+    """With one key."""
+    made = Keys()
+    made.add(TEXT)
+    return made
+
+
+@pytest.fixture
+async def authenticator(keys: Keys) -> AsyncIterator[Authenticator]:
+    """Over those keys."""
+    async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as opened:
+        yield opened
+
+
+async def asked(authenticator: Authenticator, text: str, address: str = "192.0.2.1") -> ApiKey:
+    """The key of a request that bears the text."""
+    return await authenticator.key_of(f"Bearer {text}", None, address)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "api_key", "given"),
+    [
+        ("Bearer rtv_x", None, "rtv_x"),
+        ("bearer  rtv_x ", None, "rtv_x"),
+        (None, "rtv_x", "rtv_x"),
+        ("Bearer rtv_x", "rtv_x", "rtv_x"),
+        ("Bearer rtv_x", "rtv_y", None),
+        ("Basic rtv_x", "rtv_x", None),
+        ("rtv_x", None, None),
+        ("Bearer", None, ""),
+        (None, "", None),
+        (None, None, None),
+    ],
+)
+def test_a_key_stands_in_either_header(authorization: str | None, api_key: str | None, given: str | None) -> None:
+    """Where two headers disagree, or hold something else, nobody knows whose request it is."""
+    assert given_key(authorization, api_key) == given
+
+
+async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticator) -> None:
+    """Its tenant and its scopes come from the database alone."""
+    key = await asked(authenticator, TEXT)
+    assert (key.tenant, key.scopes) == ("acme", {Scope.READ})
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("", {}),
+        ("rtv_nonsense", {}),
+        ("é\ud800", {}),
+        (WRONG_SECRET, {}),
+        (text_of(1), {}),
+        (TEXT, {"revoked_at": NOW}),
+        (TEXT, {"expires_at": NOW}),
+    ],
+)
+async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(
+    keys: Keys, authenticator: Authenticator, text: str, changes: dict[str, object]
+) -> None:
+    """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of what was sent."""
+    keys.add(TEXT, **changes)
+    with pytest.raises(AuthenticationError) as refused:
+        await asked(authenticator, text)
+    assert str(refused.value) == str(AuthenticationError())
+    assert (refused.value.status, refused.value.headers) == (401, {"WWW-Authenticate": 'Bearer realm="retrieval"'})
+
+
+async def test_a_key_is_looked_up_once_in_five_seconds(keys: Keys, authenticator: Authenticator) -> None:
+    """So a revoked one is out within that time; an unknown one is not asked for again either."""
+    await asked(authenticator, TEXT)
+    for _ in range(3):
+        await asked(authenticator, TEXT)
+        with pytest.raises(AuthenticationError):
+            await asked(authenticator, text_of(1))
+    assert len(keys.asked) == 2
+    keys.add(TEXT, revoked_at=NOW)
+    await asked(authenticator, TEXT)
+    keys.seconds = REMEMBERED_SECONDS
+    with pytest.raises(AuthenticationError):
+        await asked(authenticator, TEXT)
+
+
+async def test_a_key_made_a_moment_ago_gets_in(keys: Keys, authenticator: Authenticator) -> None:
+    """That it was unknown before is forgotten as fast."""
+    with pytest.raises(AuthenticationError):
+        await asked(authenticator, text_of(1))
+    keys.add(text_of(1))
+    keys.seconds = REMEMBERED_SECONDS
+    assert await asked(authenticator, text_of(1))
+
+
+async def test_a_key_expires_at_its_moment_although_it_is_remembered(keys: Keys, authenticator: Authenticator) -> None:
+    """The clock is looked at for each request."""
+    keys.add(TEXT, expires_at=NOW + timedelta(seconds=2))
+    await asked(authenticator, TEXT)
+    keys.seconds = 2
+    with pytest.raises(AuthenticationError):
+        await asked(authenticator, TEXT)
+    assert len(keys.asked) == 1
+
+
+async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authenticator: Authenticator) -> None:
+    """Whoever gives up waiting does not take it from the others."""
+    keys.gate = asyncio.Event()
+    waiting = [asyncio.create_task(asked(authenticator, TEXT)) for _ in range(5)]
+    await keys.asked_first.wait()
+    waiting[0].cancel()
+    keys.gate.set()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert {key.key_id for key in found[1:] if isinstance(key, ApiKey)} == {key_id_of(TEXT)}
+    assert len(keys.asked) == 1
+
+
+async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
+    keys: Keys, authenticator: Authenticator
+) -> None:
+    """The error of the database comes through, and the next request asks again."""
+    keys.error = DatabaseUnreachableError("away")
+    with pytest.raises(DatabaseUnreachableError):
+        await asked(authenticator, TEXT)
+    keys.error = None
+    assert await asked(authenticator, TEXT)
+
+
+async def test_an_address_that_guesses_is_held_up_and_no_other(keys: Keys, authenticator: Authenticator) -> None:
+    """Beyond the burst it is 429, nothing is looked up for it, and a key that was good a moment ago still gets in."""
+    await asked(authenticator, TEXT)
+    at_once = burst(FAILURES_PER_MINUTE)
+    for number in range(at_once):
+        with pytest.raises(AuthenticationError):
+            await asked(authenticator, text_of(number + 1))
+    lookups = len(keys.asked)
+    with pytest.raises(RateLimitedError) as held_up:
+        await asked(authenticator, text_of(999))
+    assert held_up.value.headers["Retry-After"] == "1"
+    assert len(keys.asked) == lookups
+    keys.seconds = REMEMBERED_SECONDS
+    for _ in range(3):
+        assert await asked(authenticator, TEXT)
+    with pytest.raises(AuthenticationError):
+        await asked(authenticator, text_of(998), "192.0.2.2")
+
+
+async def test_wrong_secrets_of_a_known_key_are_held_up_too(authenticator: Authenticator) -> None:
+    """They cost no look-up, and are counted."""
+    for _ in range(burst(FAILURES_PER_MINUTE)):
+        with pytest.raises(AuthenticationError):
+            await asked(authenticator, WRONG_SECRET)
+    with pytest.raises(RateLimitedError):
+        await asked(authenticator, WRONG_SECRET)
+
+
+async def test_what_is_remembered_is_bounded(keys: Keys, authenticator: Authenticator) -> None:
+    """Unknown ids push out unknown ids, and no key."""
+    await asked(authenticator, TEXT)
+    for number in range(MOST_REMEMBERED + 5):
+        with pytest.raises(AuthenticationError):
+            await asked(authenticator, text_of(number + 1), f"198.51.{number % 256}.{number // 256}")
+    await asked(authenticator, TEXT)
+    assert keys.asked.count(key_id_of(TEXT) or "") == 1
+    with pytest.raises(AuthenticationError):
+        await asked(authenticator, text_of(1), "203.0.113.1")
+    assert keys.asked.count(key_id_of(text_of(1)) or "") == 2
+
+
+async def test_the_use_of_a_key_is_noted_once_a_minute_behind_the_request(keys: Keys) -> None:
+    """Not for what it is refused; at the end, what is under way is waited for."""
+    async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as authenticator:
+        for keys.seconds in (0, 1, 59, 60, 61):
+            await asked(authenticator, TEXT)
+        with pytest.raises(AuthenticationError):
+            await asked(authenticator, WRONG_SECRET)
+    assert keys.used == [(key_id_of(TEXT), NOW), (key_id_of(TEXT), NOW + timedelta(minutes=1))]
+
+
+async def test_a_use_that_cannot_be_noted_does_not_keep_anybody_out(
+    keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told in the log, by the key's id."""
+    caplog.set_level(logging.INFO)
+    async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as authenticator:
+        await asked(authenticator, TEXT)
+        keys.error = DatabaseUnreachableError("away")
+    assert key_id_of(TEXT) in caplog.text
+    assert TEXT not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:0db8:0000:0000"),
+        ("2001:db8:0:0:ffff::2", "2001:0db8:0000:0000"),
+        ("fe80::1%eth0", "fe80:0000:0000:0000"),
+        ("", ""),
+    ],
+)
+def test_neighbours_of_one_ipv6_network_are_one_client(address: str, network: str) -> None:
+    """Whoever has one such address has more than anybody could count."""
+    assert network_of(address) == network
