@@ -49,8 +49,17 @@ class Authenticator:
     time of day, time zone aware.
     """
 
-    def __init__(self, find: FindKey, used: NoteUsed, *, clock: Clock, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        find: FindKey,
+        used: NoteUsed,
+        *,
+        clock: Clock,
+        now: Callable[[], datetime],
+        most_remembered: int = MOST_REMEMBERED,
+    ) -> None:
         self._find, self._used = find, used
+        self._most_remembered = most_remembered
         self._clock, self._now = clock, now
         self._known: OrderedDict[str, _Remembered] = OrderedDict()
         self._unknown: OrderedDict[str, _Remembered] = OrderedDict()
@@ -112,7 +121,7 @@ class Authenticator:
         other.pop(key_id, None)
         remembered[key_id] = _Remembered(found, self._clock() + REMEMBERED_SECONDS)
         remembered.move_to_end(key_id)
-        if len(remembered) > MOST_REMEMBERED:
+        if len(remembered) > self._most_remembered:
             remembered.popitem(last=False)
         return found
 
@@ -130,7 +139,7 @@ class Authenticator:
             return
         self._noted[key_id] = now
         self._noted.move_to_end(key_id)
-        if len(self._noted) > MOST_REMEMBERED:
+        if len(self._noted) > self._most_remembered:
             self._noted.popitem(last=False)
         note = asyncio.get_running_loop().create_task(self._noting(found, now), context=Context())
         self._notes.add(note)

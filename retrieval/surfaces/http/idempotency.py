@@ -10,7 +10,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine
-from contextvars import Context
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.idempotency import Answer, Attempt, Earlier, begin_write, free_key, keep_answer
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.surfaces.http.refusals import IdempotencyConflictError, IdempotencyMismatchError
@@ -81,10 +81,10 @@ class OnceOnly:
         """
         earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
         if earlier is not None:
-            answer = _kept(earlier, attempt)
-            if await _body_hash(receive, has_body=_has_body(scope)) != answer.body_hash:
+            kept = _kept(earlier, attempt)
+            if await _body_hash(receive, has_body=_has_body(scope)) != kept.body_hash:
                 raise IdempotencyMismatchError
-            await _answer_again(answer, send)
+            await _answer_again(kept, send)
             return
         exchange = _Recorded(receive, send, has_body=_has_body(scope))
         free = self._attempted(free_key, database, attempt)
@@ -92,19 +92,20 @@ class OnceOnly:
             await app(scope, exchange.receive, exchange.send)
             answer = await exchange.answer()
         except asyncio.CancelledError:
-            free()
+            _ = free()  # not awaited, for the request is to end
             raise
         except Exception:
             await asyncio.shield(free())
             raise
         # The client may hang up meanwhile; what was done is kept all the same.
-        await asyncio.shield(self._attempted(keep_answer, database, attempt, answer)() if answer else free())
+        keep = free if answer is None else self._attempted(keep_answer, database, attempt, answer)
+        await asyncio.shield(keep())
         await exchange.flush()
 
     def _attempted(
         self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
     ) -> Callable[[], asyncio.Task[None]]:
-        """Starts the work behind the request, with nothing of it, its deadline least of all; it raises nothing."""
+        """Starts the work behind the request, whose deadline does not count for it; it raises nothing."""
 
         async def attempt() -> None:
             try:
@@ -113,7 +114,7 @@ class OnceOnly:
                 _log.warning("what became of a write with an idempotency key was not kept: %s", error)
 
         def start() -> asyncio.Task[None]:
-            task = asyncio.get_running_loop().create_task(attempt(), context=Context())
+            task = in_background(attempt())
             self._background.add(task)
             task.add_done_callback(self._background.discard)
             return task
@@ -147,7 +148,7 @@ class _Recorded:
         """The next part of the answer."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = Headers(raw=message["headers"])
+            headers = Headers(raw=list(message.get("headers", ())))
             self._headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
         elif message["type"] == "http.response.body":
             self._length += len(message.get("body", b""))

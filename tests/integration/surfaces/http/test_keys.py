@@ -1,0 +1,345 @@
+"""Who gets in, how often, and that a write is done once: on an application with two routes of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+import pytest_asyncio
+from fastapi import APIRouter, HTTPException, Request
+from fastapi import Response as Answer
+from httpx2 import ASGITransport, AsyncClient, Response
+from pydantic import SecretStr
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.domain.api_key import NewApiKey, Scope
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.run import run_job
+from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
+from retrieval.surfaces.http.idempotency import LONGEST_ANSWER
+from tests.support.database import SCHEMA
+from tests.support.jobs import target_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Things:
+    """What the routes did, and how they go on."""
+
+    done: list[bytes] = field(default_factory=list)
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def router(self) -> APIRouter:
+        """One route that reads and one that writes."""
+        router = APIRouter()
+        router.get("/things", dependencies=[needs(Scope.READ)])(self.who)
+        for path in ("/things", "/things/search"):
+            router.post(path, dependencies=[needs(Scope.WRITE)])(self.write)
+        router.delete("/things", dependencies=[needs(Scope.WRITE)])(self.remove)
+        return router
+
+    async def who(self, caller: CurrentCaller, platform: CurrentPlatform) -> dict[str, object]:
+        """Who asks, as the routes know it."""
+        return {"tenant": caller.tenant, "key_id": caller.key_id, "same": platform.settings.tenant == caller.tenant}
+
+    async def write(self, request: Request) -> Answer:
+        """Do it once more."""
+        body = await request.body()
+        self.done.append(body)
+        match body:
+            case b"refused":
+                raise HTTPException(409, "not now")
+            case b"broken":
+                raise KeyError
+            case b"slow":
+                self.entered.set()
+                await self.go_on.wait()
+            case b"long":
+                return Answer(b"x" * (LONGEST_ANSWER + 1))
+        return Answer(b"%d\xff" % len(self.done), 201, {"ETag": '"1"', "Location": "/things/1", "X-Other": "1"})
+
+    async def remove(self) -> Answer:
+        """Do it once more, and say nothing."""
+        self.done.append(b"")
+        return Answer(status_code=204)
+
+
+@dataclass
+class World:
+    """A running service with its client, and the platforms of the two tenants that it serves."""
+
+    client: AsyncClient
+    things: Things
+    mine: Platform
+    other: Platform
+
+    async def key(self, *scopes: str, platform: Platform | None = None, per_minute: int | None = None) -> NewApiKey:
+        """A new key."""
+        return await (platform or self.mine).create_key("test", scopes=scopes, requests_per_minute=per_minute)
+
+    async def post(self, key: NewApiKey, body: bytes, idempotency_key: str, path: str = "/things") -> Response:
+        """A write with an idempotency key."""
+        headers = {**bearing(key), "Idempotency-Key": idempotency_key}
+        return await self.client.post(path, content=body, headers=headers)
+
+
+def bearing(key: NewApiKey) -> dict[str, str]:
+    """The header that a client sends."""
+    return {"Authorization": f"Bearer {key.text}"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(database_url: str) -> AsyncIterator[World]:
+    """For all tests: what they do, they do with keys of their own."""
+    settings = Settings(
+        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    )
+    app = create_app(settings, embedder=HashingEmbedder())
+    things = Things()
+    app.include_router(things.router)
+    transport = ASGITransport(app=app)
+    async with (
+        connect(settings=settings, embedder=HashingEmbedder()) as mine,
+        mine.of_tenant(f"{settings.tenant}-other") as other,
+        app.router.lifespan_context(app),
+        AsyncClient(transport=transport, base_url="http://retrieval.test") as client,
+    ):
+        yield World(client, things, mine, other)
+
+
+async def test_without_a_key_there_is_nothing_but_the_state_and_the_description(world: World) -> None:
+    """Every other path is 401, also one that does not exist, with a body that is not read."""
+    for path in ("/livez", "/openapi.json"):
+        assert (await world.client.get(path)).status_code == 200
+    for method, path in (("GET", "/things"), ("GET", "/nowhere"), ("POST", "/things"), ("OPTIONS", "/things")):
+        refused = await world.client.request(method, path, content=b"{")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="retrieval"')
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.json()["type"] == "/problems/authentication"
+
+
+async def test_the_tenant_is_the_keys_whichever_header_bears_it(world: World) -> None:
+    """Another tenant's key is another tenant's view."""
+    for platform in (world.mine, world.other):
+        key = await world.key("read", platform=platform)
+        for headers in (bearing(key), {"X-API-Key": key.text}):
+            answer = await world.client.get("/things", headers=headers)
+            told = {"tenant": platform.settings.tenant, "key_id": key.key.key_id, "same": True}
+            assert (answer.status_code, answer.json()) == (200, told)
+
+
+async def test_without_keys_whoever_asks_is_the_services_own_tenant(client: AsyncClient) -> None:
+    """On this machine, started so; nobody is counted."""
+    answer = await client.get("/nowhere")
+    assert (answer.status_code, "ratelimit-limit" in answer.headers) == (404, False)
+
+
+async def test_a_missing_scope_is_named(world: World) -> None:
+    """403 says which one, and ``admin`` is all of them."""
+    key = await world.key("read", "feedback")
+    refused = await world.client.post("/things", headers=bearing(key))
+    assert (refused.status_code, refused.json()["type"]) == (403, "/problems/forbidden")
+    assert "retrieval keys create NAME --scope write" in refused.json()["detail"]
+    assert 'error="insufficient_scope", scope="write"' in refused.headers["www-authenticate"]
+    assert (await world.client.post("/things", headers=bearing(await world.key("admin")))).status_code == 201
+
+
+async def test_a_revoked_key_is_refused_like_one_that_never_was(world: World) -> None:
+    """The documents differ by their request ids alone."""
+    revoked = await world.key("read")
+    await world.mine.revoke_key(revoked.key.key_id)
+    again = await world.mine.revoke_key(revoked.text)
+    assert again.revoked_at is not None
+    documents = []
+    for text in (revoked.text, revoked.text[:-1] + "7", "rtv_" + "a" * 12 + "_" + "b" * 52):
+        refused = await world.client.get("/things", headers={"X-API-Key": text})
+        assert refused.status_code == 401
+        documents.append(refused.json() | {"request_id": ""})
+    assert documents[0] == documents[1] == documents[2]
+
+
+async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> None:
+    """Each answer says how many are left; beyond them it is 429 with the time to wait, also for what would fail."""
+    key = await world.key("read", per_minute=2)
+    first = await world.client.get("/things", headers=bearing(key))
+    assert (first.headers["ratelimit-limit"], first.headers["ratelimit-remaining"]) == ("2", "1")
+    assert (await world.client.get("/nowhere", headers=bearing(key))).status_code == 404
+    refused = await world.client.get("/things", headers=bearing(key))
+    assert (refused.status_code, refused.json()["type"]) == (429, "/problems/rate-limited")
+    assert 1 <= int(refused.headers["retry-after"]) <= 30
+    assert refused.headers["ratelimit-remaining"] == "0"
+    usual = await world.client.get("/things", headers=bearing(await world.key("read")))
+    assert usual.headers["ratelimit-limit"] == "6000"
+
+
+async def test_the_last_use_of_a_key_is_told(world: World) -> None:
+    """It is noted behind the request."""
+    key = await world.key("read")
+    await world.client.get("/things", headers=bearing(key))
+    used = None
+    async with asyncio.timeout(10):
+        while used is None:  # asking is a round trip to the database
+            used = {one.key_id: one.last_used_at for one in await world.mine.keys()}[key.key.key_id]
+    assert used >= (key.key.created_at or used)
+    assert key.key.key_id not in {one.key_id for one in await world.other.keys()}
+
+
+async def test_a_write_that_is_repeated_is_done_once_and_answered_alike(world: World) -> None:
+    """The same status, body and headers that matter, and the sign that it is an answer of before."""
+    key, once = await world.key("write"), str(uuid.uuid4())
+    done = len(world.things.done)
+    first = await world.post(key, b"one", once)
+    again = await world.post(key, b"one", once)
+    assert len(world.things.done) == done + 1
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
+    assert (again.status_code, again.content) == (first.status_code, first.content) == (201, b"%d\xff" % (done + 1))
+    assert [again.headers[name] for name in ("etag", "location")] == ['"1"', "/things/1"]
+    assert again.headers["x-request-id"] != first.headers["x-request-id"]
+
+
+async def test_an_empty_answer_is_repeated_too(world: World) -> None:
+    """A deletion of what is gone already is answered as when it was there."""
+    headers = {**bearing(await world.key("write")), "Idempotency-Key": "delete"}
+    done = len(world.things.done)
+    answers = [await world.client.delete("/things", headers=headers) for _ in range(2)]
+    assert len(world.things.done) == done + 1
+    assert [(one.status_code, one.content, "content-length" in one.headers) for one in answers] == [
+        (204, b"", False)
+    ] * 2
+
+
+async def test_another_request_under_the_same_key_is_refused(world: World) -> None:
+    """Another body, address or method: 422; another API key has idempotency keys of its own."""
+    key, once = await world.key("write"), "same"
+    await world.post(key, b"one", once)
+    refused = [await world.post(key, b"two", once), await world.post(key, b"one", once, "/things?a=1")]
+    refused.append(await world.client.delete("/things", headers={**bearing(key), "Idempotency-Key": once}))
+    for one in refused:
+        assert (one.status_code, one.json()["type"]) == (422, "/problems/idempotency-mismatch")
+    other = await world.post(await world.key("write"), b"two", once)
+    assert other.status_code == 201
+
+
+async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) -> None:
+    """409 with the advice to ask again; then the answer of the first."""
+    key, done = await world.key("write"), len(world.things.done)
+    first = asyncio.create_task(world.post(key, b"slow", "slow"))
+    await world.things.entered.wait()
+    refused = await world.post(key, b"slow", "slow")
+    assert (refused.status_code, refused.headers["retry-after"]) == (409, "1")
+    world.things.go_on.set()
+    assert (await first).status_code == 201
+    assert (await world.post(key, b"slow", "slow")).headers["idempotency-replayed"] == "true"
+    assert len(world.things.done) == done + 1
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
+async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, status: int) -> None:
+    """It changed nothing, so that its key is free, also for what is right."""
+    key, done = await world.key("write"), len(world.things.done)
+    for sent, wanted in ((body, status), (body, status), (b"good", 201)):
+        assert (await world.post(key, sent, "again")).status_code == wanted
+    assert len(world.things.done) == done + 3
+
+
+async def test_a_client_that_hangs_up_may_send_its_write_again(world: World) -> None:
+    """What is cut off in the middle is done anew, and the key does not stay taken."""
+    key, done = await world.key("write"), len(world.things.done)
+    world.things.entered.clear()
+    world.things.go_on.clear()
+    cut_off = asyncio.create_task(world.post(key, b"slow", "cut off"))
+    await world.things.entered.wait()
+    cut_off.cancel()
+    await asyncio.wait([cut_off])
+    world.things.go_on.set()
+    async with asyncio.timeout(10):
+        while (answer := await world.post(key, b"slow", "cut off")).status_code == 409:
+            pass  # asking is a round trip to the database, and the key is freed behind it
+    assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, False)
+    assert len(world.things.done) == done + 2
+
+
+async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_not_repeated(world: World) -> None:
+    """The client is told that it was done."""
+    key, done = await world.key("write"), len(world.things.done)
+    assert len((await world.post(key, b"long", "long")).content) == LONGEST_ANSWER + 1
+    refused = await world.post(key, b"long", "long")
+    assert (refused.status_code, refused.json()["type"]) == (409, "/problems/idempotency-conflict")
+    assert "this was done, and answered with status 200" in refused.json()["detail"]
+    assert len(world.things.done) == done + 1
+
+
+async def test_what_is_posted_to_ask_is_asked_every_time(world: World) -> None:
+    """A search under an idempotency key searches; and so does what is no write."""
+    key, done = await world.key("write"), len(world.things.done)
+    for _ in range(2):
+        assert (await world.post(key, b"", "ask", "/things/search")).status_code == 201
+    assert len(world.things.done) == done + 2
+
+
+@pytest.mark.parametrize("given", ["", "x" * 256, "\t", "é"])
+async def test_an_idempotency_key_that_is_none_is_refused(world: World, given: str) -> None:
+    """Before anything is done."""
+    headers = [(b"authorization", f"Bearer {(await world.key('write')).text}".encode())]
+    refused = await world.client.post("/things", headers=[*headers, (b"idempotency-key", given.encode())])
+    assert refused.status_code == 422
+    assert "1 to 255 printable ASCII characters" in refused.json()["detail"]
+
+
+async def _change(platform: Platform, change: str, idempotency_key: str) -> None:
+    statement = f"UPDATE idempotency_keys SET {change} WHERE tenant_id = %(tenant)s AND idempotency_key = %(key)s"  # noqa: S608 - the test's own
+    parameters = {"tenant": platform.tenant_id, "key": idempotency_key}
+    await platform.database.write(platform.tenant_id, Compiled(statement, parameters))
+
+
+@pytest.mark.parametrize("change", ["expires_at = now()", "status = NULL, held_until = now()"])
+async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> None:
+    """After a day; or when whoever began the write could not have taken longer, and died."""
+    key, done, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())
+    await world.post(key, b"one", once)
+    await _change(world.mine, change, once)
+    again = await world.post(key, b"two", once)
+    assert (again.status_code, "idempotency-replayed" in again.headers) == (201, False)
+    assert len(world.things.done) == done + 2
+
+
+async def test_expired_answers_are_removed_by_the_job_that_prunes(world: World) -> None:
+    """Of the tenant's; what has not expired stays."""
+    key = await world.key("write")
+    collection = await world.mine.collection("docs")
+    for once in ("old", "new"):
+        await world.post(key, b"one", once)
+    await _change(world.mine, "expires_at = now() - interval '1 second'", "old")
+    report = await run_job(world.mine.workplace, JOBS["prune"], await target_of(world.mine, collection))
+    assert report.details["idempotency_keys"] == 1
+    assert (await world.post(key, b"one", "new")).headers["idempotency-replayed"] == "true"
+
+
+async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever becomes of a request, neither its key nor a wrong one stands in a record or an answer."""
+    caplog.set_level(logging.DEBUG)
+    key = await world.key("read", "write", per_minute=4)
+    wrong = key.text[:-1] + ("a" if key.text[-1] != "a" else "b")
+    answers = [await world.client.get("/things", headers=bearing(key))]
+    answers += [await world.post(key, body, "logs") for body in (b"broken", b"one", b"one")]
+    answers += [await world.client.get("/things", headers=bearing(key))]
+    answers += [await world.client.get("/things", headers={"X-API-Key": text}) for text in (wrong, "rtv_secret")]
+    assert [one.status_code for one in answers] == [200, 500, 201, 201, 429, 401, 401]
+    told = caplog.text + "".join(map(_everything, answers)) + repr(caplog.records)
+    for secret in (key.text, key.text.split("_")[2], wrong, "rtv_secret"):
+        assert secret not in told
+
+
+def _everything(answer: Response) -> str:
+    return f"{answer.content!r} {list(answer.headers.items())}"
