@@ -19,6 +19,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.api_key import NewApiKey, Scope
+from retrieval.domain.errors import UnknownKeyError
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.surfaces.http.app import create_app
@@ -168,6 +169,17 @@ async def test_a_revoked_key_is_refused_like_one_that_never_was(world: World) ->
     assert documents[0] == documents[1] == documents[2]
 
 
+@pytest.mark.parametrize("named", ["", "rtv_secret", "a\x00b", "a" * 12])
+async def test_a_key_that_is_none_cannot_be_revoked(world: World, named: str) -> None:
+    """Nor another tenant's; what may be a secret with a slip in it is not repeated."""
+    with pytest.raises(UnknownKeyError, match="retrieval keys list") as refused:
+        await world.mine.revoke_key(named)
+    assert "rtv_" not in str(refused.value)
+    theirs = await world.key("read", platform=world.other)
+    with pytest.raises(UnknownKeyError, match=f"no API key {theirs.key.key_id};"):
+        await world.mine.revoke_key(theirs.text)
+
+
 async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> None:
     """Each answer says how many are left; beyond them it is 429 with the time to wait, also for what would fail."""
     key = await world.key("read", per_minute=2)
@@ -242,6 +254,15 @@ async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) ->
     assert (await first).status_code == 201
     assert (await world.post(key, b"slow", "slow")).headers["idempotency-replayed"] == "true"
     assert len(world.things.done) == done + 1
+
+
+async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
+    """The others hear that it is being answered, or its answer."""
+    key, done = await world.key("write"), len(world.things.done)
+    answers = await asyncio.gather(*(world.post(key, b"one", "at once") for _ in range(8)))
+    assert len(world.things.done) == done + 1
+    assert {one.status_code for one in answers} <= {201, 409}
+    assert sum("idempotency-replayed" not in one.headers for one in answers if one.status_code == 201) == 1
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
