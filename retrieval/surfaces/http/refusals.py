@@ -31,7 +31,7 @@ class RefusalError(RetrievalError):
 
 
 class AuthenticationError(RefusalError):
-    """No key came with the request, or none that lets in: which of it, and why, is not told."""
+    """No valid API key came with the request; what is wrong with one is not told."""
 
     status = 401
 
