@@ -53,6 +53,8 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool) -> N
 
     def announce(url: str) -> None:
         console().print(f"serving at {url} (what there is to call: {url}/docs)", soft_wrap=True)
+        if not insecure_local:
+            console().print("who calls needs a key; make one with: retrieval keys create NAME", soft_wrap=True)
 
     async def work() -> None:
         await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)

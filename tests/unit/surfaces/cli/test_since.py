@@ -48,5 +48,5 @@ def test_an_age_can_be_had_as_a_length_of_time() -> None:
 def test_a_time_to_come_is_read_like_one_that_was_and_named_by_its_option() -> None:
     """``--expires 90d`` is so long from now."""
     assert age_or_time("90d", option="--expires") == timedelta(days=90)
-    with pytest.raises(InvalidRequestError, match="cannot read --expires 'soon': .* a time from now such as 90d"):
+    with pytest.raises(InvalidRequestError, match=r"cannot read --expires 'soon': .* a time from now such as 90d"):
         age_or_time("soon", option="--expires")
