@@ -98,8 +98,10 @@ def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         print_json([{**one.as_dict(), "state": one.state(now)} for one in found])
     elif found:
-        columns = ["key", "name", "scopes", "a minute", "state", "made", "expires", "last used"]
-        console().print(table(columns, [_row(one, now) for one in found]))
+        columns = ["key", "name", "scopes", "a minute", "state", "expires", "last used"]
+        listing = table(columns, [_row(one, now) for one in found])
+        listing.columns[0].no_wrap = True  # it is copied
+        console().print(listing)
     else:
         console().print("no keys yet; make one with: retrieval keys create NAME", soft_wrap=True)
 
@@ -128,10 +130,9 @@ def revoke(
 
 
 def _row(key: ApiKey, now: datetime) -> list[object]:
-    days = (f"{time:%Y-%m-%d}" if time else None for time in (key.created_at, key.expires_at))
-    used = f"{key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else None
+    days = (f"{time:%Y-%m-%d}" if time else None for time in (key.expires_at, key.last_used_at))
     scopes = ", ".join(scope.value for scope in Scope if scope in key.scopes)
-    return [key.key_id, key.name, scopes, key.requests_per_minute, key.state(now), *days, used]
+    return [key.key_id, key.name, scopes, key.requests_per_minute, key.state(now), *days]
 
 
 def _expiry(text: str | None, now: datetime) -> datetime | None:
