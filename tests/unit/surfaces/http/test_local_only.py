@@ -16,9 +16,7 @@ async def status(url: str = "http://127.0.0.1:8000", **headers: str) -> int:
         return (await client.get("/", headers=headers)).status_code
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.0.0.1:8000", "localhost:80", "LOCALHOST", "[::1]:8000"]
-)
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "localhost:80", "LOCALHOST", "[::1]:8000"])
 async def test_programs_and_pages_of_this_machine_are_served(host: str) -> None:
     """By any of its names for itself, on any port."""
     assert await status(Host=host) == 200
