@@ -105,6 +105,8 @@ class Platform(FeedbackCalls, KeyCalls):
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             if self._host is None:
                 await self._ensure_months()
+            else:
+                stack.callback(self._embedders.forget, self._tenant_id)
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
             stack.push_async_callback(self._sampler.aclose)
             self._recorder = Recorder(self._database, self._tenant_id)

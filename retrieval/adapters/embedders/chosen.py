@@ -52,6 +52,11 @@ class ChosenEmbedders:
             self._cached[key] = cached
         return cached
 
+    def forget(self, tenant_id: int) -> None:
+        """Let go of what is at hand for a tenant that is not served any more."""
+        for key in [key for key in self._cached if key[1] == tenant_id]:
+            del self._cached[key]
+
     async def aclose(self) -> None:
         """Close what was made here; what was given is the giver's to close."""
         for embedder in self._made:

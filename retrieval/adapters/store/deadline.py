@@ -45,6 +45,9 @@ class Deadline:
 
 _DEADLINE: ContextVar[Deadline | None] = ContextVar("retrieval_deadline", default=None)
 
+set_deadline, reset_deadline = _DEADLINE.set, _DEADLINE.reset
+"""What ``deadline`` does, for who does it with every request."""
+
 
 @contextmanager
 def deadline(until: Deadline) -> Iterator[Deadline]:

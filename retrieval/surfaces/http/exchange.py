@@ -1,7 +1,7 @@
 """One request and its answer, as they pass between the server and the application.
 
 Nobody waits for a deadline or for the end of a connection in a task of its own until it matters: most requests are
-answered before, and pay for two timers only.
+answered before, and pay for one timer only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class Exchange:
         "_is_body_read",
         "_is_complete",
         "_is_sent",
-        "_late",
         "_limit",
         "_read",
         "_receive",
@@ -54,7 +53,7 @@ class Exchange:
         "_seconds",
         "_send",
         "_task",
-        "_watch",
+        "_timer",
         "_watcher",
         "ended",
         "request_id",
@@ -80,15 +79,13 @@ class Exchange:
         self._seconds, self._limit, self._flows = seconds, body_limit, flows
         self._is_body_read = not has_body
         self._deadline = Deadline(loop.time() + seconds, loop.time)
-        self._watch = loop.call_later(WATCH_AFTER_SECONDS, self._start_watching)
-        self._late = loop.call_later(seconds + GRACE_SECONDS, self._on_late)
+        self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._on_time)
         return self._deadline
 
     def end(self) -> None:
         """Nobody is watched any more."""
         self._task = None
-        self._watch.cancel()
-        self._late.cancel()
+        self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
 
@@ -143,13 +140,18 @@ class Exchange:
         if self._flows:
             self._deadline.until = self._deadline.clock() + self._seconds
 
-    def _start_watching(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._is_body_read:
+    def _on_time(self) -> None:
+        """Watch for the client's hanging up, and end what is late; and come back for what is not yet."""
+        loop, until = asyncio.get_running_loop(), self._deadline.until + GRACE_SECONDS
+        if loop.time() >= until:
+            self._stop(Ended.LATE)
+            return
+        if self._is_body_read and self._watcher is None:
             self._watcher = loop.create_task(self._wait_for_hang_up())
-        else:
-            # Until then the application listens itself.
-            self._watch = loop.call_later(WATCH_AFTER_SECONDS, self._start_watching)
+        # Until the body is read, the application listens itself.
+        self._timer = loop.call_at(
+            until if self._watcher else min(until, loop.time() + WATCH_AFTER_SECONDS), self._on_time
+        )
 
     async def _wait_for_hang_up(self) -> None:
         message = await self._receive()
@@ -158,13 +160,6 @@ class Exchange:
             message = await self._receive()
         self._stop(Ended.HUNG_UP)
 
-    def _on_late(self) -> None:
-        loop, until = asyncio.get_running_loop(), self._deadline.until + GRACE_SECONDS
-        if self._flows and until > loop.time():
-            self._late = loop.call_at(until, self._on_late)
-        else:
-            self._stop(Ended.LATE)
-
     def _stop(self, why: Ended) -> None:
         if self._task is not None and self.ended is None and not self._is_sent:
             self.ended = why
@@ -172,10 +167,10 @@ class Exchange:
 
     def _cancel(self) -> None:
         if self._task is not None:
-            self._late.cancel()
+            self._timer.cancel()
             self._cancelled += 1
             self._task.cancel()
-            self._late = asyncio.get_running_loop().call_later(LET_GO_SECONDS, self._insist)
+            self._timer = asyncio.get_running_loop().call_later(LET_GO_SECONDS, self._insist)
 
     def _insist(self) -> None:
         """The application does not let itself be ended: a server hangs, or the cancellation got lost.

@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.store.deadline import deadline
+from retrieval.adapters.store.deadline import reset_deadline, set_deadline
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http import request_id as ids
 from retrieval.surfaces.http.exchange import Exchange
@@ -63,10 +63,11 @@ class Frame:
             await exchange.refuse(refusal)
             return
         has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
-        until = exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(path))
+        token = set_deadline(
+            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(path))
+        )
         try:
-            with deadline(until):
-                await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, exchange.receive, exchange.send)
         except asyncio.CancelledError:
             if not exchange.ended_by_itself():
                 raise
@@ -75,3 +76,4 @@ class Frame:
             await (exchange.refuse(error) if exchange.ended is None else exchange.tell_end())
         finally:
             exchange.end()
+            reset_deadline(token)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retrieval.surfaces.http.answers import answer_to
 from retrieval.surfaces.http.request_refusals import MisdirectedError
 from retrieval.surfaces.listening import is_local
+
+_HOST, _ORIGIN = b"host", b"origin"
+_REFUSALS = {
+    _HOST: "this service serves this machine alone: call it as 127.0.0.1 or localhost",
+    _ORIGIN: "this service serves this machine alone, and no pages of other hosts",
+}
 
 
 class LocalOnly:
@@ -23,23 +29,20 @@ class LocalOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
-        if scope["type"] == "http" and (refusal := _refusal(Headers(scope=scope))):
-            await answer_to(MisdirectedError(refusal), scope)(scope, receive, send)
-            return
+        if scope["type"] == "http":
+            found = {_HOST: b""} | {name: value for name, value in scope["headers"] if name in _REFUSALS}
+            for name, value in found.items():
+                if not _is_local(name, value):
+                    await answer_to(MisdirectedError(_REFUSALS[name]), scope)(scope, receive, send)
+                    return
         await self._app(scope, receive, send)
 
 
-def _refusal(headers: Headers) -> str:
-    if not is_local(_host(f"//{headers.get('host', '')}")):
-        return "this service serves this machine alone: call it as 127.0.0.1 or localhost"
-    origin = headers.get("origin")
-    if origin is not None and not is_local(_host(origin)):
-        return "this service serves this machine alone, and no pages of other hosts"
-    return ""
-
-
-def _host(url: str) -> str:
+@lru_cache(maxsize=64)
+def _is_local(name: bytes, value: bytes) -> bool:
+    url = value.decode("latin-1")
     try:
-        return urlsplit(url).hostname or ""
+        host = urlsplit(url if name == _ORIGIN else f"//{url}").hostname
     except ValueError:
-        return ""
+        return False
+    return host is not None and is_local(host)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from retrieval.domain import errors
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.refusals import RefusalError
+from retrieval.surfaces.http.request_refusals import OverloadedError
 
 _LOG = "whoever runs the service finds the reason in its log, under this request_id"
 INTERNAL = f"an unexpected error; {_LOG}"
@@ -70,8 +71,12 @@ def problem_type(kind: type[BaseException]) -> ProblemType:
     """What an error of that class is to a client; one that is none of ours is an ``internal`` one."""
     if not issubclass(kind, RetrievalError):
         return ProblemType("/problems/internal", "Something unexpected happened", 500, INTERNAL, None)
-    answer = _Answer(kind.status) if issubclass(kind, RefusalError) else _answer(kind)
+    answer = _refused(kind) if issubclass(kind, RefusalError) else _answer(kind)
     return ProblemType(f"/problems/{_slug(kind)}", _title(kind), answer.status, answer.told, answer.retry_after)
+
+
+def _refused(kind: type[RefusalError]) -> _Answer:
+    return _Answer(kind.status, retry_after=kind.retry_after if issubclass(kind, OverloadedError) else None)
 
 
 def _answer(kind: type[BaseException]) -> _Answer:
@@ -79,7 +84,7 @@ def _answer(kind: type[BaseException]) -> _Answer:
 
 
 def _slug(kind: type[BaseException]) -> str:
-    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*", kind.__name__.removesuffix("Error"))
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+(?![a-z])|[A-Z][a-z]*", kind.__name__.removesuffix("Error"))
     return "-".join(words).lower() or "internal"
 
 

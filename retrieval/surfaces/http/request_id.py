@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import uuid
+import secrets
 from contextvars import ContextVar
 
 HEADER = b"x-request-id"
@@ -22,6 +22,5 @@ def current_request_id() -> str:
 
 def request_id_of(given: bytes | None) -> str:
     """The id that came with the request, if it can stand in a log as it is; else a new one."""
-    text = b"" if given is None else given
-    decoded = text.decode("latin-1")
-    return decoded if _SANE.fullmatch(decoded) else uuid.uuid4().hex
+    text = "" if given is None else given.decode("latin-1")
+    return text if text and _SANE.fullmatch(text) else secrets.token_hex(16)

@@ -47,6 +47,8 @@ class OverloadedError(RefusalError):
     """More requests are being answered than the service takes."""
 
     status = 503
+    retry_after = 1
 
     def __init__(self) -> None:
-        super().__init__("too many requests are being answered; try again in a moment", headers={"Retry-After": "1"})
+        headers = {"Retry-After": str(self.retry_after)}
+        super().__init__("too many requests are being answered; try again in a moment", headers=headers)

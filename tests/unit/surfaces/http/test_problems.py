@@ -33,6 +33,7 @@ def test_every_error_has_a_type_of_its_own() -> None:
         (errors.UnknownCollectionError("there is no collection 'a'"), "unknown-collection", 404),
         (errors.InvalidFilterError("no"), "invalid-filter", 422),
         (errors.LLMUnavailableError("no"), "llm-unavailable", 503),
+        (errors.LLMError("no"), "llm", 502),
         (errors.DeadlineError("no"), "deadline", 504),
         (AuthenticationError(), "authentication", 401),
     ],

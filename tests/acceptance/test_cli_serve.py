@@ -1,0 +1,34 @@
+"""``retrieval serve`` in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+import httpx2
+
+from tests.acceptance.conftest import SECONDS, Program
+
+
+def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
+    """It says where, and ends in good order with nothing to complain about."""
+    process = subprocess.Popen(
+        [*program.command, "serve", "--insecure-local", "--port", "0"],
+        cwd=program.folder,
+        env=program.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[2]
+        assert url.startswith("http://127.0.0.1:")
+        ready = httpx2.get(f"{url}/readyz", timeout=SECONDS)
+        assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=SECONDS)
+        assert (process.returncode, said) == (0, "")
+    finally:
+        process.kill()
+        process.communicate()

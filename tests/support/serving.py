@@ -1,0 +1,37 @@
+"""The HTTP service on a socket of this machine, within the test's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from retrieval.surfaces.http.serving import serve
+from retrieval.surfaces.listening import listening, url_of
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running service."""
+
+    url: str
+    port: int
+    stop: asyncio.Event
+    ended: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[Served]:
+    """The application, served until the end of the block."""
+    with listening("127.0.0.1", 0) as listener:
+        stop = asyncio.Event()
+        async with app.router.lifespan_context(app):
+            ended = asyncio.create_task(serve(app, listener, stop))
+            try:
+                yield Served(url_of(listener), listener.getsockname()[1], stop, ended)
+            finally:
+                stop.set()
+                await ended
