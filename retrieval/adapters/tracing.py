@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 
@@ -32,8 +33,13 @@ def tracer() -> Tracer | None:
 
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL) -> Traced:
     """A span within the current one, and the current one meanwhile; one that fails names its error's class."""
+    return started(name, kind, None)
+
+
+def started(name: str, kind: SpanKind, parent: Context | None) -> Traced:
+    """The same within a span that is told otherwise, such as a client's; None: within the current one."""
     maker = tracer()
-    return _NOTHING if maker is None else Current(maker.start_span(name, kind=kind))
+    return _NOTHING if maker is None else Current(maker.start_span(name, parent, kind))
 
 
 def part(of: Span | None, name: str) -> Traced:

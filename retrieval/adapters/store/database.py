@@ -31,6 +31,7 @@ from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.pool_state import PoolState
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
@@ -120,6 +121,11 @@ class Database:
         )
         await pool.open()
         return cls(url, names, facts, pool, revive)
+
+    @property
+    def pool(self) -> PoolState:
+        """How the pool of connections stands."""
+        return PoolState.of(self._pool.get_stats())
 
     async def close(self) -> None:
         """Close every connection."""
