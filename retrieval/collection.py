@@ -23,6 +23,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.notebook import facts_html
+from retrieval.domain.observer import Observer
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
@@ -69,6 +70,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         workplace: Workplace | None = None,
         rewrites_days: float = 30,
         calls: SharedCalls | None = None,
+        observer: Observer | None = None,
     ) -> None:
         super().__init__(
             database,
@@ -87,6 +89,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         self._accesses = accesses
         self._sampler = sampler
         self._workplace = workplace
+        self._observer = observer
 
     @property
     def rewrite_cache(self) -> RewriteCache:
@@ -292,6 +295,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
             sampler=self._sampler,
             recorder=self._recorder,
             decider=self._decider,
+            observer=self._observer,
             chance=self._chance,
             clock=self._clock,
             wall_clock=self._wall_clock,

@@ -109,7 +109,7 @@ class Platform(FeedbackCalls, KeyCalls):
                 stack.callback(self._embedders.forget, self._tenant_id)
             self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
             stack.push_async_callback(self._sampler.aclose)
-            self._recorder = Recorder(self._database, self._tenant_id)
+            self._recorder = Recorder(self._database, self._tenant_id, observer=self.observer)
             stack.push_async_callback(self._recorder.aclose)
             self._accesses = AccessCounter(self._database, self._tenant_id)
             stack.push_async_callback(self._accesses.aclose)
@@ -289,6 +289,7 @@ class Platform(FeedbackCalls, KeyCalls):
             workplace=self.workplace,
             rewrites_days=self.settings.rewrites_ttl_days,
             calls=self._calls,
+            observer=self.observer,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

@@ -118,6 +118,8 @@ class Settings(BaseSettings):
 
     mcp_token: SecretStr | None = None
     """What clients of the MCP server have to send over HTTP; needed where other machines can reach it."""
+    metrics_token: SecretStr | None = None
+    """What Prometheus has to send to the HTTP service for its metrics; unset: nobody is shown them."""
 
     http_deadline_seconds: float = Field(default=30.0, gt=0, le=3600)
     """How long a request to the HTTP service may take, if it does not ask for less."""
@@ -158,7 +160,7 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} belongs to PostgreSQL; use another schema, such as 'retrieval'")
         return value
 
-    @field_validator("mcp_token")
+    @field_validator("mcp_token", "metrics_token")
     @classmethod
     def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
         token = "" if value is None else value.get_secret_value().strip()

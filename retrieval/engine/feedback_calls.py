@@ -10,14 +10,19 @@ from uuid import UUID
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.feedback import quarantine_actor
+from retrieval.adapters.tracing import span
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.feedback import RATING, Feedback, FeedbackReport, outcome_events
+from retrieval.domain.observer import Observer
 from retrieval.engine.feedback import take_feedback
 
 
 class FeedbackCalls(ABC):
     """The calls about feedback, for the platform to inherit; see docs/concepts/feedback.md."""
+
+    observer: Observer | None = None
+    """Who is told of searches and feedback; to be set before the platform is opened."""
 
     @property
     @abstractmethod
@@ -76,7 +81,13 @@ class FeedbackCalls(ABC):
                 raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
         if any(event.retrieval_id is not None for event in given):
             await self.recorded()
-        return await take_feedback(self.database, self.tenant_id, given, self.now)
+        with span("retrieval.feedback") as traced:
+            report = await take_feedback(self.database, self.tenant_id, given, self.now)
+            if traced is not None:
+                traced.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.events": len(given)})
+        if self.observer is not None:
+            self.observer.rewarded(report)
+        return report
 
     async def outcome(
         self,

@@ -19,7 +19,9 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.recording_statement import encoded
 from retrieval.adapters.store.recordings import Losses, store_recordings
+from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
+from retrieval.domain.observer import Observer
 from retrieval.domain.retrieval_id import time_of
 from retrieval.engine.record import Recordable
 
@@ -77,6 +79,8 @@ class Recorder:
     tenant_id: int
     most_waiting: int = MOST_WAITING
     store_together: Store = store_recordings
+    observer: Observer | None = None
+    """Who is told of what was recorded, and what was not; None: nobody."""
     _queue: deque[_Waiting] = field(default_factory=deque)
     _offered: int = 0
     _recorded: int = 0
@@ -212,7 +216,12 @@ class Recorder:
             self._sent = first, Counter(self._untold)
         losses = self._sent[1]  # with the same search the same, for they count once with it
         texts = [one.text for one in batch if one.text is not None]
-        stored = await self.store_together(self.database, self.tenant_id, texts, losses)
+        with span("retrieval.record_searches") as traced:
+            stored = await self.store_together(self.database, self.tenant_id, texts, losses)
+            if traced is not None:
+                traced.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.searches": len(stored)})
+        if self.observer is not None:
+            self.observer.recorded(len(stored))
         if first in stored:
             self._untold.subtract(losses)
             self._untold = +self._untold
@@ -268,6 +277,8 @@ class Recorder:
     def _lose(self, one: _Waiting, reason: str) -> None:
         answered = one.answered
         self._lost[reason] += 1
+        if self.observer is not None:
+            self.observer.unrecorded(reason)
         self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
         if one.stored is not None and not one.stored.done():
             one.stored.set_result(False)

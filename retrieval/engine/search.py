@@ -10,6 +10,8 @@ from datetime import datetime
 from itertools import compress
 from typing import Any
 
+from opentelemetry.trace import Span
+
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import Found, find_candidates_of_each
@@ -17,13 +19,14 @@ from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import read_hit_rows
 from retrieval.adapters.store.similarities import read_similarities
+from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified
 from retrieval.domain.embedding import Vector
-from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.hit import SearchResult
-from retrieval.domain.profile import MAX_DEPTH, Profile, leg_of
+from retrieval.domain.observer import Observer
+from retrieval.domain.profile import MAX_DEPTH, leg_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
@@ -37,7 +40,9 @@ from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import SearchRequest, check_fields, check_filter
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.signals import Signaller
+from retrieval.engine.stages import Asked, Final, Ranked
 from retrieval.engine.stopwatch import Clock, Stopwatch
+from retrieval.engine.telling import tell_candidates, tell_search
 from retrieval.engine.way import account
 
 _DEEPER = 4
@@ -55,57 +60,6 @@ _DEEPEST = 50_000
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    request: SearchRequest
-    plan: Plan
-    queries: tuple[Query, ...]
-    """The query, and after it the rewritten ones."""
-    seed: int
-    """What chance goes by in this search."""
-    is_recorded: bool
-    """Whether its record is wanted."""
-    preferred: CandidateRequest | None = None
-    """What is asked once more, within what is preferred."""
-
-    @property
-    def requests(self) -> tuple[CandidateRequest, ...]:
-        """What is asked of the store."""
-        return (self.plan.request,) if self.preferred is None else (self.plan.request, self.preferred)
-
-    @property
-    def query(self) -> Query:
-        """The query as it was asked."""
-        return self.queries[0]
-
-    @property
-    def profile(self) -> Profile:
-        """What it goes by; what is not recorded explores nothing, as nothing could be learned from it."""
-        return self.plan.profile if self.is_recorded else replace(self.plan.profile, exploration=Exploration())
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """The hits to be, and what they were chosen from."""
-
-    shown: list[Fused]
-    pool: list[Fused]
-    """The best candidates by relevance, among them those shown."""
-    found: Found
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Final:
-    """The hits to be, after all that changes their order."""
-
-    ranked: _Ranked
-    slate: Sequence[Placed]
-    decided: Decided
-    shown: list[Fused]
-    """In the order of the slate, each with the parts of its score."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searcher:
     """What answers the searches of one collection."""
@@ -120,6 +74,8 @@ class Searcher:
     """Who records the searches; None: nobody."""
     decider: Decider | None = None
     """Who knows what was learned; None: relevance alone makes the order."""
+    observer: Observer | None = None
+    """Who is told of each search; None: nobody."""
     chance: random.Random = field(default_factory=random.Random)
     clock: Clock = time.perf_counter
     wall_clock: Clock = time.time
@@ -140,31 +96,51 @@ class Searcher:
         """
         if not requests:
             return []
+        with span("retrieval.search") as traced:
+            results = await self._search_each(requests, context, traced)
+            if traced is not None:
+                tell_search(traced, self.tenant_id, self.collection, results)
+            return results
+
+    async def _search_each(
+        self, requests: Sequence[SearchRequest], context: Context, traced: Span | None
+    ) -> list[SearchResult]:
         watch = Stopwatch(self.clock)
-        wordings = [wording for request in requests for wording in request.wordings]
-        vectors = await query_vectors(self.collection, self.embedder, wordings)
-        given = iter(vectors.vectors)
-        asked = [
-            self._asked(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests
-        ]
+        with part(traced, "retrieval.embed"):
+            wordings = [wording for request in requests for wording in request.wordings]
+            vectors = await query_vectors(self.collection, self.embedder, wordings)
+        with part(traced, "retrieval.plan"):
+            given = iter(vectors.vectors)
+            asked = [
+                self._asked(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests
+            ]
         watch.lap("embed")
-        each = await self._find_each(asked)
+        with part(traced, "retrieval.candidates") as finding:
+            each = await self._find_each(asked)
+            tell_candidates(finding, asked, each)
         watch.lap("candidates")
         if self.sampler is not None:
             for one, found in zip(asked, each, strict=True):
                 self.sampler.offer(one.plan.request, one.query, found)
-        each = await self._signalled(asked, each)
-        rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
-        finals = await self._finals(asked, rankings, context)
+        with part(traced, "retrieval.rank"):
+            each = await self._signalled(asked, each)
+            rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
+        with part(traced, "retrieval.learn"):
+            finals = await self._finals(asked, rankings, context)
         watch.lap("learn")
-        columns = await self._columns(asked, each, [final.shown for final in finals])
+        with part(traced, "retrieval.items"):
+            columns = await self._columns(asked, each, [final.shown for final in finals])
         watch.lap("items")
         timings = watch.total()
-        answered = [
-            self._answered(one, final, columns, context, timings) for one, final in zip(asked, finals, strict=True)
-        ]
-        kept = await self._recorded(answered, [one.is_recorded for one in asked])
-        return [self._result(*one) for one in zip(answered, each, kept, strict=True)]
+        with part(traced, "retrieval.record"):
+            answered = [
+                self._answered(one, final, columns, context, timings) for one, final in zip(asked, finals, strict=True)
+            ]
+            kept = await self._recorded(answered, [one.is_recorded for one in asked])
+        results = [self._result(*one) for one in zip(answered, each, kept, strict=True)]
+        if self.observer is not None:
+            self.observer.searched(results)
+        return results
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion: what tuning starts from."""
@@ -174,7 +150,7 @@ class Searcher:
         bare = replace(plan.request, with_items=False)
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
-    def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> _Asked:
+    def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> Asked:
         now = self._now()
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
@@ -183,7 +159,7 @@ class Searcher:
         if (narrowed := request.narrowed) is not None:
             self._check(narrowed)
             preferred = plan_preferred(self.collection, narrowed, _why_no_vector(narrowed, why_none), plan)
-        return _Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
+        return Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         self._check(request)
@@ -195,13 +171,13 @@ class Searcher:
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
         check_filter(request.condition, self.collection.filterable)
 
-    async def _find(self, one: _Asked, requests: Sequence[CandidateRequest]) -> Found:
+    async def _find(self, one: Asked, requests: Sequence[CandidateRequest]) -> Found:
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, one.queries) for request in requests
         ]
         return merged(*each)
 
-    async def _find_each(self, asked: Sequence[_Asked]) -> list[Found]:
+    async def _find_each(self, asked: Sequence[Asked]) -> list[Found]:
         """Those that plan alike share a round trip; one without words or without a vector plans differently."""
         answers: list[list[list[Found]]] = [[] for _ in asked]
         for request in dict.fromkeys(request for one in asked for request in one.requests):
@@ -212,7 +188,7 @@ class Searcher:
                 answers[place].append([next(found) for _ in asked[place].queries])
         return [merged(*each) for each in answers]
 
-    async def _signalled(self, asked: Sequence[_Asked], each: list[Found]) -> list[Found]:
+    async def _signalled(self, asked: Sequence[Asked], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
         profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now()
         signaller = Signaller(self.database, self.tenant_id, self.collection)
@@ -223,7 +199,7 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _ranked(self, one: _Asked, found: Found) -> _Ranked:
+    async def _ranked(self, one: Asked, found: Found) -> Ranked:
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         requests, diversity = one.requests, one.plan.profile.diversity
         # Signals are told of every candidate, one by one.
@@ -239,18 +215,18 @@ class Searcher:
             is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
             may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
             if (is_full and not may_rise) or request.least_depth >= deepest:
-                return _Ranked(shown, ranked[: self._pool_size(one)], found, request.depth)
+                return Ranked(shown, ranked[: self._pool_size(one)], found, request.depth)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
             [found] = await self._signalled([one], [await self._find(one, requests)])
 
-    def _pool_size(self, one: _Asked) -> int:
+    def _pool_size(self, one: Asked) -> int:
         """How many candidates are looked at closely."""
         if self.decider is None or not may_decide(self.collection, one.plan.profile):
             return one.request.limit
         return max(one.request.limit, pool_of(one.plan.profile))
 
-    async def _finals(self, asked: Sequence[_Asked], rankings: Sequence[_Ranked], context: Context) -> list[_Final]:
+    async def _finals(self, asked: Sequence[Asked], rankings: Sequence[Ranked], context: Context) -> list[Final]:
         """The hits to be, after what was learned and what is explored."""
         if self.decider is None:
             return [_as_ranked(ranked) for ranked in rankings]
@@ -269,7 +245,7 @@ class Searcher:
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()))
         return [await self._final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
-    async def _final(self, one: _Asked, ranked: _Ranked, decision: Decision) -> _Final:
+    async def _final(self, one: Asked, ranked: Ranked, decision: Decision) -> Final:
         if not decision.is_open:
             return replace(_as_ranked(ranked), decided=decision.decided)
         profile, limit = one.profile, one.request.limit
@@ -278,7 +254,7 @@ class Searcher:
         # A diverse page may be short on purpose: what was passed over is not explored either.
         rest = [] if not profile.diversity.is_off else [one for one in decision.ranked if one.item_id not in names]
         placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
-        return _Final(ranked, placed, decided, [decision.explained(one.item_id) for one in placed])
+        return Final(ranked, placed, decided, [decision.explained(one.item_id) for one in placed])
 
     async def _diverse(self, wanted: Diversity, ranked: list[Fused], limit: int) -> list[Fused]:
         """The best that are not alike; of a larger pool where near-duplicates leave too few."""
@@ -299,7 +275,7 @@ class Searcher:
         return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
 
     async def _columns(
-        self, asked: Sequence[_Asked], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
+        self, asked: Sequence[Asked], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
     ) -> Columns:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
@@ -313,7 +289,7 @@ class Searcher:
         return columns
 
     def _answered(
-        self, one: _Asked, final: _Final, columns: Columns, context: Context, timings: Mapping[str, float]
+        self, one: Asked, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> Answered:
         fusion = fusion_name(final.ranked.found, one.plan.profile)
         if final.decided.model_version:
@@ -374,7 +350,7 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Quer
     return Query(request.query, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
-def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:
+def _is_exhausted(one: Asked, found: Found, depth: int) -> bool:
     """Whether going deeper could fill the page: what signals put below the least score does not ask for others."""
     legs = {name: some for name, some in found.rankings.items() if leg_of(name) in one.plan.request.legs}
     is_through = all(found.brought.get(name, len(some)) < depth for name, some in legs.items())
@@ -387,7 +363,7 @@ def _is_exhausted(one: _Asked, found: Found, depth: int) -> bool:
     return is_through
 
 
-def _could_rise(one: _Asked, found: Found, shown: Sequence[Fused]) -> bool:
+def _could_rise(one: Asked, found: Found, shown: Sequence[Fused]) -> bool:
     """Whether a candidate that did not stay can score more than the last of a page, or fill it (Fagin et al., 2003)."""
     if found.left_out is None:
         return False
@@ -395,6 +371,6 @@ def _could_rise(one: _Asked, found: Found, shown: Sequence[Fused]) -> bool:
     return found.left_out > (shown[-1].score if len(shown) >= one.request.limit else least)
 
 
-def _as_ranked(ranked: _Ranked) -> _Final:
+def _as_ranked(ranked: Ranked) -> Final:
     """The hits as relevance has them."""
-    return _Final(ranked, [Placed(one.item_id) for one in ranked.shown], Decided(), ranked.shown)
+    return Final(ranked, [Placed(one.item_id) for one in ranked.shown], Decided(), ranked.shown)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrieval.adapters.store.job_runs import INTERRUPTED, begin_run, end_run
+from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.jobs.registry import Job
 from retrieval.jobs.workplace import Advance, StoppedError, Target, Workplace, unheeded
@@ -40,7 +41,13 @@ async def run_job(workplace: Workplace, job: Job, target: Target, advance: Advan
     async with workplace.database.only_one(f"job {job.name} {collection.collection_id}") as alone:
         if not alone:
             return RunReport(job=job.name, collection=collection.name, outcome=ELSEWHERE)
-        outcome, details = await _recorded(workplace, job, target, advance)
+        with span("retrieval.job") as traced:
+            outcome, details = await _recorded(workplace, job, target, advance)
+            if traced is not None:
+                traced.set_attributes({"retrieval.job": job.name, "retrieval.outcome": outcome})
+                traced.set_attributes(
+                    {"retrieval.tenant_id": target.tenant_id, "retrieval.collection": collection.name}
+                )
     return RunReport(job=job.name, collection=collection.name, outcome=outcome, details=details)
 
 

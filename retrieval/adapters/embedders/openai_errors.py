@@ -12,6 +12,7 @@ class TooLongError(EmbedderRejectedError):
 
 EMBEDDINGS = Service(
     serves="embeddings",
+    operation="embeddings",
     settings="RETRIEVAL_EMBEDDING",
     refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
     unavailable=EmbedderUnavailableError,

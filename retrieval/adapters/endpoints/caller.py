@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from openai import APIConnectionError, APIStatusError, APITimeoutError
+from opentelemetry.trace import SpanKind, get_current_span
+from opentelemetry.util.types import AttributeValue
 
 from retrieval.adapters.endpoints.refusals import Endpoint
 from retrieval.adapters.endpoints.retries import Backoff, Sleep, TryAgainError, with_retries
 from retrieval.adapters.endpoints.usage import Usage
+from retrieval.adapters.tracing import span
 
 T = TypeVar("T")
 
@@ -49,6 +52,7 @@ class Caller:
     def count_tokens(self, tokens: int) -> None:
         """Add what an answer says that it took."""
         self._tokens += tokens
+        get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 
     async def call(self, post: Callable[[], Awaitable[T]]) -> T:
         """What ``post`` gives, which sends one request by the ``openai`` client and reads the answer.
@@ -64,14 +68,20 @@ class Caller:
             self._retries += attempts > 1
             return await self._ask(post)
 
-        async with self._slots:
-            return await with_retries(
-                attempt,
-                backoff=self._backoff,
-                sleep=self._sleep,
-                rng=self._rng,
-                unavailable=self._endpoint.service.unavailable,
-            )
+        endpoint = self._endpoint
+        with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as traced:
+            try:
+                async with self._slots:
+                    return await with_retries(
+                        attempt,
+                        backoff=self._backoff,
+                        sleep=self._sleep,
+                        rng=self._rng,
+                        unavailable=endpoint.service.unavailable,
+                    )
+            finally:
+                if traced is not None:
+                    traced.set_attributes(_told(endpoint, attempts))
 
     async def _ask(self, post: Callable[[], Awaitable[T]]) -> T:
         """One request. Errors of the client are not chained to ours: they quote the server, which may quote the key."""
@@ -86,3 +96,12 @@ class Caller:
         except APIConnectionError as broken:
             reason = type(broken.__cause__ or broken).__name__
             raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
+
+
+def _told(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:
+    return {
+        "gen_ai.operation.name": endpoint.service.operation,
+        "gen_ai.request.model": endpoint.model,
+        "server.address": endpoint.host,
+        "retrieval.attempts": attempts,
+    }

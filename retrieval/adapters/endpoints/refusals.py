@@ -25,6 +25,8 @@ class Service:
 
     serves: str
     """In the plural: ``embeddings``."""
+    operation: str
+    """In traces, as OpenTelemetry names it: ``embeddings``, ``chat``."""
     settings: str
     """How the names of its settings begin: ``RETRIEVAL_EMBEDDING``."""
     refused_advice: str

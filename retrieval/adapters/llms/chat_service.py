@@ -12,6 +12,7 @@ class RefusedRequestError(LLMRejectedError):
 
 CHAT = Service(
     serves="chat completions",
+    operation="chat",
     settings="RETRIEVAL_LLM",
     refused_advice="RETRIEVAL_LLM_MODEL",
     unavailable=LLMUnavailableError,

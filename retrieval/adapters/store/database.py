@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 import psycopg
+from opentelemetry.trace import SpanKind
 from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
@@ -30,9 +31,12 @@ from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.pool_state import PoolState
 from retrieval.adapters.store.round_trip import Row, run_together
+from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
 from retrieval.adapters.store.waiting import wait_for_connection
+from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
 
 _log = logging.getLogger(__name__)
@@ -74,6 +78,7 @@ class Database:
         self._pool = pool
         # A limit that the login has already is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
+        self._server = server_of(url)
         vector_schema = facts.vector_schema or "public"
         schemas = dict.fromkeys([names.schema, vector_schema])
         self.search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
@@ -117,6 +122,11 @@ class Database:
         await pool.open()
         return cls(url, names, facts, pool, revive)
 
+    @property
+    def pool(self) -> PoolState:
+        """How the pool of connections stands."""
+        return PoolState.of(self._pool.get_stats())
+
     async def close(self) -> None:
         """Close every connection."""
         await self._pool.close()
@@ -149,15 +159,19 @@ class Database:
     async def _read(
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
-        with translated(self.url):
+        with translated(self.url), span(ROUND_TRIP, SpanKind.CLIENT) as traced:
             async with self._acquire() as connection:
-                return (await run_together(connection, [self._set_up(tenant_id, settings), *statements]))[1:]
+                tell_connected(traced, self._server, statements)
+                answers = (await run_together(connection, [self._set_up(tenant_id, settings), *statements]))[1:]
+            tell_rows(traced, answers)
+            return answers
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
-        with translated(self.url):
+        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as traced:
             async with self._acquire() as connection, connection.transaction():
+                tell_connected(traced, self._server)
                 set_up = self._set_up(tenant_id, None)
                 await connection.execute(set_up.text, set_up.parameters)
                 yield connection
@@ -165,8 +179,9 @@ class Database:
     @asynccontextmanager
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
         """A transaction as a tenant whose statements all see the same state of the database."""
-        with translated(self.url):
+        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as traced:
             async with self._acquire() as connection:
+                tell_connected(traced, self._server)
                 await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
                 try:
                     async with connection.transaction():

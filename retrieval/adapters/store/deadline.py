@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -70,7 +70,5 @@ def late() -> DeadlineError:
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task that goes on behind the caller, whose deadline does not count for it."""
-    context = copy_context()
-    context.run(_DEADLINE.set, None)
-    return asyncio.get_running_loop().create_task(work, context=context)
+    """A task that goes on behind the caller: neither its deadline nor its trace nor its request's id is inherited."""
+    return asyncio.get_running_loop().create_task(work, context=Context())

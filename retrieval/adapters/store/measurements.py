@@ -41,6 +41,34 @@ _LAST = Compiled("""
 """)
 
 
+_WORST = Compiled("""
+    SELECT c.name, min(m.recall), sum(m.samples)::bigint, max(m.measured_at)
+    FROM collections c JOIN recall_measurements m ON m.collection_id = c.collection_id AND m.space_id = c.space_id
+    WHERE c.tenant_id = %(tenant_id)s AND m.measured_at = (
+        SELECT max(l.measured_at) FROM recall_measurements l
+        WHERE l.collection_id = c.collection_id AND l.space_id = c.space_id)
+    GROUP BY c.name ORDER BY 2, 1 LIMIT %(limit)s
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionRecall:
+    """What was measured last of one collection."""
+
+    collection: str
+    recall: float
+    """0 to 1: that of the filters for which it is lowest."""
+    samples: int
+    measured_at: datetime
+
+
+async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list[CollectionRecall]:
+    """Of at most so many of the tenant's collections whose recall was measured, those where it is lowest first."""
+    rows = await database.read(tenant_id, _WORST.bind(tenant_id=tenant_id, limit=limit))
+    names = ("collection", "recall", "samples", "measured_at")
+    return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
+
+
 async def store_measurements(
     database: Database, tenant_id: int, collection_id: int, space_id: int, found: Sequence[Measurement]
 ) -> None:

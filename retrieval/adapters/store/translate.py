@@ -33,7 +33,7 @@ def translated(url: str = "") -> Iterator[None]:
     try:
         yield
     except (DBAPIError, psycopg.Error) as error:
-        if url and not _is_readable(url):
+        if url and not is_readable(url):
             raise wrong_url() from None
         if not isinstance(error, DBAPIError):
             raise _translation(error, url) from error
@@ -49,7 +49,7 @@ def wrong_url() -> ConfigurationError:
     )
 
 
-def _is_readable(url: str) -> bool:
+def is_readable(url: str) -> bool:
     """Whether each part is what it seems: an @ or / within a password makes the rest of it a host or a name."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)

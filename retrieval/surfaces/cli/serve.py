@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,8 +15,15 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "retrieval serve --insecure-local",
-    "retrieval serve --host 0.0.0.0 --port 8080",
+    "retrieval serve --host 0.0.0.0 --port 8080 --log-format json",
 )
+
+
+class LogFormat(StrEnum):
+    """How a record of the log becomes a line."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def serve(
@@ -28,6 +36,10 @@ def serve(
     insecure_local: Annotated[
         bool, typer.Option("--insecure-local", help="Serve this machine alone, without asking for keys.")
     ] = False,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option("--log-format", help="How the log on standard error is written: a line a request."),
+    ] = LogFormat.TEXT,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
@@ -40,7 +52,16 @@ def serve(
     It runs until ctrl-C or SIGTERM, and then answers what it was asked.
     """
     _require_extra()
-    _run(state_of(context).settings(), host, port, insecure_local=insecure_local)
+    state = state_of(context)
+    settings = state.settings()
+    _configure_logging(settings, log_format, debug=state.debug)
+    _run(settings, host, port, insecure_local=insecure_local)
+
+
+def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool) -> None:
+    from retrieval.surfaces.http.logs import configure_service_logging
+
+    configure_service_logging(settings, as_json=log_format is LogFormat.JSON, debug=debug)
 
 
 def _run(settings: Settings, host: str, port: int, *, insecure_local: bool) -> None:

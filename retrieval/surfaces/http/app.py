@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -23,7 +24,17 @@ from retrieval.surfaces.http.rate_limits import RATE_HEADERS
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.telemetry import Telemetry
 from retrieval.surfaces.version import installed_version
+
+_NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+"""The framework's own would put query strings and what errors say into traces: see ``telemetry``."""
 
 
 def create_app(
@@ -41,7 +52,13 @@ def create_app(
         async with service, access:
             yield
 
-    app = FastAPI(title="Retrieval", version=installed_version() or "0", lifespan=opened, redirect_slashes=False)
+    app = FastAPI(
+        title="Retrieval",
+        version=installed_version() or "0",
+        lifespan=opened,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
+    )
     app.state.service = service
     app.state.readiness = ReadinessCheck(service)
     for router in ROUTERS:
@@ -69,3 +86,4 @@ def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
             expose_headers=["ETag", "Retry-After", "X-Request-ID", "Idempotency-Replayed", *RATE_HEADERS],
             max_age=600,
         )
+    app.add_middleware(Telemetry, metrics=service.metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -9,8 +10,11 @@ from retrieval.domain.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.platform import Platform, connect
 from retrieval.settings import Settings
+from retrieval.surfaces.http.figures import Figures
 from retrieval.surfaces.http.load import Load
+from retrieval.surfaces.http.metrics import Metrics
 from retrieval.surfaces.http.opening import Opening
+from retrieval.surfaces.http.state_metrics import StateMetrics
 from retrieval.surfaces.http.tenants import Holder, Tenants
 
 
@@ -23,7 +27,10 @@ class Service:
     def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
         self.settings = settings
         self.load = Load(settings.http_max_requests)
-        self._host = Opening(lambda: connect(settings=settings, embedder=embedder, llm=llm))
+        self.metrics = Metrics()
+        self.figures = Figures()
+        self.metrics.registry.register(StateMetrics(self, self.figures))
+        self._host = Opening(lambda: self._watched(connect(settings=settings, embedder=embedder, llm=llm)))
         self._tenants: Tenants | None = None
 
     async def __aenter__(self) -> Self:
@@ -36,6 +43,12 @@ class Service:
         if self._tenants is not None:
             await self._tenants.aclose()
         await self._host.aclose()
+
+    @property
+    def opened(self) -> Sequence[Platform]:
+        """The platforms that are open, the host's first; none while the database was never there."""
+        host = self._host.opened
+        return () if host is None else (host, *(self._tenants.opened if self._tenants is not None else ()))
 
     async def host(self) -> Platform:
         """The platform of the tenant that the service was started for; the others share its connections.
@@ -52,3 +65,7 @@ class Service:
         if self._tenants is None:
             self._tenants = Tenants(host)
         return await self._tenants.platform(tenant, holder)
+
+    def _watched(self, platform: Platform) -> Platform:
+        platform.observer = self.metrics
+        return platform

@@ -47,6 +47,12 @@ class Tenants:
             await self._close_one()
         return platform
 
+    @property
+    def opened(self) -> list[Platform]:
+        """The views that are open, the one that was used last first."""
+        each = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
+        return [one for one in each if one is not None]
+
     async def aclose(self) -> None:
         """Close every view."""
         while self._tenants:

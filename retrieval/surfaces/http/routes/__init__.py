@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from retrieval.surfaces.http.routes import health
+from retrieval.surfaces.http.routes import health, metrics
 
-ROUTERS: tuple[APIRouter, ...] = (health.router,)
+ROUTERS: tuple[APIRouter, ...] = (health.router, metrics.router)
 """In the order in which OpenAPI lists them."""

@@ -1,0 +1,97 @@
+"""Spans of OpenTelemetry, by its API alone: whoever wants them brings the SDK that keeps them.
+
+Where there is none, or a trace is not sampled, a span costs one look and nothing is made. Names, numbers and paths go
+into spans; what is asked, what is found and what errors say do not, for errors quote both.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import TracebackType
+from typing import Final, Protocol
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+
+
+class Traced(Protocol):
+    """A part of the work as a span, for a ``with``; gives None where nobody keeps it."""
+
+    def __enter__(self) -> Span | None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def tracer() -> Tracer | None:
+    """What makes spans; None where nobody keeps them."""
+    provider = trace.get_tracer_provider()
+    return None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)
+
+
+def span(name: str, kind: SpanKind = SpanKind.INTERNAL) -> Traced:
+    """A span within the current one, and the current one meanwhile; one that fails names its error's class."""
+    return started(name, kind, None)
+
+
+def started(name: str, kind: SpanKind, parent: Context | None) -> Traced:
+    """The same within a span that is told otherwise, such as a client's; None: within the current one."""
+    maker = tracer()
+    return _NOTHING if maker is None else Current(maker.start_span(name, parent, kind))
+
+
+def part(of: Span | None, name: str) -> Traced:
+    """A span within one that was begun; nothing where that is not kept."""
+    return _NOTHING if of is None else span(name)
+
+
+@lru_cache(maxsize=1)
+def _tracer_of(provider: TracerProvider) -> Tracer:
+    return provider.get_tracer("retrieval")
+
+
+class _Nothing:
+    __slots__ = ()
+
+    def __enter__(self) -> Span | None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """There is nothing to end."""
+
+
+_NOTHING: Final = _Nothing()
+
+
+class Current:
+    """A span that was started, as the current one, until it ends with the ``with``."""
+
+    __slots__ = ("_manager", "_span")
+
+    def __init__(self, started: Span) -> None:
+        self._span = started
+        # What errors say and where they come from would be put down by default.
+        self._manager = trace.use_span(
+            self._span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+        )
+
+    def __enter__(self) -> Span | None:
+        self._manager.__enter__()
+        return self._span if self._span.is_recording() else None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            failed(self._span, kind)
+        self._manager.__exit__(kind, error, trace)
+
+
+def failed(one: Span, kind: type[BaseException]) -> None:
+    """Say of a span that it failed, and with what class of error."""
+    one.set_attribute("error.type", kind.__name__)
+    one.set_status(Status(StatusCode.ERROR))

@@ -1,0 +1,25 @@
+"""Who watches a platform at work: told of what happened in numbers, after it happened, and never of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from retrieval.domain.feedback import FeedbackReport
+from retrieval.domain.hit import SearchResult
+
+
+class Observer(Protocol):
+    """Is called on the event loop, beside every search: it must be quick, and must not raise."""
+
+    def searched(self, results: Sequence[SearchResult]) -> None:
+        """Searches of one call were answered; their timings are those of the call."""
+
+    def rewarded(self, report: FeedbackReport) -> None:
+        """Events of feedback were taken."""
+
+    def recorded(self, searches: int) -> None:
+        """So many searches were recorded."""
+
+    def unrecorded(self, reason: str) -> None:
+        """A search was not recorded: see ``retrieval.engine.recorder`` for the reasons."""

@@ -1,0 +1,173 @@
+"""Traces of a search: its stages, what each leg brought, each round trip; and nothing of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from pydantic import SecretStr
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.embedders.openai import OpenAIEmbedder
+from retrieval.domain.embedding import TextRole
+from retrieval.domain.errors import EmbedderRejectedError
+from retrieval.domain.feedback import FeedbackReport
+from retrieval.domain.hit import SearchResult
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from retrieval.jobs.workplace import Target
+from tests.support.database import SCHEMA
+from tests.support.openai_server import OpenAIServer, status
+from tests.support.traces import Kept, keep_spans
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(database_url: str) -> AsyncIterator[Platform]:
+    """A platform with a collection of three items."""
+    settings = Settings(tenant="traced", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url))
+    async with connect(settings=settings, embedder=HashingEmbedder()) as opened:
+        collection = await opened.collection("docs")
+        await collection.add([{"_id": name, "text": f"{name} connection timeout", "kind_of": name} for name in "abc"])
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def docs(platform: Platform) -> Collection:
+    """The collection, as a client that knows it has it."""
+    collection = await platform.collection("docs")
+    await collection.search("warm")
+    await platform.recorded()
+    return collection
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """The spans from here on."""
+    return keep_spans(monkeypatch)
+
+
+async def test_a_search_is_told_stage_by_stage(docs: Collection, kept: Kept) -> None:
+    """The stages are children of the search in the order in which they happen."""
+    result = await docs.search("connection timeout")
+
+    search = kept.one("retrieval.search")
+    stages = ["embed", "plan", "candidates", "rank", "learn", "items", "record"]
+    assert [one.name for one in kept.within(search)] == [f"retrieval.{name}" for name in stages]
+    told = kept.told("retrieval.search")
+    assert told["retrieval.collection"] == "docs"
+    assert told["retrieval.retrieval_id"] == str(result.retrieval_id)
+    assert (told["retrieval.path"], told["retrieval.hits"], told["retrieval.profile_version"]) == ("exact", 3, 1)
+
+
+async def test_each_leg_says_what_it_brought(docs: Collection, kept: Kept) -> None:
+    """One statement finds them all, so each is an event; the dense one says which way it went."""
+    await docs.search("connection timeout")
+
+    legs = {dict(one.attributes or {})["retrieval.leg"]: one for one in kept.one("retrieval.candidates").events}
+    assert set(legs) == {"dense", "lexical"}
+    dense = dict(legs["dense"].attributes or {})
+    assert (dense["retrieval.candidates"], dense["retrieval.path"], dense["retrieval.weighed"]) == (3, "exact", 3)
+
+
+async def test_each_round_trip_is_a_client_span_of_its_stage(docs: Collection, kept: Kept) -> None:
+    """It tells the database, the operation and the rows, and when a connection was to be had."""
+    await docs.search("connection timeout")
+
+    [statements] = kept.within(kept.one("retrieval.candidates"))
+    told: dict[str, Any] = dict(statements.attributes or {})
+    assert statements.name == "postgresql statements"
+    assert (told["db.system.name"], told["db.operation.name"]) == ("postgresql", "SELECT")
+    assert told["db.response.returned_rows"] >= 6
+    assert [one.name for one in statements.events] == ["connected"]
+
+
+async def test_a_trace_shows_nothing_of_the_question(docs: Collection, kept: Kept) -> None:
+    """Neither words nor filters nor what was found."""
+    await docs.search("timeout zweistromland", where={"kind_of": "a"})
+    await docs.search("timeout zweistromland", vector=HashingEmbedder().space.dimensions * [0.125])
+
+    for word in ("zweistromland", "timeout", "kind_of", "0.125"):
+        assert word not in kept.text()
+
+
+async def test_a_record_is_a_trace_of_its_own(docs: Collection, platform: Platform, kept: Kept) -> None:
+    """Many searches are stored together, behind them all."""
+    await docs.search("connection")
+    await platform.recorded()
+
+    stored = kept.one("retrieval.record_searches")
+    assert stored.parent is None
+    assert dict(stored.attributes or {})["retrieval.searches"] == 1
+
+
+async def test_feedback_and_jobs_are_spans(docs: Collection, platform: Platform, kept: Kept) -> None:
+    """Each with its tenant, and a job with what became of it."""
+    result = await docs.search("connection")
+    await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
+    target = Target(platform.tenant_id, await docs.refresh())
+    await run_job(platform.workplace, job_named("weights"), target)
+
+    assert kept.told("retrieval.feedback")["retrieval.events"] == 1
+    job = kept.told("retrieval.job")
+    assert (job["retrieval.job"], job["retrieval.outcome"]) == ("weights", "done")
+
+
+async def test_a_call_of_a_model_is_a_client_span(kept: Kept) -> None:
+    """By OpenTelemetry's names for models, without what was asked and without the key."""
+    async with OpenAIServer() as server:
+        embedder = OpenAIEmbedder(model="text-test", api_key="sk-opensesame", base_url=server.url, dimensions=64)
+        await embedder.embed(["zweistromland"], TextRole.QUERY)
+        server.faults.append(status(400, said="the key sk-opensesame may not embed zweistromland"))
+        with pytest.raises(EmbedderRejectedError):
+            await embedder.embed(["zweistromland"], TextRole.QUERY)
+        await embedder.aclose()
+
+    good, bad = (dict(one.attributes or {}) for one in kept.named("embeddings text-test"))
+    assert (good["gen_ai.operation.name"], good["gen_ai.request.model"]) == ("embeddings", "text-test")
+    assert (good["retrieval.attempts"], "error.type" in good) == (1, False)
+    assert bad["error.type"] == "EmbedderRejectedError"
+    assert "zweistromland" not in kept.text()
+    assert "opensesame" not in kept.text()
+
+
+class Counting:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.searches = self.events = self.kept = 0
+        self.lost: list[str] = []
+
+    def searched(self, results: list[SearchResult]) -> None:
+        """A call was answered."""
+        self.searches += len(results)
+
+    def rewarded(self, report: FeedbackReport) -> None:
+        """Feedback was taken."""
+        self.events += report.recorded
+
+    def recorded(self, searches: int) -> None:
+        """Searches were recorded."""
+        self.kept += searches
+
+    def unrecorded(self, reason: str) -> None:
+        """A search was lost."""
+        self.lost.append(reason)
+
+
+async def test_an_observer_is_told_what_happened(database_url: str) -> None:
+    """Of searches, feedback and records, by each tenant's view of a platform."""
+    settings = Settings(tenant="watched", database_schema=SCHEMA, embedder="none")
+    host = connect(database_url, settings=settings, embedder=HashingEmbedder())
+    host.observer = observer = Counting()  # type: ignore[assignment]
+    async with host, host.of_tenant("watched too") as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "a", "text": "connection timeout"}])
+        result = (await collection.search_each(["connection", "timeout"]))[0]
+        await platform.feedback(result.retrieval_id, "a", helpful=True)
+
+    assert (observer.searches, observer.events, observer.kept, observer.lost) == (2, 1, 2, [])

@@ -1,0 +1,190 @@
+"""What Prometheus is told, and who may ask."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+from httpx2 import ASGITransport, AsyncClient
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.measurements import Measurement, store_measurements
+from retrieval.domain.item import Item
+from retrieval.platform import Platform
+from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.service import Service
+from tests.support.database import SCHEMA
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "observe.md"
+TOKEN = "prometheus-" + "0123456789"
+NOBODY = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1"
+"""Where no server answers."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """The application, its clients' way in, and its platform."""
+
+    app: FastAPI
+    client: AsyncClient
+    platform: Platform
+
+    @property
+    def service(self) -> Service:
+        """What all requests share."""
+        service: Service = self.app.state.service
+        return service
+
+    async def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """Each sample's value by name and labels."""
+        text = (await self.client.get("/metrics")).text
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+def app_of(database_url: str, *, insecure_local: bool, **changes: object) -> FastAPI:
+    """The application on a tenant of its own."""
+    settings = Settings(
+        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    ).changed(**changes)
+    return create_app(settings, embedder=HashingEmbedder(), insecure_local=insecure_local)
+
+
+def client_of(app: FastAPI) -> AsyncClient:
+    """A client of the application, without a socket."""
+    return AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(database_url: str) -> AsyncIterator[Running]:
+    """A service without keys, with a collection of two items."""
+    app = app_of(database_url, insecure_local=True)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        platform = await app.state.service.host()
+        collection = await platform.collection("docs")
+        await collection.add([Item(item_id=name, body=f"{name} connection timeout") for name in "ab"])
+        yield Running(app, client, platform)
+
+
+async def test_the_page_lists_every_metric(running: Running) -> None:
+    """Name and type of each, and no other."""
+    text = (await running.client.get("/metrics")).text
+    types = dict(re.findall(r"^# TYPE (retrieval_\w+) (\w+)$", text, re.MULTILINE))
+    listed = dict(re.findall(r"^\| `(retrieval_\w+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE))
+
+    assert {name: kind for name, kind in types.items() if not name.endswith("_created")} == listed
+
+
+async def test_requests_are_counted_by_route_as_it_is_written(running: Running) -> None:
+    """What leads nowhere is one series, whatever was asked for, and so is a method that there is not."""
+    for path in ("/livez", "/nowhere/1", "/nowhere/2"):
+        await running.client.get(path)
+    await running.client.request("BREW", "/livez")
+
+    found = await running.metrics()
+    seen = {
+        (labels["method"], labels["route"], labels["status"]): value
+        for (name, pairs), value in found.items()
+        if name == "retrieval_http_request_duration_seconds_count" and (labels := dict(pairs))
+    }
+    assert seen["GET", "/livez", "200"] >= 1
+    assert seen["GET", "none", "404"] == 2
+    assert any(method == "OTHER" for method, _, _ in seen)
+
+
+async def test_searches_feedback_and_records_are_counted(running: Running) -> None:
+    """Searches by path with their stages, feedback by what became of it."""
+    collection = await running.platform.collection("docs")
+    result = await collection.search("connection timeout")
+    await collection.search("connection", legs=["lexical"])
+    for _ in range(2):
+        await running.platform.feedback(result.retrieval_id, "a", helpful=True, key=result.retrieval_id)
+
+    found = await running.metrics()
+    assert found["retrieval_searches_total", (("path", "exact"),)] == 1
+    assert found["retrieval_searches_total", (("path", "none"),)] == 1
+    for stage in ("embed", "candidates", "learn", "items", "total"):
+        assert found["retrieval_search_duration_seconds_count", (("path", "exact"), ("stage", stage))] == 1
+    assert found["retrieval_feedback_events_total", (("outcome", "recorded"),)] == 1
+    assert found["retrieval_feedback_events_total", (("outcome", "repeated"),)] == 1
+    assert found["retrieval_recorded_searches_total", ()] + found["retrieval_recordings_waiting", ()] == 2
+
+
+async def test_the_state_is_told_as_it_is(running: Running) -> None:
+    """The pool and the requests that are being answered, among them this one or not."""
+    found = await running.metrics()
+    assert found["retrieval_pool_connections_limit", ()] == 8
+    assert 1 <= found["retrieval_pool_connections", ()] <= 8
+    assert found["retrieval_pool_waiting", ()] == found["retrieval_pool_timeouts_total", ()] == 0
+    assert found["retrieval_http_requests_limit", ()] == running.service.settings.http_max_requests
+    assert found["retrieval_http_requests_shed_total", ()] == 0
+
+
+async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Running) -> None:
+    """A collection's lowest, as measured last; a second look within the minute asks nobody."""
+    stored = await (await running.platform.collection("docs")).refresh()
+    assert stored.space is not None
+    where = (running.platform.database, running.platform.tenant_id, stored.collection_id, stored.space.space_id)
+    measured = [
+        Measurement(bucket=bucket, samples=10, recall=recall, short_pages=0, effort=40)
+        for bucket, recall in (("no filter", 0.998), ("under 1 %", 0.97))
+    ]
+    await store_measurements(*where, measured)
+    running.service.figures.forget()
+
+    found = await running.metrics()
+    whose = (("collection", "docs"), ("tenant", running.platform.settings.tenant))
+    assert found["retrieval_recall", whose] == pytest.approx(0.97)
+    assert found["retrieval_recall_measured_timestamp_seconds", whose] > 1.7e9
+    assert found["retrieval_database_up", ()] == 1
+    assert found["retrieval_workers", ()] >= 0
+
+    await store_measurements(*where, [Measurement(bucket="no filter", samples=1, recall=0.5, short_pages=0, effort=40)])
+    assert (await running.metrics())["retrieval_recall", whose] == pytest.approx(0.97)
+
+
+async def test_metrics_open_to_their_token_alone(database_url: str) -> None:
+    """Another one, or none, is refused."""
+    app = app_of(database_url, insecure_local=False, metrics_token=TOKEN)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        tried = [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}", f"bearer {TOKEN}"]
+        answers = [await client.get("/metrics", headers={"Authorization": one} if one else {}) for one in tried]
+
+    assert [one.status_code for one in answers] == [401, 401, 401, 401, 200, 200]
+    assert answers[0].headers["WWW-Authenticate"] == 'Bearer realm="metrics"'
+    assert TOKEN not in answers[1].text
+
+
+async def test_without_a_token_nobody_is_shown_metrics(database_url: str) -> None:
+    """And how to set one is said."""
+    app = app_of(database_url, insecure_local=False)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        answer = await client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+
+    assert answer.status_code == 403
+    assert "RETRIEVAL_METRICS_TOKEN" in answer.json()["detail"]
+
+
+async def test_metrics_are_there_while_the_database_is_not() -> None:
+    """Requests are counted, and the pool has no connection."""
+    app = app_of(NOBODY, insecure_local=True)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        answer = await client.get("/metrics")
+
+    assert answer.status_code == 200
+    assert "retrieval_pool_connections 0.0" in answer.text
+    assert "retrieval_database_up 0.0" in answer.text

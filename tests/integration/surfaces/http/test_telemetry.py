@@ -1,0 +1,181 @@
+"""Each request as it is seen from outside: one line in the log, one span of the caller's trace, no secret in either."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+from fastapi import APIRouter, FastAPI
+from httpx2 import ASGITransport, AsyncClient
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.logs import JSONFormatter, Redaction
+from retrieval.surfaces.http.telemetry import Telemetry
+from tests.support.database import SCHEMA
+from tests.support.traces import keep_spans
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+ROUTE = "/probe/{name}/search"
+
+probe = APIRouter()
+
+
+@probe.post(ROUTE)
+async def search(name: str, platform: CurrentPlatform, q: str) -> dict[str, int]:
+    """A search, and what a part of the platform says meanwhile."""
+    logging.getLogger("retrieval.probe").info("a part says something")
+    return {"hits": len(await (await platform.collection(name, create=False)).search(q))}
+
+
+@probe.post("/probe/broken")
+async def broken(q: str) -> None:
+    """Fails with all that it was given."""
+    raise RuntimeError(q)
+
+
+@pytest.fixture(scope="module")
+def app(database_url: str) -> FastAPI:
+    """The application, with routes of its own to be asked."""
+    settings = Settings(
+        tenant="telemetry", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    )
+    made = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    made.include_router(probe)
+    return made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(app: FastAPI) -> AsyncIterator[AsyncClient]:
+    """A client of it; there is a collection ``docs``."""
+    async with (
+        app.router.lifespan_context(app),
+        AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as opened,
+    ):
+        platform = await app.state.service.host()
+        await (await platform.collection("docs")).add([{"_id": "a", "text": "zweistromland"}])
+        yield opened
+
+
+class Lines(logging.Handler):
+    """Keeps the lines that the service would write."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.setFormatter(JSONFormatter(Redaction([])))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.lines.append(self.format(record))
+
+    def of(self, logger: str) -> list[dict[str, object]]:
+        """What that logger said."""
+        found = [json.loads(line) for line in self.lines]
+        return [one for one in found if one["logger"] == logger]
+
+
+@pytest.fixture
+def said() -> Iterator[Lines]:
+    """What is logged from here on."""
+    root, lines = logging.getLogger("retrieval"), Lines()
+    before = root.level
+    root.addHandler(lines)
+    root.setLevel(logging.INFO)
+    yield lines
+    root.removeHandler(lines)
+    root.setLevel(before)
+
+
+async def test_each_request_is_one_line(client: AsyncClient, said: Lines) -> None:
+    """With its route as it is written, its status, how long it took, and the id that the answer told."""
+    answer = await client.post("/probe/docs/search", params={"q": "zweistromland"})
+
+    [line] = said.of("retrieval.access")
+    assert answer.json() == {"hits": 1}
+    assert (line["method"], line["route"], line["status"]) == ("POST", ROUTE, 200)
+    assert line["request_id"] == answer.headers["X-Request-ID"]
+    assert isinstance(line["ms"], float)
+    assert "zweistromland" not in "".join(said.lines)
+
+
+async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, said: Lines) -> None:
+    """Also a client's own id."""
+    await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})
+
+    assert [one["request_id"] for one in said.of("retrieval.probe")] == ["mine-1"]
+    assert [one["request_id"] for one in said.of("retrieval.access")] == ["mine-1"]
+
+
+async def test_operators_looks_are_no_lines(client: AsyncClient, said: Lines) -> None:
+    """They come every few seconds."""
+    for path in ("/livez", "/metrics"):
+        await client.get(path)
+
+    assert said.of("retrieval.access") == []
+
+
+async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, said: Lines) -> None:
+    """The first has no route; of the second the class of the error is said, and not what it said."""
+    await client.get("/nowhere/zweistromland")
+    await client.post("/probe/broken", params={"q": "zweistromland"})
+
+    assert [(one["route"], one["status"]) for one in said.of("retrieval.access")] == [
+        (None, 404),
+        ("/probe/broken", 500),
+    ]
+    assert "RuntimeError" in "".join(said.lines)
+    assert "zweistromland" not in "".join(said.lines)
+
+
+async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W3C's ``traceparent`` is taken over, and the search is part of it."""
+    kept = keep_spans(monkeypatch)
+    answer = await client.post("/probe/docs/search", params={"q": "zweistromland"}, headers={"traceparent": PARENT})
+
+    server = kept.one(f"POST {ROUTE}")
+    assert server.parent is not None
+    assert f"{server.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert f"{server.parent.span_id:016x}" == "b7ad6b7169203331"
+    told = kept.told(server.name)
+    assert (told["http.route"], told["http.response.status_code"]) == (ROUTE, 200)
+    assert told["retrieval.request_id"] == answer.headers["X-Request-ID"]
+    assert "retrieval.search" in [one.name for one in kept.within(server)]
+    assert "zweistromland" not in kept.text()
+
+
+async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of what it was given."""
+    kept = keep_spans(monkeypatch)
+    await client.post("/probe/broken", params={"q": "zweistromland"})
+
+    assert kept.told("POST /probe/broken")["error.type"] == "500"
+    assert "zweistromland" not in kept.text()
+
+
+async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) -> None:
+    """Nobody was answered: the application ended without a word."""
+    told = []
+
+    async def nothing(*_: object) -> None:
+        told.append("called")
+
+    async def never() -> dict[str, object]:
+        raise AssertionError
+
+    async def unheard(_: object) -> None:
+        raise AssertionError
+
+    scope = {"type": "http", "method": "GET", "path": "/x", "headers": []}
+    await Telemetry(nothing, metrics=app.state.service.metrics)(scope, never, unheard)
+
+    assert told == ["called"]
+    assert [one["status"] for one in said.of("retrieval.access")] == [499]

@@ -1,0 +1,88 @@
+"""Spans: nothing where nobody keeps them, and never what an error says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+import pytest
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import StatusCode, get_current_span
+
+from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.statement_spans import server_of
+from retrieval.adapters.tracing import part, span
+from tests.support.traces import keep_spans
+
+
+def test_nothing_is_made_where_nobody_keeps_spans() -> None:
+    """Each span is the same nothing, and so are its parts."""
+    with span("first") as traced:
+        assert traced is None
+
+    assert span("first") is span("second") is part(None, "third")
+
+
+def test_what_is_not_sampled_is_not_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A span that is not kept is given to nobody."""
+    kept = keep_spans(monkeypatch, ALWAYS_OFF)
+    with span("search") as traced:
+        assert traced is None
+
+    assert kept.spans == []
+
+
+def test_a_span_within_another_is_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current span is the parent, and is current again afterwards."""
+    kept = keep_spans(monkeypatch)
+    with span("search") as traced, part(traced, "embed"):
+        pass
+
+    assert [one.name for one in kept.within(kept.one("search"))] == ["embed"]
+    assert not get_current_span().is_recording()
+
+
+def test_a_span_that_fails_names_the_error_and_not_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors quote the query, and those that caused them worse."""
+    kept = keep_spans(monkeypatch)
+    with pytest.raises(ValueError, match="secret"), span("search"):
+        raise ValueError("a secret thing")
+
+    one = kept.one("search")
+    assert one.status.status_code is StatusCode.ERROR
+    assert one.attributes == {"error.type": "ValueError"}
+    assert "secret" not in kept.text()
+
+
+async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its span nor what its request has set goes on into it."""
+    kept, request = keep_spans(monkeypatch), contextvars.ContextVar("request", default="none")
+
+    async def work() -> str:
+        with span("record"):
+            return request.get()
+
+    request.set("first")
+    with span("search"):
+        found = await in_background(work())
+        assert await asyncio.create_task(work()) == "first"
+
+    assert found == "none"
+    assert [one.parent is None for one in kept.named("record")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (
+            "postgresql://user:hidden@db.example:5433/tickets",
+            {"server.address": "db.example", "server.port": "5433", "db.namespace": "tickets"},
+        ),
+        ("postgresql://user:hid@den@db.example/tickets", {}),
+        ("postgresql://user:hid/den@db.example/tickets", {}),
+        ("nothing of the kind", {}),
+    ],
+)
+def test_a_server_is_named_without_what_opens_it(url: str, told: dict[str, str]) -> None:
+    """Host, port and database; of a URL that may show its password anywhere, nothing."""
+    assert server_of(url) == {"db.system.name": "postgresql", **told}
