@@ -22,7 +22,7 @@ from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
 from retrieval.surfaces.http.refusals import RateLimitedError
 from retrieval.surfaces.http.service import Service
 
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/openapi.json", "/docs", "/redoc"})
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
 """What everybody may ask for: whether the service lives, and how it is called. None of it is a tenant's."""
 
 

@@ -60,6 +60,7 @@ def create_app(
         telemetry=_NO_TELEMETRY,
     )
     app.state.service = service
+    app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
     for router in ROUTERS:
         app.include_router(router)
