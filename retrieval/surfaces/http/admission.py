@@ -22,8 +22,8 @@ from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
 from retrieval.surfaces.http.refusals import RateLimitedError
 from retrieval.surfaces.http.service import Service
 
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/openapi.json", "/docs", "/redoc"})
-"""What everybody may ask for: whether the service lives, and how it is called. None of it is a tenant's."""
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
+"""What needs no key: whether the service lives, and how it is called. ``/metrics``, of all tenants, has a token."""
 
 
 class Access:
