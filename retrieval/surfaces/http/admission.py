@@ -23,7 +23,7 @@ from retrieval.surfaces.http.refusals import RateLimitedError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
-"""What everybody may ask for: whether the service lives, and how it is called. None of it is a tenant's."""
+"""What needs no key: whether the service lives, and how it is called. ``/metrics``, of all tenants, has a token."""
 
 
 class Access:

@@ -62,6 +62,7 @@ def create_app(
     app.state.service = service
     app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
+    app.state.insecure_local = insecure_local
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(RetrievalError, on_error)

@@ -146,8 +146,8 @@ async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform)
         )
     report = await run_job(platform.workplace, JOBS["prune"], target)
     assert report.details == {
-        "embedding_cache": 0, "query_rewrites": 0, "query_samples": 0, "recall_measurements": 0, "job_runs": 1,
-        "recording_losses": 1,
+        "embedding_cache": 0, "query_rewrites": 0, "idempotency_keys": 0, "query_samples": 0, "recall_measurements": 0,
+        "job_runs": 1, "recording_losses": 1,
     }  # fmt: skip
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("UPDATE embedding_cache SET created_at = now() - interval '91 days'")
