@@ -23,6 +23,7 @@ from retrieval.surfaces.http.problems import (
     problem_of,
     problem_of_status,
 )
+from retrieval.surfaces.http.refusals import RefusalError
 from retrieval.surfaces.http.request_id import current_request_id
 from retrieval.surfaces.http.request_refusals import MalformedBodyError
 
@@ -67,6 +68,9 @@ async def on_status(request: Request, error: Exception) -> Response:
 
 
 def _report(error: Exception) -> None:
+    """Log what the client cannot mend, but for refusals: they come by thousands, just when there is too much to do."""
+    if isinstance(error, RefusalError):
+        return
     if not isinstance(error, RetrievalError):
         _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
     elif problem_type(type(error)).status >= 500:

@@ -69,6 +69,15 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
 
 def problem_type(kind: type[BaseException]) -> ProblemType:
     """What an error of that class is to a client; one that is none of ours is an ``internal`` one."""
+    if kind not in _KNOWN:
+        _KNOWN[kind] = _made(kind)
+    return _KNOWN[kind]
+
+
+_KNOWN: dict[type[BaseException], ProblemType] = {}
+
+
+def _made(kind: type[BaseException]) -> ProblemType:
     if not issubclass(kind, RetrievalError):
         return ProblemType("/problems/internal", "Something unexpected happened", 500, INTERNAL, None)
     answer = _refused(kind) if issubclass(kind, RefusalError) else _answer(kind)
