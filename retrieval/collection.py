@@ -11,7 +11,7 @@ from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine, item_from_record
-from retrieval.adapters.store.collections import StoredCollection, add_profile
+from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.item_status import change_status
 from retrieval.adapters.store.items import ARCHIVED, delete_items
@@ -30,7 +30,9 @@ from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
+from retrieval.engine.profile_calls import ProfileCalls
 from retrieval.engine.reading_calls import ReadingCalls
+from retrieval.engine.record_calls import RecordCalls
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_query_vector, checked_request, checked_requests
 from retrieval.engine.rewrite_cache import RewriteCache
@@ -50,7 +52,7 @@ from retrieval.jobs.workplace import Workplace
 _VECTORS_BATCH_ITEMS = 2000
 
 
-class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
+class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls, ProfileCalls, RecordCalls):
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(
@@ -374,13 +376,6 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
             await writer.embed([changed[1]] if wanted != ARCHIVED else [])
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return changed is not None
-
-    async def set_profile(self, profile: Profile, *, note: str = "") -> int:
-        """Store the profile as a new version and search with it from now on; gives the version."""
-        async with self._database.transaction(self._tenant_id) as connection:
-            version = await add_profile(connection, self._stored.collection_id, profile, note)
-        await self.refresh()
-        return version
 
     async def _writer(self) -> Writer:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
