@@ -90,7 +90,12 @@ class DeadlineError(RetrievalError):
 
 
 class InvalidRequestError(RetrievalError, ValueError):
-    """The caller's input cannot be served as it is."""
+    """The caller's input cannot be served as it is.
+
+    ``place``: the keys and list positions that lead to what is wrong, within what was given; empty: not told.
+    """
+
+    place: tuple[str | int, ...] = ()
 
 
 class EmptyQueryError(InvalidRequestError):
@@ -102,7 +107,9 @@ class InvalidLimitError(InvalidRequestError):
 
 
 class InvalidFilterError(InvalidRequestError):
-    """A filter that cannot be understood."""
+    """A filter that cannot be understood. ``field`` is the name of the field that it is about, where that is known."""
+
+    field: str = ""
 
 
 class UnknownFieldError(InvalidFilterError):

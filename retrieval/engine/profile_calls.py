@@ -14,6 +14,7 @@ from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.preview import Preview, checked_profiles, preview_of
 from retrieval.domain.profile import Profile
+from retrieval.domain.storable import is_storable
 from retrieval.domain.stored_profile import StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
 
@@ -120,12 +121,7 @@ class ProfileCalls(CollectionHandle, ABC):
 
 
 def _checked_note(note: object) -> str:
-    if (
-        not isinstance(note, str)
-        or len(note) > MAX_NOTE
-        or "\x00" in note
-        or note != note.encode(errors="replace").decode()
-    ):
+    if not is_storable(note) or len(note) > MAX_NOTE:
         raise InvalidRequestError(
             f"note is {note!r:.80}; it must be a text of at most {MAX_NOTE} characters without NUL"
         )

@@ -177,3 +177,21 @@ def test_a_date_is_the_text_that_says_it() -> None:
     assert parse_where({"due": {"gte": date(2024, 5, 1)}}) == Compare(
         Field("due", is_attribute=True), "gte", "2024-05-01"
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [
+        ({"priority": {"gte": True}}, ("priority", "gte")),
+        ({"a": 1, "b": {"near": 2}}, ("b", "near")),
+        ({"or": [{"a": 1}, {"not": {"occurred_at": "soon"}}]}, ("or", 1, "not", "occurred_at")),
+        ({"and": [{"a": 1}, 7]}, ("and", 1)),
+        ({3: 1}, (3,)),
+        ([], ()),
+    ],
+)
+def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
+    """Key by key and place by place, for who shows it beside the field."""
+    with pytest.raises(InvalidFilterError) as caught:
+        parse_where(where)
+    assert caught.value.place == place
