@@ -18,8 +18,10 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.frame import Frame
+from retrieval.surfaces.http.handles import Handles
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.local_only import LocalOnly
+from retrieval.surfaces.http.openapi import describe, operation_id
 from retrieval.surfaces.http.rate_limits import RATE_HEADERS
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
@@ -58,9 +60,12 @@ def create_app(
         lifespan=opened,
         redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
+        generate_unique_id_function=operation_id,
     )
     app.state.service = service
     app.state.readiness = ReadinessCheck(service)
+    app.state.handles = Handles()
+    describe(app)
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(RetrievalError, on_error)
