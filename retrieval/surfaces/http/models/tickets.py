@@ -44,6 +44,28 @@ ANSWER_EXAMPLE = {
     "config_used": {"top_k": 10, "domain_filter": "MM", "vector_weight": 0.8, "metadata_weight": 0.2},
 }
 
+PREVIEW_EXAMPLE = {
+    "query": "Database connection timeout",
+    "domain": "MM",
+    "candidates": 1,
+    "baseline": "balanced",
+    "previews": [
+        {
+            "weighting": {
+                "name": "balanced",
+                "vector_weight": 0.7,
+                "metadata_weight": 0.3,
+                "priority_weights": None,
+                "time_normalization_hours": None,
+            },
+            "tickets": [],
+            "entered": [],
+            "left": [],
+            "summary": "balanced (0.7 similarity, 0.3 metadata): 0 of 1 stand elsewhere, 0 came in and 0 went out",
+        }
+    ],
+}
+
 
 class TicketPreviewRequest(BaseModel):
     """A ticket whose similar ones are ranked under several weightings; the search is not recorded."""

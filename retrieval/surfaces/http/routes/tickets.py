@@ -25,7 +25,17 @@ _UNHEALTHY: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/search", response_model=RetrievalResponse, summary="Find similar tickets")
+def _shown(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """How the application's own models look: they show no example themselves."""
+    return {200: {"content": {_JSON: {"example": example}}}}
+
+
+@router.post(
+    "/search",
+    response_model=RetrievalResponse,
+    responses=_shown(models.ANSWER_EXAMPLE),
+    summary="Find similar tickets",
+)
 async def search_tickets(
     tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[models.SEARCH_EXAMPLE])]
 ) -> Response:
@@ -47,7 +57,12 @@ async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
     return JSONResponse(await _or_unknown(tickets.get_index_stats()))
 
 
-@router.post("/preview", response_model=SearchPreview, summary="Compare weightings on a ticket")
+@router.post(
+    "/preview",
+    response_model=SearchPreview,
+    responses=_shown(models.PREVIEW_EXAMPLE),
+    summary="Compare weightings on a ticket",
+)
 async def preview_tickets(tickets: CurrentTickets, body: models.TicketPreviewRequest) -> Response:
     """One search whose candidates are ranked under each weighting: what moves, and why. Nothing is recorded."""
     found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
