@@ -21,8 +21,10 @@ from retrieval.surfaces.cli import (
     mcp,
     memories,
     models,
+    profiles,
     reindex,
     replay,
+    retrievals,
     search,
     serve,
     sessions,
@@ -96,12 +98,14 @@ app.command("session-start", rich_help_panel=_USE, epilog=examples(*sessions.STA
 app.command("session-end", rich_help_panel=_USE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
 app.add_typer(keys.app, name="keys", rich_help_panel=_SERVE)
 app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
+app.add_typer(retrievals.app, name="retrievals", rich_help_panel=_LEARNING)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)
 app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
 app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)
+app.add_typer(profiles.app, name="profiles", rich_help_panel=_QUALITY)
 app.command("analytics", rich_help_panel=_QUALITY, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
 app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)
