@@ -26,6 +26,7 @@ from typing import Any
 
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.item import MAX_INTEGER_BITS
+from retrieval.domain.moment import fault_of
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
@@ -358,4 +359,7 @@ def _time(name: str, value: object) -> datetime:
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):
         raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    if fault := fault_of(moment):
+        raise InvalidFilterError(f"{name!r}: {value!r:.80} cannot be compared with; {fault}")
+    return moment

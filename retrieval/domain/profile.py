@@ -229,6 +229,6 @@ def _checked_weight(name: str, weight: float) -> float:
         raise InvalidProfileError(f"the weight of leg {name!r} is {weight!r}; it must be a number")
     if not 0 <= weight <= MAX_WEIGHT:
         raise InvalidProfileError(
-            f"the weight of leg {name!r} is {weight!r:.40}; it must be a number from 0 to {MAX_WEIGHT:g}"
+            f"the weight of leg {name!r} is {weight!r:.40}; it must be at least 0, at most {MAX_WEIGHT:g}"
         )
     return float(weight)

@@ -195,3 +195,10 @@ def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | 
     with pytest.raises(InvalidFilterError) as caught:
         parse_where(where)
     assert caught.value.place == place
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23"])
+def test_a_time_that_no_database_can_compare_is_refused(time: str) -> None:
+    """The message says what is wrong with it."""
+    with pytest.raises(InvalidFilterError, match="UTC"):
+        parse_where({"occurred_at": {"gte": time}})

@@ -179,7 +179,8 @@ async def test_recorded_searches_are_listed_page_by_page(client: AsyncClient, do
     """The parameter ``next`` leads on, and says when there is no more."""
     for _ in range(3):
         await docs.search("disk", context=Context(session="s-list"))
-    path, asked = "/v1/collections/docs/retrievals", {"session": "s-list", "limit": 2}
+    path = "/v1/collections/docs/retrievals"
+    asked: dict[str, Any] = {"session": "s-list", "limit": 2}
     first = (await client.get(path, params=asked)).json()
     rest = (await client.get(path, params={**asked, "before": first["next"]})).json()
     ids = [one["retrieval_id"] for one in (*first["retrievals"], *rest["retrievals"])]

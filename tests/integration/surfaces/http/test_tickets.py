@@ -13,7 +13,7 @@ from retrieval.apps.tickets import TICKET_FILTERABLE, RetrievalRequest, Retrieva
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TICKETS = [
+TICKETS: list[dict[str, Any]] = [
     {"ticket_id": "MM-1", "title": "Database connection timeout", "priority": "High", "resolution_time_hours": 4.5,
      "domain": "MM", "labels": ["Code Fix"], "created": "2024-05-01T08:00Z", "resolution": "A larger pool"},
     {"ticket_id": "MM-2", "title": "Connection pool exhausted", "priority": "Low", "resolution_time_hours": 90,
@@ -39,7 +39,7 @@ async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClien
 async def service(platform: Platform) -> RetrievalService:
     """The service in Python, with the history stored."""
     collection = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
-    await collection.add(map(ticket_item, TICKETS))
+    await collection.add([ticket_item(one) for one in TICKETS])
     return RetrievalService(platform=platform)
 
 
