@@ -56,6 +56,7 @@ from retrieval.engine.sampling import Sampler
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.installation_calls import InstallationCalls
+from retrieval.jobs.remove_collection import remove_collection
 from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
@@ -236,6 +237,19 @@ class Platform(InstallationCalls, KeyCalls):
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
         return [self._handle(one) for one in stored]
+
+    async def remove_collection(self, name: str) -> bool:
+        """Remove the tenant's collection of that name with all that is its own, and whether there was one.
+
+        Its items with their vectors, terms and indexes go, its profiles, models, recorded searches and feedback; the
+        tenant's cache of vectors stays. Part by part: interrupted, the same call goes on. Nothing brings it back.
+        """
+        check_collection_name(name)
+        stored = await find_collection(self.database, self._tenant_id, name)
+        if stored is None:
+            return False
+        await self.recorded()
+        return await remove_collection(self.database, self._tenant_id, stored.collection_id)
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""

@@ -26,9 +26,11 @@ from retrieval.domain.recorded_answer import RecordedAnswer
 from retrieval.domain.recorded_retrieval import RetrievalSummary
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.standing import Standing
+from retrieval.domain.stored_item import StoredItem
 from retrieval.domain.stored_profile import StoredProfile
 from retrieval.domain.value_count import ValueCount
 from retrieval.jobs.add import AddReport
+from retrieval.jobs.add_each import AddedEach
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 from retrieval.sync.door import Door
 
@@ -190,6 +192,30 @@ class SyncCollection:
     def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> Iterator[Item]:
         """See ``Collection.scan``."""
         return self.door.each(self.twin.scan(where, batch=batch), batch=batch)
+
+    def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
+        """See ``Collection.stored``."""
+        return self._run(self.twin.stored, item_ids)
+
+    def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
+        """See ``Collection.page``."""
+        return self._run(self.twin.page, where, after=after, limit=limit)
+
+    def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
+        """See ``Collection.put``."""
+        return self._run(self.twin.put, item, version=version)
+
+    def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
+        """See ``Collection.patch``."""
+        return self._run(self.twin.patch, item_id, changes, version=version)
+
+    def remove(self, item_id: str, *, version: str | None = None) -> bool:
+        """See ``Collection.remove``."""
+        return self._run(self.twin.remove, item_id, version=version)
+
+    def add_each(self, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False) -> AddedEach:
+        """See ``Collection.add_each``."""
+        return self._run(self.twin.add_each, items, more=more)
 
     def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
         """See ``Collection.vectors_of``."""

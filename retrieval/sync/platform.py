@@ -234,6 +234,10 @@ class SyncPlatform:
         """See ``Platform.collections``."""
         return [SyncCollection(one, self.door) for one in self.door.run(self.twin.collections)]
 
+    def remove_collection(self, name: str) -> bool:
+        """See ``Platform.remove_collection``."""
+        return self.door.run(self.twin.remove_collection, name)
+
     def analytics_views(self) -> list[AnalyticsView]:
         """See ``Platform.analytics_views``."""
         return self.door.run(self.twin.analytics_views)
