@@ -173,7 +173,12 @@ async def test_pages_follow_one_another(platform: Platform) -> None:
 async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) -> None:
     """A bad one holds up no other, and the same ones again are unchanged."""
     own = await platform.collection("each")
-    given = [{"_id": "a", "text": "one"}, {"text": "no id"}, Item(item_id="b"), {"_id": "a", "text": "two"}]
+    given: list[Item | dict[str, str]] = [
+        {"_id": "a", "text": "one"},
+        {"text": "no id"},
+        Item(item_id="b"),
+        {"_id": "a", "text": "two"},
+    ]
 
     first = await own.add_each(given, more=True)
     again = await own.add_each([given[3], given[2]])
