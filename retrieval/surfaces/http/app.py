@@ -22,6 +22,7 @@ from retrieval.surfaces.http.handles import Handles
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.local_only import LocalOnly
 from retrieval.surfaces.http.openapi import describe, operation_id
+from retrieval.surfaces.http.paths import KeysInPaths
 from retrieval.surfaces.http.rate_limits import RATE_HEADERS
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
@@ -78,6 +79,7 @@ def create_app(
 def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
     """Put around the routes what happens to each request; what is added last is met first."""
     service = access.service
+    app.add_middleware(KeysInPaths)
     app.add_middleware(Admission, access=access)
     if insecure_local:
         app.add_middleware(LocalOnly)

@@ -14,6 +14,7 @@ from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
 from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.paths import CollectionName
 
 MOST = 1024
 """Handles that are kept, those of all tenants together; the one that was used longest ago goes first."""
@@ -90,7 +91,7 @@ async def current_handles(request: Request) -> Handles:
 CurrentHandles = Annotated[Handles, Depends(current_handles)]
 
 
-async def named_collection(name: str, platform: CurrentPlatform, handles: CurrentHandles) -> Collection:
+async def named_collection(name: CollectionName, platform: CurrentPlatform, handles: CurrentHandles) -> Collection:
     """The collection that the path names. Raises ``UnknownCollectionError``."""
     return await handles.collection(platform, name)
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from retrieval.surfaces.http.routes import feedback, figures, health, metrics, profiles, retrievals, search, tickets
+from retrieval.surfaces.http.routes import (
+    collections,
+    feedback,
+    figures,
+    health,
+    items,
+    metrics,
+    profiles,
+    retrievals,
+    search,
+    tickets,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
+    collections.router,
+    collections.named,
+    items.router,
     search.router,
     feedback.router,
     retrievals.in_collection,
