@@ -16,6 +16,7 @@ from retrieval.surfaces.cli import (
     evaluate,
     feedback,
     ingest,
+    items,
     jobs,
     keys,
     mcp,
@@ -91,6 +92,7 @@ def options(
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
+app.add_typer(items.app, name="items", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
 app.command("serve", rich_help_panel=_USE, epilog=examples(*serve.EXAMPLES))(serve.serve)
 app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)

@@ -11,7 +11,7 @@ from pydantic import SecretStr, TypeAdapter
 from retrieval import Settings
 from retrieval.apps.tickets import RetrievalRequest
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.models import feedback, profiles, search, tickets
+from retrieval.surfaces.http.models import collections, feedback, items, profiles, search, tickets
 from retrieval.surfaces.http.openapi import operations
 
 APP = create_app(Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none")))
@@ -80,6 +80,7 @@ def test_nothing_is_described_that_is_not_sent() -> None:
 @pytest.mark.parametrize(
     "model",
     [
+        collections.CollectionSettings, items.ItemSent, items.ItemChanges, items.AddRequest, items.DeleteRequest,
         search.SearchRequest, search.BatchRequest, feedback.FeedbackEvent, feedback.FeedbackBatch, feedback.Outcome,
         profiles.ProfileChange, profiles.PreviewRequest, tickets.TicketPreviewRequest,
     ],
