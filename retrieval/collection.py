@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.readers import InputLine, item_from_record
-from retrieval.adapters.store.collections import StoredCollection, add_profile
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.item_status import change_status
 from retrieval.adapters.store.items import ARCHIVED, delete_items
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError
+from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
@@ -30,7 +30,9 @@ from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
+from retrieval.engine.profile_calls import ProfileCalls
 from retrieval.engine.reading_calls import ReadingCalls
+from retrieval.engine.record_calls import RecordCalls
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import checked_query_vector, checked_request, checked_requests
 from retrieval.engine.rewrite_cache import RewriteCache
@@ -38,11 +40,12 @@ from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.add import AddReport
+from retrieval.jobs.add_each import as_item
 from retrieval.jobs.add_new import add_new
-from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
 from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
+from retrieval.jobs.item_calls import ItemCalls
 from retrieval.jobs.learning_calls import LearningCalls
 from retrieval.jobs.weights import refresh_weights
 from retrieval.jobs.workplace import Workplace
@@ -50,7 +53,7 @@ from retrieval.jobs.workplace import Workplace
 _VECTORS_BATCH_ITEMS = 2000
 
 
-class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
+class Collection(ReadingCalls, ItemCalls, IndexingCalls, LearningCalls, AnswerCalls, ProfileCalls, RecordCalls):
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(
@@ -123,7 +126,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
         the item's key is raised. If the embedder fails or its vector for an item cannot be used, the items are stored,
         ``report.pending`` counts those that wait, and ``report.notes`` names what was refused.
         """
-        batch = [_item(one) for one in items]
+        batch = [as_item(one) for one in items]
         vectors = None
         if embeddings is not None:
             space = (await self._fresh()).space
@@ -148,7 +151,7 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
 
         Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
         """
-        report = await add_new(await self._writer(), [_item(one) for one in items])
+        report = await add_new(await self._writer(), [as_item(one) for one in items])
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
@@ -375,34 +378,9 @@ class Collection(ReadingCalls, IndexingCalls, LearningCalls, AnswerCalls):
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return changed is not None
 
-    async def set_profile(self, profile: Profile, *, note: str = "") -> int:
-        """Store the profile as a new version and search with it from now on; gives the version."""
-        async with self._database.transaction(self._tenant_id) as connection:
-            version = await add_profile(connection, self._stored.collection_id, profile, note)
-        await self.refresh()
-        return version
-
-    async def _writer(self) -> Writer:
-        return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
-
-    async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
-        await flush_lexical(self._database, written.added + written.changed)
-        outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
-        if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
-            await self.refresh()
-        return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
-
     def _chosen(self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None) -> Profile | None:
         if legs is None:
             return profile
         if isinstance(legs, str):
             raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}")
         return (profile or stored.profile).only(tuple(map(leg_name, legs)))
-
-
-def _item(one: Item | Mapping[str, Any]) -> Item:
-    if isinstance(one, Item):
-        return one
-    if isinstance(one, Mapping):
-        return item_from_record(one)
-    raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")

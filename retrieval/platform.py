@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from uuid import UUID
 
 from pydantic import SecretStr
 
@@ -50,22 +49,21 @@ from retrieval.domain.profile import Profile
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.defaults import default_profile
-from retrieval.engine.feedback_calls import FeedbackCalls
 from retrieval.engine.key_calls import KeyCalls
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
-from retrieval.engine.replay import Replay
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.replay import replay
+from retrieval.jobs.installation_calls import InstallationCalls
+from retrieval.jobs.remove_collection import remove_collection
 from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
 
 
-class Platform(FeedbackCalls, KeyCalls):
+class Platform(InstallationCalls, KeyCalls):
     """One tenant's view of one installation. Use ``connect`` as an async context manager.
 
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.
@@ -180,15 +178,6 @@ class Platform(FeedbackCalls, KeyCalls):
             raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
         await self._accesses.counted()
 
-    async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
-        """Whether a recorded ranking follows from its record, and where and why today's answer differs, hit by hit.
-
-        With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
-        ``NotFoundError`` where there is no such record.
-        """
-        await self.recorded()
-        return await replay(self.workplace, self._tenant_id, retrieval_id, collection)
-
     async def pseudonymise(self, actor: str) -> Pseudonymised:
         """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.
 
@@ -248,6 +237,19 @@ class Platform(FeedbackCalls, KeyCalls):
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
         return [self._handle(one) for one in stored]
+
+    async def remove_collection(self, name: str) -> bool:
+        """Remove the tenant's collection of that name with all that is its own, and whether there was one.
+
+        Its items with their vectors, terms and indexes go, its profiles, models, recorded searches and feedback; the
+        tenant's cache of vectors stays. Part by part: interrupted, the same call goes on. Nothing brings it back.
+        """
+        check_collection_name(name)
+        stored = await find_collection(self.database, self._tenant_id, name)
+        if stored is None:
+            return False
+        await self.recorded()
+        return await remove_collection(self.database, self._tenant_id, stored.collection_id)
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""

@@ -10,6 +10,7 @@ from typing import Any, overload
 from uuid import UUID
 
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.moment import fault_of
 from retrieval.domain.notebook import table_html, text_html
 
 
@@ -69,11 +70,21 @@ class Question:
             time = getattr(self, name)
             if isinstance(time, datetime) and time.utcoffset() is None:
                 raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
+            if isinstance(time, datetime) and (fault := fault_of(time)):
+                raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
+        self._check_begin()
         limit: object = self.limit
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
+
+    def _check_begin(self) -> None:
+        if isinstance(self.since, timedelta) and self.until is not None:
+            try:
+                self.until - self.since
+            except OverflowError:
+                raise InvalidRequestError(f"since is {self.since} before until, which is before all times") from None
 
     def begins(self, default: timedelta | None) -> datetime | timedelta | None:
         """The time that the period begins at, or how long before now; ``default`` is its length where none is said.

@@ -27,6 +27,8 @@
     │   ├── UnknownRetrievalError
     │   ├── UnknownItemError
     │   └── UnknownKeyError
+    ├── ConflictError               what is stored is another than the caller takes it to be
+    │   └── VersionConflictError    an item was changed, made or removed meanwhile; carries its id
     ├── EmbedderError
     │   ├── EmbedderUnavailableError    down, slow or overloaded: try again later
     │   └── EmbedderRejectedError       it answered, and the answer is no or not usable
@@ -90,7 +92,12 @@ class DeadlineError(RetrievalError):
 
 
 class InvalidRequestError(RetrievalError, ValueError):
-    """The caller's input cannot be served as it is."""
+    """The caller's input cannot be served as it is.
+
+    ``place``: the keys and list positions that lead to what is wrong, within what was given; empty: not told.
+    """
+
+    place: tuple[str | int, ...] = ()
 
 
 class EmptyQueryError(InvalidRequestError):
@@ -102,7 +109,9 @@ class InvalidLimitError(InvalidRequestError):
 
 
 class InvalidFilterError(InvalidRequestError):
-    """A filter that cannot be understood."""
+    """A filter that cannot be understood. ``field`` is the name of the field that it is about, where that is known."""
+
+    field: str = ""
 
 
 class UnknownFieldError(InvalidFilterError):
@@ -158,11 +167,26 @@ class UnknownRetrievalError(NotFoundError):
 
 
 class UnknownItemError(NotFoundError):
-    """The collection has no such item, and the search showed none."""
+    """The collection has no such item; of feedback, nor did the search show one."""
 
 
 class UnknownKeyError(NotFoundError):
     """The tenant has no API key of that id."""
+
+
+class ConflictError(RetrievalError):
+    """What is stored is another than the caller takes it to be."""
+
+
+class VersionConflictError(ConflictError):
+    """The item is not in the version that was named; somebody changed, made or removed it meanwhile.
+
+    ``item_id`` is the item's key.
+    """
+
+    def __init__(self, message: str, *, item_id: str) -> None:
+        super().__init__(message)
+        self.item_id = item_id
 
 
 class EmbedderError(RetrievalError):

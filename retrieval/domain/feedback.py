@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from retrieval.domain.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.item import MAX_KEY_BYTES
+from retrieval.domain.moment import fault_of
 from retrieval.domain.retrieval_id import time_of
 
 MAX_NOTE_LENGTH = 10_000
@@ -252,5 +253,5 @@ def _check_text(name: str, value: object, most: int) -> None:
 
 
 def _check_time(value: object) -> None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InvalidRequestError(f"at is {value!r:.80}; it must be a datetime with a time zone")
+    if value is not None and (fault := fault_of(value)):
+        raise InvalidRequestError(f"at is {value!r:.80}; {fault}")

@@ -26,6 +26,7 @@ from typing import Any
 
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.item import MAX_INTEGER_BITS
+from retrieval.domain.moment import fault_of
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
@@ -176,15 +177,24 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
 def _parse_mapping(where: Where, depth: int) -> Filter:
     if depth > _MAX_NESTING:
         raise InvalidFilterError(f"the filter is nested deeper than {_MAX_NESTING} levels")
-    parts = tuple(_parse_entry(key, value, depth) for key, value in where.items())
+    parts = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
     return parts[0] if len(parts) == 1 else And(parts)
+
+
+def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> Filter:
+    """What ``parse`` makes of a part; an error tells by which step one comes to it."""
+    try:
+        return parse(*arguments)
+    except InvalidFilterError as error:
+        error.place = (step if isinstance(step, int) else str(step), *error.place)
+        raise
 
 
 def _parse_entry(key: object, value: object, depth: int) -> Filter:
     if key in {"and", "or"}:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise InvalidFilterError(f"{key!r} takes a list of filters")
-        parts = tuple(_parse_part(part, depth) for part in value)
+        parts = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
         return And(parts) if key == "and" else Or(parts)
     if key == "not":
         return Not(_parse_part(value, depth))
@@ -214,7 +224,7 @@ def _parse_condition(field: Field, value: object) -> Filter:
     if isinstance(value, Mapping):
         if not value:
             raise InvalidFilterError(f"{field.name!r}: the condition is empty")
-        parts = tuple(_parse_operator(field, name, operand) for name, operand in value.items())
+        parts = tuple(_within(name, _parse_operator, field, name, operand) for name, operand in value.items())
         return parts[0] if len(parts) == 1 else And(parts)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return OneOf(field, _values(field, value))
@@ -349,4 +359,7 @@ def _time(name: str, value: object) -> datetime:
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):
         raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    if fault := fault_of(moment):
+        raise InvalidFilterError(f"{name!r}: {value!r:.80} cannot be compared with; {fault}")
+    return moment

@@ -90,6 +90,20 @@ class Item:
         ]
         return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).digest()
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, by the names of the fields: a record of the ingest format."""
+        return {
+            "item_id": self.item_id,
+            "title": self.title,
+            "body": self.body,
+            "kind": self.kind,
+            "tags": list(self.tags),
+            "attributes": dict(self.attributes),
+            "status": self.status,
+            "source": self.source,
+            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
+        }
+
 
 def text_hash(text: str) -> bytes:
     """SHA-256 of a text, 32 bytes: the key under which its embedding is kept."""

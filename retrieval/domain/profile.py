@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -21,6 +20,12 @@ from retrieval.domain.signals.signal import Signal
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
+
+MAX_RRF_K = 1_000_000
+"""Beyond it no rank makes a difference."""
+
+MAX_WEIGHT = 1e12
+"""The most that a leg weighs: only what legs weigh against each other counts, and sums have to be numbers."""
 
 DEPTH = 100
 """Candidates that a leg is asked for, unless a profile says otherwise."""
@@ -75,8 +80,11 @@ class Fusion:
         if self.kind not in tuple(FusionKind):
             raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; there are {', '.join(FusionKind)}")
         object.__setattr__(self, "kind", FusionKind(self.kind))
-        if self.k < 1:
-            raise InvalidProfileError(f"fusion k is {self.k}; it must be at least 1 (60 is customary)")
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_RRF_K:
+            raise InvalidProfileError(
+                f"fusion k is {self.k!r:.40}; it must be a whole number of at least 1 and at most {MAX_RRF_K} "
+                "(60 is customary)"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +118,8 @@ class Profile:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
-        if not 1 <= self.depth <= MAX_DEPTH:
-            raise InvalidProfileError(f"depth is {self.depth}; it must be 1 to {MAX_DEPTH}")
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or not 1 <= self.depth <= MAX_DEPTH:
+            raise InvalidProfileError(f"depth is {self.depth!r:.40}; it must be a whole number, 1 to {MAX_DEPTH}")
         object.__setattr__(self, "legs", MappingProxyType(legs))
         self._check_signals()
 
@@ -184,9 +192,7 @@ class Profile:
         try:
             given = dict(stored)
             if "fusion" in given:
-                given["fusion"] = Fusion(
-                    kind=FusionKind(given["fusion"]["kind"]), k=int(given["fusion"].get("k", RRF_K))
-                )
+                given["fusion"] = Fusion(kind=FusionKind(given["fusion"]["kind"]), k=given["fusion"].get("k", RRF_K))
             if "signals" in given:
                 given["signals"] = signals_from_dict(given["signals"])
             for name, kind in (("diversity", Diversity), ("learned", Learned), ("exploration", Exploration),
@@ -221,6 +227,8 @@ def leg_name(name: str) -> LegName:
 def _checked_weight(name: str, weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise InvalidProfileError(f"the weight of leg {name!r} is {weight!r}; it must be a number")
-    if not math.isfinite(weight) or weight < 0:
-        raise InvalidProfileError(f"the weight of leg {name!r} is {weight}; it must be a number of at least 0")
+    if not 0 <= weight <= MAX_WEIGHT:
+        raise InvalidProfileError(
+            f"the weight of leg {name!r} is {weight!r:.40}; it must be at least 0, at most {MAX_WEIGHT:g}"
+        )
     return float(weight)

@@ -262,7 +262,14 @@ def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field 
     for name in sorted(asked - set(names)):
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
-        raise UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
+        raise _of_field(
+            name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
+        )
+
+
+def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:
+    error.field = name
+    return error
 
 
 def check_filter(condition: Filter | None, filterable: Filterable) -> None:
@@ -273,13 +280,15 @@ def check_filter(condition: Filter | None, filterable: Filterable) -> None:
         if kind is None:
             continue
         if ordered and kind is AttributeType.BOOLEAN:
-            raise InvalidFilterError(f"{field.name!r} is filterable as boolean; it cannot be compared by order")
+            raise _of_field(
+                field.name,
+                InvalidFilterError(f"{field.name!r} is filterable as boolean; it cannot be compared by order"),
+            )
         fitting = {_meaning(value) for value in values if typed_value(kind, value) is not None}
         for value in values:
             if typed_value(kind, value) is None and _meaning(value) not in fitting:
-                raise InvalidFilterError(
-                    f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
-                )
+                said = f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
+                raise _of_field(field.name, InvalidFilterError(said))
 
 
 _HINTS = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection
@@ -55,6 +56,11 @@ class AddReport:
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the counts and the notes."""
+        counts = {name: getattr(self, name) for name in AddReport.__slots__ if name not in {"notes", "stopped"}}
+        return {**counts, "notes": list(self.notes)}
+
 
 @dataclass(frozen=True, slots=True)
 class Writer:
@@ -73,9 +79,22 @@ class Writer:
         Of items with the same key the last counts. ``vectors``, shape (len(batch), dimensions), are used instead of
         the embedder's. An embedder that fails leaves the items stored, searchable by words, and pending.
         """
+        known = await self.known_hashes(batch)
+        return await self.add_beside(known, batch, vectors)
+
+    async def known_hashes(self, batch: Sequence[Item]) -> dict[str, bytes]:
+        """The content hashes of those items that are stored, by item id."""
+        ids = list({item.item_id: None for item in batch})
+        known = await stored_hashes(self.database, self.tenant_id, self.collection.collection_id, ids)
+        return {item_id: bytes(hashes.content_hash) for item_id, hashes in known.items()}
+
+    async def add_beside(
+        self, known: Mapping[str, bytes], batch: Sequence[Item], vectors: Vectors | None = None
+    ) -> AddReport:
+        """As ``add``, for who has asked what is stored: ``known_hashes`` of the batch."""
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]
-        report, fresh = await self._store(items)
+        report, fresh = await self._store(items, known)
         space = self.collection.space
         if space is None:
             return report
@@ -88,7 +107,7 @@ class Writer:
             async with self.database.transaction(self.tenant_id) as connection:
                 written = await write_embeddings(connection, self.collection.collection_id, space, given)
             return replace(report, embedded=written)
-        return report + await self.embed(fresh + await self._left_over(items, fresh))
+        return report + await self.embed(fresh + await self.left_over(items, fresh))
 
     def without_embedding(self) -> Writer:
         """The same writer, that leaves every item pending."""
@@ -142,8 +161,8 @@ class Writer:
         collection_id = self.collection.collection_id
         return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
 
-    async def _left_over(self, items: Sequence[Item], fresh: Sequence[Item]) -> list[Item]:
-        """The unchanged items whose vector an earlier call could not get."""
+    async def left_over(self, items: Sequence[Item], fresh: Sequence[Item] = ()) -> list[Item]:
+        """Those of the items, the ``fresh`` ones aside, whose vector an earlier call could not get."""
         space = self.collection.space
         unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
         if space is None or not unchanged:
@@ -153,13 +172,10 @@ class Writer:
         )
         return [item for item in items if item.item_id in waiting]
 
-    async def _store(self, items: Sequence[Item]) -> tuple[AddReport, list[Item]]:
+    async def _store(self, items: Sequence[Item], known: Mapping[str, bytes]) -> tuple[AddReport, list[Item]]:
         """Write what is new or changed; give also those whose text needs a vector."""
         collection_id = self.collection.collection_id
-        known = await stored_hashes(self.database, self.tenant_id, collection_id, [item.item_id for item in items])
-        changed = [
-            item for item in items if item.item_id not in known or known[item.item_id].content_hash != item.content_hash
-        ]
+        changed = [item for item in items if known.get(item.item_id) != item.content_hash]
         archived = [item.item_id for item in changed if item.status == ARCHIVED]
         if changed:
             async with self.database.transaction(self.tenant_id) as connection:

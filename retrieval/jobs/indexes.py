@@ -20,6 +20,7 @@ from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.concurrent_index import build_statement, drop_statement, rebuild_statement
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.index_status import collection_indexes
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items import BULK_ITEMS, flush_terms
 from retrieval.adapters.store.spaces import StoredSpace
@@ -97,6 +98,25 @@ async def flush_lexical(database: Database, written: int) -> None:
             await flush_terms(connection, database.names.schema)
     except MissingPrivilegeError:
         _log.info("the lexical index is left to autovacuum: the login does not own it")
+
+
+async def drop_indexes(database: Database, tenant_id: int, collection_id: int) -> bool:
+    """Drop every HNSW index of a collection, what failed builds left too; False where a login may not, or one is built.
+
+    Searches compare all vectors from then on.
+    """
+    dropped = True
+    for index in await collection_indexes(database, tenant_id, collection_id):
+        # The same lock as that of a build, which would make it again.
+        async with database.only_one(f"indexes of {'_'.join(index.name.split('_')[:2])}") as alone:
+            try:
+                dropped &= alone
+                if alone:
+                    async with database.maintenance() as connection:
+                        await connection.execute(drop_statement(index.name, database.names.schema).encode())
+            except MissingPrivilegeError:
+                dropped = False
+    return dropped
 
 
 async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:

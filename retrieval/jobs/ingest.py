@@ -45,14 +45,9 @@ class IngestReport:
 
     def as_dict(self) -> dict[str, object]:
         """Plain JSON values."""
-        counts = {name: getattr(self.items, name) for name in AddReport.__slots__ if name not in {"notes", "stopped"}}
-        return {
-            "read": self.read,
-            **counts,
-            "rejected": self.rejected,
-            "archived": self.archived,
-            "notes": list(self.items.notes),
-        }
+        counts = self.items.as_dict()
+        notes = counts.pop("notes")
+        return {"read": self.read, **counts, "rejected": self.rejected, "archived": self.archived, "notes": notes}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
         return await _stored(database, tenant_id, collection, int(name))
-    return NamedProfile(name=Path(name).name, profile=_in_file(Path(name)))
+    return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
 
 
 async def _stored(database: Database, tenant_id: int, collection: StoredCollection, version: int) -> NamedProfile:
@@ -41,7 +41,9 @@ async def _stored(database: Database, tenant_id: int, collection: StoredCollecti
     return NamedProfile(name=f"profile {version}", profile=found, version=version)
 
 
-def _in_file(path: Path) -> Profile:
+def profile_in_file(name: str) -> Profile:
+    """The profile in a JSON file. Raises ``NotFoundError`` without the file, ``InvalidProfileError`` for no profile."""
+    path = Path(name)
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -10,14 +10,15 @@ from retrieval.adapters.store.collections import StoredCollection, collection_by
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.item_states import read_item_states
 from retrieval.adapters.store.recordings import find_recorded
-from retrieval.domain.context import Context
-from retrieval.domain.errors import InvalidRequestError, NotFoundError, RetrievalError
+from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recorded_retrieval import RecordedRetrieval, context_of, retrieval_of
 from retrieval.domain.recording import Recording
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
 from retrieval.engine.record import Recordable
+from retrieval.engine.record_calls import checked_id
 from retrieval.engine.recorded_request import request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import Difference, Replay, differences, why_not_reproduced
@@ -35,18 +36,11 @@ async def replay(
 ) -> Replay:
     """Whether a recorded ranking follows from its record, and where and why today's answer differs.
 
-    Raises ``InvalidRequestError`` for what is no identifier, and ``NotFoundError`` for one of which the tenant, or its
-    collection of that name, has no record.
+    Raises ``InvalidRequestError`` for what is no identifier, and ``UnknownRetrievalError`` for one of which the tenant,
+    or its collection of that name, has no record.
     """
     database = workplace.database
-    then = await find_recorded(database, tenant_id, checked_id(retrieval_id))
-    stored = None if then is None else await collection_by_id(database, tenant_id, then.collection_id)
-    if then is None or stored is None or collection not in (None, stored.name):
-        where = "" if collection is None else f" in collection {collection!r}"
-        raise NotFoundError(
-            f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
-            "(see docs/how-to/recording.md)"
-        )
+    then, stored = await _recorded(database, tenant_id, retrieval_id, collection)
     profile = await _profile_of(database, tenant_id, then)
     model = await Models(database, tenant_id).model(then.collection_id, then.model_version)
     changes, found = await _today(workplace, tenant_id, stored, then)
@@ -63,14 +57,26 @@ async def replay(
     )
 
 
-def checked_id(retrieval_id: UUID | str) -> UUID:
-    """The identifier. Raises ``InvalidRequestError`` for anything but a UUID."""
-    try:
-        return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidRequestError(
-            f"{retrieval_id!r:.80} is no retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
-        ) from None
+async def read_retrieval(
+    database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
+) -> RecordedRetrieval:
+    """What is on record of a search. Raises what ``replay`` raises."""
+    recorded, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    return retrieval_of(recorded, stored.name)
+
+
+async def _recorded(
+    database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None
+) -> tuple[RecordedSearch, StoredCollection]:
+    recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
+    stored = None if recorded is None else await collection_by_id(database, tenant_id, recorded.collection_id)
+    if recorded is None or stored is None or collection not in (None, stored.name):
+        where = "" if collection is None else f" in collection {collection!r}"
+        raise UnknownRetrievalError(
+            f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
+            "(see docs/how-to/recording.md)"
+        )
+    return recorded, stored
 
 
 async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSearch) -> Profile | None:
@@ -128,20 +134,9 @@ async def _asked_again(
         recorder=catcher,
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
     )
-    await searcher.search(replace(request, profile=replace(profile, recording=kept)), _context_of(then))
+    await searcher.search(replace(request, profile=replace(profile, recording=kept)), context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
     return replace(catcher.caught[0].record(), profile_version=version)
-
-
-def _context_of(recorded: RecordedSearch) -> Context:
-    return Context(
-        domain=recorded.domain,
-        complexity=recorded.complexity,
-        actor=recorded.actor,
-        session=recorded.session,
-        backtracks=recorded.backtrack_count,
-        generated=recorded.generation_triggered,
-    )
 
 
 class _Catcher(Recorder):

@@ -78,6 +78,17 @@ async def rebuild_textsearch_index(database: Database, collection: StoredCollect
     return TextsearchOutcome.BUILT
 
 
+async def drop_textsearch_index(database: Database, collection_id: int) -> TextsearchOutcome:
+    """Drop the collection's index and table, if it has them: nobody will need them."""
+    if not (await textsearch_state(database, collection_id)).has_table:
+        return TextsearchOutcome.NOT_NEEDED
+    async with database.only_one(f"textsearch of {collection_id}") as alone:
+        try:
+            return await _drop(database, collection_id) if alone else TextsearchOutcome.BUSY
+        except MissingPrivilegeError:
+            return TextsearchOutcome.NOT_ALLOWED
+
+
 def _settled(state: TextsearchState, *, wanted: bool) -> TextsearchOutcome | None:
     """The outcome where nothing is to be done."""
     if wanted:

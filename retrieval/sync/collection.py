@@ -20,12 +20,17 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.neighbours import Neighbours
+from retrieval.domain.preview import Preview
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded_answer import RecordedAnswer
+from retrieval.domain.recorded_retrieval import RetrievalSummary
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.standing import Standing
+from retrieval.domain.stored_item import StoredItem
+from retrieval.domain.stored_profile import StoredProfile
 from retrieval.domain.value_count import ValueCount
 from retrieval.jobs.add import AddReport
+from retrieval.jobs.add_each import AddedEach
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 from retrieval.sync.door import Door
 
@@ -188,6 +193,30 @@ class SyncCollection:
         """See ``Collection.scan``."""
         return self.door.each(self.twin.scan(where, batch=batch), batch=batch)
 
+    def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
+        """See ``Collection.stored``."""
+        return self._run(self.twin.stored, item_ids)
+
+    def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
+        """See ``Collection.page``."""
+        return self._run(self.twin.page, where, after=after, limit=limit)
+
+    def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
+        """See ``Collection.put``."""
+        return self._run(self.twin.put, item, version=version)
+
+    def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
+        """See ``Collection.patch``."""
+        return self._run(self.twin.patch, item_id, changes, version=version)
+
+    def remove(self, item_id: str, *, version: str | None = None) -> bool:
+        """See ``Collection.remove``."""
+        return self._run(self.twin.remove, item_id, version=version)
+
+    def add_each(self, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False) -> AddedEach:
+        """See ``Collection.add_each``."""
+        return self._run(self.twin.add_each, items, more=more)
+
     def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
         """See ``Collection.vectors_of``."""
         return self._run(self.twin.vectors_of, queries, role=role)
@@ -274,6 +303,39 @@ class SyncCollection:
     def set_profile(self, profile: Profile, *, note: str = "") -> int:
         """See ``Collection.set_profile``."""
         return self._run(self.twin.set_profile, profile, note=note)
+
+    def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
+        """See ``Collection.profiles``."""
+        return self._run(self.twin.profiles, limit=limit)
+
+    def stored_profile(self, version: int | None = None) -> StoredProfile:
+        """See ``Collection.stored_profile``."""
+        return self._run(self.twin.stored_profile, version)
+
+    def use_profile(self, version: int) -> None:
+        """See ``Collection.use_profile``."""
+        self._run(self.twin.use_profile, version)
+
+    def preview(
+        self,
+        query: str,
+        *,
+        profiles: Mapping[str, Profile],
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> Preview:
+        """See ``Collection.preview``."""
+        return self._run(
+            self.twin.preview, query, profiles=profiles, where=where, limit=limit, syntax=syntax, context=context
+        )
+
+    def retrievals(
+        self, *, limit: int = 20, before: UUID | str | None = None, session: str = ""
+    ) -> list[RetrievalSummary]:
+        """See ``Collection.retrievals``."""
+        return self._run(self.twin.retrievals, limit=limit, before=before, session=session)
 
     def models(self) -> list[StoredModel]:
         """See ``Collection.models``."""

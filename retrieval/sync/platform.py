@@ -24,9 +24,11 @@ from retrieval.domain.feedback import RATING, Feedback, FeedbackReport
 from retrieval.domain.llm import LLM
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
+from retrieval.domain.recorded_retrieval import RecordedRetrieval
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.replay import Replay
 from retrieval.engine.stopwatch import Clock
+from retrieval.jobs.status import CollectionStatus
 from retrieval.platform import Platform
 from retrieval.platform import connect as connect_async
 from retrieval.settings import Settings
@@ -100,6 +102,14 @@ class SyncPlatform:
     def accesses_counted(self) -> None:
         """See ``Platform.accesses_counted``."""
         self.door.run(self.twin.accesses_counted)
+
+    def retrieval(self, retrieval_id: UUID | str, collection: str | None = None) -> RecordedRetrieval:
+        """See ``Platform.retrieval``."""
+        return self.door.run(self.twin.retrieval, retrieval_id, collection)
+
+    def statistics(self) -> list[CollectionStatus]:
+        """See ``Platform.statistics``."""
+        return self.door.run(self.twin.statistics)
 
     def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
         """See ``Platform.replay``."""
@@ -223,6 +233,10 @@ class SyncPlatform:
     def collections(self) -> list[SyncCollection]:
         """See ``Platform.collections``."""
         return [SyncCollection(one, self.door) for one in self.door.run(self.twin.collections)]
+
+    def remove_collection(self, name: str) -> bool:
+        """See ``Platform.remove_collection``."""
+        return self.door.run(self.twin.remove_collection, name)
 
     def analytics_views(self) -> list[AnalyticsView]:
         """See ``Platform.analytics_views``."""

@@ -10,6 +10,7 @@ from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
 from retrieval.adapters.readers.records import item_from_record
 from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.item import Item
 
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
@@ -31,6 +32,17 @@ def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Itera
             yield bad_line(file, line, raw, str(error))
         else:
             yield good_line(file, line, raw, item)
+
+
+def item_from_line(data: bytes) -> Item:
+    """The item that one line holds. Raises ``InvalidItemError`` with the reason, also for what is no JSON."""
+    raw, fault = decoded(data)
+    if fault:
+        raise InvalidItemError(fault)
+    try:
+        return item_from_record(_parsed(raw))
+    except _NotJSONError as error:
+        raise InvalidItemError(str(error)) from None
 
 
 class _NotJSONError(ValueError):

@@ -85,6 +85,8 @@ class PreviewConfig(BaseModel):
             raise ValueError(f"a weighting is named twice: {', '.join(names)}")
         if (self.vector_weight is None) != (self.metadata_weight is None):
             raise ValueError("vector_weight and metadata_weight come together")
+        if self.vector_weight is not None and self.metadata_weight is not None:
+            check_weights(Weights(self.vector_weight, self.metadata_weight))
         return self
 
     @property

@@ -16,13 +16,16 @@ from retrieval.surfaces.cli import (
     evaluate,
     feedback,
     ingest,
+    items,
     jobs,
     keys,
     mcp,
     memories,
     models,
+    profiles,
     reindex,
     replay,
+    retrievals,
     search,
     serve,
     sessions,
@@ -89,6 +92,7 @@ def options(
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
+app.add_typer(items.app, name="items", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
 app.command("serve", rich_help_panel=_USE, epilog=examples(*serve.EXAMPLES))(serve.serve)
 app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
@@ -96,12 +100,14 @@ app.command("session-start", rich_help_panel=_USE, epilog=examples(*sessions.STA
 app.command("session-end", rich_help_panel=_USE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
 app.add_typer(keys.app, name="keys", rich_help_panel=_SERVE)
 app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
+app.add_typer(retrievals.app, name="retrievals", rich_help_panel=_LEARNING)
 app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
 app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)
 app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)
 app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
 app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
 app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)
+app.add_typer(profiles.app, name="profiles", rich_help_panel=_QUALITY)
 app.command("analytics", rich_help_panel=_QUALITY, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
 app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)

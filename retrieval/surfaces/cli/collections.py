@@ -30,6 +30,8 @@ NEIGHBOURS_EXAMPLES = (
     "retrieval collections neighbours talks --none",
 )
 
+REMOVE_EXAMPLE = "retrieval collections remove tickets --yes"
+
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
 
@@ -196,6 +198,38 @@ def neighbours(
             f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME",
             soft_wrap=True,
         )
+
+
+@app.command(epilog=examples(REMOVE_EXAMPLE))
+def remove(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a collection with all that is its own. Nothing brings it back.
+
+    Its items go, its profiles and models, recorded searches and feedback.
+    """
+    from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    if not yes and (as_json or not console(stderr=True).is_terminal):
+        raise InvalidRequestError(f"nobody can be asked whether to remove {collection!r:.80}; give --yes to remove it")
+    if not yes:
+        typer.confirm(f"Remove {collection} with all that is its own?", abort=True, err=True)
+
+    async def work(platform: Platform) -> None:
+        if not await platform.remove_collection(collection):
+            raise UnknownCollectionError(f"there is no collection {collection!r:.80}; see: retrieval collections")
+
+    run(state_of(context), work, when_interrupted="interrupted; run the same command again to go on")
+    if as_json:
+        print_json({"removed": collection})
+    else:
+        console().print(f"{collection} is removed", soft_wrap=True)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

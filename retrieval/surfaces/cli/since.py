@@ -9,6 +9,8 @@ from retrieval.domain.errors import InvalidRequestError
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
+_AGES = " or an age such as 7d or 24h"
+
 _LONGEST = timedelta(days=36_500)
 """An age beyond a century is a slip, and may lie before all times that can be told."""
 
@@ -43,5 +45,5 @@ def time_of(option: str, text: str) -> datetime:
 
 
 def _unreadable(option: str, text: str) -> InvalidRequestError:
-    ages = {"--since": " or an age such as 7d or 24h", "--expires": " or a time from now such as 90d"}.get(option, "")
+    ages = {"--since": _AGES, "since": _AGES, "--expires": " or a time from now such as 90d"}.get(option, "")
     return InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}")

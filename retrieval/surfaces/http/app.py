@@ -18,8 +18,11 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.frame import Frame
+from retrieval.surfaces.http.handles import Handles
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.local_only import LocalOnly
+from retrieval.surfaces.http.openapi import describe, operation_id
+from retrieval.surfaces.http.paths import KeysInPaths
 from retrieval.surfaces.http.rate_limits import RATE_HEADERS
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
@@ -58,11 +61,13 @@ def create_app(
         lifespan=opened,
         redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
+        generate_unique_id_function=operation_id,
     )
     app.state.service = service
     app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
-    app.state.insecure_local = insecure_local
+    app.state.handles = Handles()
+    describe(app)
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(RetrievalError, on_error)
@@ -75,6 +80,7 @@ def create_app(
 def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
     """Put around the routes what happens to each request; what is added last is met first."""
     service = access.service
+    app.add_middleware(KeysInPaths)
     app.add_middleware(Admission, access=access)
     if insecure_local:
         app.add_middleware(LocalOnly)

@@ -60,6 +60,8 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
     ),
     errors.InvalidRequestError: _Answer(422),
     errors.NotFoundError: _Answer(404),
+    errors.ConflictError: _Answer(409),
+    errors.VersionConflictError: _Answer(412),
     errors.EmbedderError: _Answer(502, _REJECTED.format("embedding")),
     errors.EmbedderUnavailableError: _Answer(503, _SERVICE.format("embedding"), 2),
     errors.LLMError: _Answer(502, _REJECTED.format("language model's")),

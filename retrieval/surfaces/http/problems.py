@@ -7,6 +7,7 @@ learns what it can do about it; where they lie and what they said stands in the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -23,6 +24,8 @@ INVALID = "/problems/invalid-request"
 
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and what a type has besides."""
+
+_SEARCHES = re.compile(r"/v1/collections/[^/]+/(search|search/batch|preview)")
 
 _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.InvalidFilterError: "/where",
@@ -44,8 +47,8 @@ def problem_of(error: BaseException, *, instance: str = "", request_id: str = ""
     }
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id
-    if isinstance(error, errors.InvalidRequestError) and instance.endswith(("/search", "/preview")):
-        problem |= _pointed(error, problem["detail"])
+    if isinstance(error, errors.InvalidRequestError):
+        problem |= _pointed(error, problem["detail"], is_search=bool(_SEARCHES.fullmatch(instance)))
     return problem | _occurrence(instance, request_id)
 
 
@@ -102,8 +105,10 @@ def _wrong(found: ErrorDetails | Mapping[str, Any]) -> dict[str, str]:
     return {"parameter": ".".join(map(str, place)), "in": str(where), "detail": detail}
 
 
-def _pointed(error: errors.InvalidRequestError, detail: str) -> Problem:
-    place = next((place for kind, place in _PLACES.items() if isinstance(error, kind)), None)
+def _pointed(error: errors.InvalidRequestError, detail: str, *, is_search: bool) -> Problem:
+    """Where in the body it lies: as the error tells, or as errors of its class do."""
+    usual = (place for kind, place in _PLACES.items() if is_search and isinstance(error, kind))
+    place = pointer(error.place) or next(usual, None)
     return {} if place is None else {"errors": [{"pointer": place, "detail": detail}]}
 
 

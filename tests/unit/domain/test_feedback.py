@@ -141,3 +141,10 @@ def test_reports_add_up() -> None:
     """Reasons too."""
     one = FeedbackReport(recorded=2, repeated=1, superseding=1, discounted={"not shown": 1})
     assert (one + one).as_dict() == {"recorded": 4, "repeated": 2, "superseding": 2, "discounted": {"not shown": 2}}
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23", "9999-12-31T23:59-15:00"])
+def test_a_time_that_no_database_can_hold_is_refused(at: str) -> None:
+    """Before the year 1 and after 9999 in UTC, and in a zone that is nowhere."""
+    with pytest.raises(InvalidRequestError, match="at is"):
+        Feedback(item_id="a", collection="docs", reward=1.0, at=datetime.fromisoformat(at))

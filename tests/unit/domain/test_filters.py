@@ -177,3 +177,28 @@ def test_a_date_is_the_text_that_says_it() -> None:
     assert parse_where({"due": {"gte": date(2024, 5, 1)}}) == Compare(
         Field("due", is_attribute=True), "gte", "2024-05-01"
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [
+        ({"priority": {"gte": True}}, ("priority", "gte")),
+        ({"a": 1, "b": {"near": 2}}, ("b", "near")),
+        ({"or": [{"a": 1}, {"not": {"occurred_at": "soon"}}]}, ("or", 1, "not", "occurred_at")),
+        ({"and": [{"a": 1}, 7]}, ("and", 1)),
+        ({3: 1}, (3,)),
+        ([], ()),
+    ],
+)
+def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
+    """Key by key and place by place, for who shows it beside the field."""
+    with pytest.raises(InvalidFilterError) as caught:
+        parse_where(where)
+    assert caught.value.place == place
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23"])
+def test_a_time_that_no_database_can_compare_is_refused(time: str) -> None:
+    """The message says what is wrong with it."""
+    with pytest.raises(InvalidFilterError, match="UTC"):
+        parse_where({"occurred_at": {"gte": time}})

@@ -4,7 +4,31 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from retrieval.surfaces.http.routes import health, metrics
+from retrieval.surfaces.http.routes import (
+    collections,
+    feedback,
+    figures,
+    health,
+    items,
+    metrics,
+    profiles,
+    retrievals,
+    search,
+    tickets,
+)
 
-ROUTERS: tuple[APIRouter, ...] = (health.router, metrics.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    collections.router,
+    collections.named,
+    items.router,
+    search.router,
+    feedback.router,
+    retrievals.in_collection,
+    retrievals.router,
+    profiles.router,
+    figures.router,
+    tickets.router,
+    health.router,
+    metrics.router,
+)
 """In the order in which OpenAPI lists them."""

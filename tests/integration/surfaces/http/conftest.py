@@ -6,24 +6,37 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
+from fastapi import FastAPI
 from httpx2 import ASGITransport, AsyncClient
 from pydantic import SecretStr
 
-from retrieval import Settings
+from retrieval import Platform, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.service import Service
 from tests.support.database import SCHEMA
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(database_url: str) -> AsyncIterator[AsyncClient]:
-    """For a module's tests, which run on one loop and share a tenant: mark them ``asyncio(loop_scope="module")``."""
+async def app(database_url: str) -> AsyncIterator[FastAPI]:
+    """The application, open."""
     settings = Settings(
         tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
     app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
-    async with (
-        app.router.lifespan_context(app),
-        AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as opened,
-    ):
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(app: FastAPI) -> AsyncIterator[AsyncClient]:
+    """For a module's tests, which run on one loop and share a tenant: mark them ``asyncio(loop_scope="module")``."""
+    async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as opened:
         yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(app: FastAPI) -> Platform:
+    """The platform of the module's tenant, as the application has it."""
+    service: Service = app.state.service
+    return await service.host()

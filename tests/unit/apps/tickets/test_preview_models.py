@@ -37,3 +37,9 @@ def test_weightings_can_be_written_in_three_ways() -> None:
     assert [one.name for one in PreviewConfig.model_validate({"weightings": "balanced"}).weightings] == ["balanced"]
     named = PreviewConfig.model_validate({"weightings": ["Fast Resolution"]}).weightings[0]
     assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))
+
+
+def test_weights_that_do_not_add_up_are_refused_when_they_are_read() -> None:
+    """Not only once something is weighed by them."""
+    with pytest.raises(ValidationError, match=r"add up to 0\.5"):
+        PreviewConfig(vector_weight=0.0, metadata_weight=0.5)

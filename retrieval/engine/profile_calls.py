@@ -1,0 +1,132 @@
+"""What is called about profiles: their versions, which of them is used, and what others would show."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Protocol
+
+from retrieval.adapters.store.collections import add_profile
+from retrieval.adapters.store.profiles import latest_profiles, stored_profile, use_profile
+from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
+from retrieval.domain.filters import Filter, Where, parse_where
+from retrieval.domain.hit import SearchResult
+from retrieval.domain.preview import Preview, checked_profiles, preview_of
+from retrieval.domain.profile import Profile
+from retrieval.domain.storable import is_storable
+from retrieval.domain.stored_profile import StoredProfile
+from retrieval.engine.collection_handle import CollectionHandle
+
+MOST_LISTED = 1000
+"""Versions that one call lists at most."""
+
+MAX_NOTE = 10_000
+"""Characters of what is said of a profile."""
+
+_MOST_VERSION = 2**31 - 1
+
+
+class Searching(Protocol):
+    """What can be searched."""
+
+    async def search(
+        self,
+        query: str | None = None,
+        *,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        profile: Profile | None = None,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> SearchResult:
+        """See ``Collection.search``."""
+        ...
+
+
+class ProfileCalls(CollectionHandle, ABC):
+    """The calls about profiles, for a collection to inherit; see docs/reference/profiles.md."""
+
+    @abstractmethod
+    def unrecorded(self) -> Searching:
+        """The same collection, whose searches are not recorded."""
+
+    async def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
+        """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
+            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MOST_LISTED}")
+        return await latest_profiles(self._database, self._tenant_id, self._stored.collection_id, limit)
+
+    async def stored_profile(self, version: int | None = None) -> StoredProfile:
+        """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
+        collection_id = self._stored.collection_id
+        is_possible = version is None or _is_version(version)
+        found = await stored_profile(self._database, self._tenant_id, collection_id, version) if is_possible else None
+        if found is None:
+            raise self._without(version)
+        return found
+
+    async def set_profile(self, profile: Profile, *, note: str = "") -> int:
+        """Store the profile as a new version and search with it from now on; gives the version.
+
+        Raises ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
+        """
+        said = _checked_note(note)
+        async with self._database.transaction(self._tenant_id) as connection:
+            version = await add_profile(connection, self._stored.collection_id, profile, said)
+        await self.refresh()
+        return version
+
+    async def use_profile(self, version: int) -> None:
+        """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""
+        if not _is_version(version):
+            raise self._without(version)
+        async with self._database.transaction(self._tenant_id) as connection:
+            is_there = await use_profile(connection, self._stored.collection_id, version)
+        if not is_there:
+            raise self._without(version)
+        await self.refresh()
+
+    async def preview(
+        self,
+        query: str,
+        *,
+        profiles: Mapping[str, Profile],
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> Preview:
+        """What each of 1 to 10 profiles would show for the query; what entered, left and moved against the first.
+
+        ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
+        is not recorded and explores nothing. Raises what ``search`` raises.
+        """
+        asked, wanted = checked_profiles(profiles), parse_where(where)
+        place = self.unrecorded()
+        found = [
+            (
+                name,
+                profile,
+                await place.search(query, where=wanted, limit=limit, profile=profile, syntax=syntax, context=context),
+            )
+            for name, profile in asked.items()
+        ]
+        return preview_of(query, found)
+
+    def _without(self, version: object) -> NotFoundError:
+        return NotFoundError(
+            f"collection {self.name!r} has no profile {version!r:.40}; see: retrieval profiles list {self.name}"
+        )
+
+
+def _checked_note(note: object) -> str:
+    if not is_storable(note) or len(note) > MAX_NOTE:
+        raise InvalidRequestError(
+            f"note is {note!r:.80}; it must be a text of at most {MAX_NOTE} characters without NUL"
+        )
+    return note
+
+
+def _is_version(version: object) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= _MOST_VERSION

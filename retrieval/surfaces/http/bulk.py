@@ -1,0 +1,121 @@
+"""Many items in one request: lines stream in, are stored in batches, and each is told what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from retrieval.adapters.readers.jsonl import item_from_line
+from retrieval.collection import Collection
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, RetrievalError
+from retrieval.domain.item import Item
+from retrieval.jobs.add import AddReport
+from retrieval.jobs.add_each import ItemOutcome
+from retrieval.surfaces.http.intake import Intake
+from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
+from retrieval.surfaces.http.problems import problem_of
+from retrieval.surfaces.http.spool import Spool
+
+MEDIA_TYPE = "application/x-ndjson"
+
+_Line = Mapping[str, Any]
+
+
+class BrokenStreamError(InvalidRequestError):
+    """The body ended before its end, or became larger than the service takes."""
+
+
+class BulkAnswer(Response):
+    """Reads the body, stores its items, and answers meanwhile: a line for each of its lines, and at last a summary.
+
+    What has its line is stored, and stays stored whatever happens to the rest. Neither the body nor the answer is ever
+    whole in memory, also where the client reads nothing before it has sent everything.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        super().__init__(media_type=MEDIA_TYPE)
+        del self.headers["content-length"]
+        self._collection = collection
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of ASGI
+        """Serve the request."""
+        intake = Intake(receive)
+        with Spool() as spool:
+            reading = asyncio.create_task(intake.run())
+            # A client may wait to be told to go on before it sends anything: asking for the body tells it.
+            first = await intake.batch()
+            sending = asyncio.create_task(self._send(spool, send))
+            try:
+                await self._store(first, intake, spool)
+                spool.end()
+                await sending
+            finally:
+                for task in (reading, sending):
+                    task.cancel()
+                await asyncio.gather(reading, sending, return_exceptions=True)
+
+    async def _send(self, spool: Spool, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for part in spool.parts():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool) -> None:
+        """Store batch after batch, and tell of each of its lines."""
+        done, rejected = AddReport(), 0
+        error: RetrievalError | None = None
+        try:
+            while batch:
+                outcomes, report = await self._added(batch)
+                done += report
+                rejected += sum(one.error is not None for one in outcomes)
+                spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
+                batch = await intake.batch()
+            if intake.is_cut_off:
+                # What is left to do for the indexes is left to jobs.
+                raise BrokenStreamError("the body broke off, or is larger than the service takes; send the rest again")
+            done += (await self._collection.add_each([])).report
+        except RetrievalError as broken:
+            error = broken
+        spool.write(_lines([_summary(done, rejected, error)]))
+
+    async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
+        read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
+        added = await self._collection.add_each([one for one in read if isinstance(one, Item)], more=True)
+        stored = iter(added.outcomes)
+        outcomes = [next(stored) if isinstance(one, Item) else _refused(one) for one in read]
+        return outcomes, added.report
+
+
+def _read(line: StreamLine) -> Item | InvalidItemError:
+    if line.too_long:
+        return InvalidItemError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; split the item into several")
+    try:
+        return item_from_line(line.data)
+    except InvalidItemError as error:
+        return error
+
+
+def _refused(error: InvalidItemError) -> ItemOutcome:
+    return ItemOutcome(item_id=error.item_id, error=error)
+
+
+def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
+    if outcome.error is not None:
+        return {"line": line.number, "error": problem_of(outcome.error)}
+    return {"line": line.number, "item_id": outcome.item_id, "result": outcome.became}
+
+
+def _summary(done: AddReport, rejected: int, error: RetrievalError | None) -> _Line:
+    summary = {"summary": {**done.as_dict(), "rejected": rejected}}
+    return summary if error is None else {**summary, "error": problem_of(error)}
+
+
+def _lines(told: Any) -> bytes:
+    texts = (json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for one in told)
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")

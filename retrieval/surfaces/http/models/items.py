@@ -1,0 +1,179 @@
+"""Items: what is sent to be stored, and how they are told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from retrieval.domain.errors import InvalidItemError
+from retrieval.surfaces.http.models.base import Sent, Told, Vector
+
+MAX_ITEMS = 1000
+"""Items in one batch; ``/items/bulk`` takes any number."""
+
+_IDS = ("_id", "item_id", "id")
+"""What the ingest format calls an item's id, the first one first."""
+
+_EXAMPLE: dict[str, JsonValue] = {
+    "item_id": "T-1",
+    "title": "Database connection times out",
+    "body": "Every second request waits 30 s for a connection.",
+    "tags": ["database"],
+    "attributes": {"priority": "High"},
+    "occurred_at": "2026-05-31T12:00:00Z",
+}
+_STORED: dict[str, JsonValue] = {
+    "item_id": "T-1",
+    "title": "Database connection times out",
+    "body": "Every second request waits 30 s for a connection.",
+    "kind": "",
+    "tags": ["database"],
+    "attributes": {"priority": "High"},
+    "status": "active",
+    "source": "",
+    "occurred_at": "2026-05-31T12:00:00+00:00",
+    "version": "mZ0CqVvWbX1m3y5K",
+    "created_at": "2026-06-01T08:30:00.123456+00:00",
+    "updated_at": "2026-06-01T08:30:00.123456+00:00",
+}
+
+ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class ItemSent(Sent):
+    """An item as the ingest format writes it. What else it has becomes an attribute."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_EXAMPLE]})
+
+    item_id: str | int | None = None
+    """The application's own key, 1 to 512 bytes; also `_id` or `id`. In a path it need not be repeated."""
+    title: str | None = None
+    body: str | None = None
+    """Also `text`."""
+    kind: str | None = None
+    """What sort of thing it is, in the application's words."""
+    tags: list[str] | None = None
+    attributes: dict[str, Any] | None = None
+    """JSON values by name; filterable. Also `metadata`."""
+    status: str | None = None
+    """`archived` items are kept and not found; any other value is the application's own."""
+    source: str | None = None
+    """Where it came from: a system, a file, a person."""
+    occurred_at: str | None = None
+    """When the thing happened: ISO 8601; without a time zone it is UTC."""
+
+    def record(self) -> dict[str, Any]:
+        """What was sent, as ``Collection.add`` takes it."""
+        return self.model_dump(exclude_unset=True)
+
+    def record_of(self, item_id: str) -> dict[str, Any]:
+        """The same for the item of that id. Raises ``InvalidItemError`` where it says another one."""
+        record = self.record()
+        own = next((name for name in _IDS if record.get(name) is not None), None)
+        if own is not None and str(record.pop(own)) != item_id:
+            raise InvalidItemError(f"the body names another item than the path, {item_id!r:.80}", item_id=item_id)
+        return {**record, "_id": item_id}
+
+
+class ItemChanges(Sent):
+    """A JSON merge patch (RFC 7396) on an item: what is null goes back to nothing, what is left out stays."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"title": "Solved: connections time out", "attributes": {"priority": None}}]}
+    )
+
+    item_id: str | None = None
+    """That of the path, if at all."""
+    title: str | None = None
+    body: str | None = None
+    kind: str | None = None
+    tags: list[str] | None = None
+    attributes: dict[str, Any] | None = None
+    """Merged with those that there are; one that is null is taken away."""
+    status: str | None = None
+    source: str | None = None
+    occurred_at: str | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """What was sent, as ``Collection.patch`` takes it."""
+        return self.model_dump(exclude_unset=True)
+
+
+class AddRequest(Sent):
+    """Items to store, all or none."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE]}]})
+
+    items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
+    """At most 1000."""
+    embeddings: list[Vector] | None = None
+    """Vectors of the caller's own, one an item."""
+
+
+class DeleteRequest(Sent):
+    """Items to remove."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"item_ids": ["T-1", "T-2"]}]})
+
+    item_ids: Annotated[list[ItemIdSent], Field(max_length=MAX_ITEMS)]
+    """At most 1000."""
+
+
+class StoredItemTold(Told):
+    """An item with its version; the header `ETag` has the version too."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_STORED]})
+
+    item_id: str
+    title: str
+    body: str
+    kind: str
+    tags: list[str]
+    attributes: dict[str, Any]
+    status: str
+    source: str
+    occurred_at: str | None
+    """ISO 8601."""
+    version: str
+    """Another one after every change; nothing can be read from it."""
+    created_at: str
+    updated_at: str
+    """When it was changed last."""
+
+
+class PageTold(Told):
+    """A page of items, in the order of their ids."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_STORED], "next": "T-1"}]})
+
+    items: list[StoredItemTold]
+    next: str | None
+    """What to give as `after` for the next page; null: there is none."""
+
+
+class AddReportTold(Told):
+    """What became of the items."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "notes": []}]
+        }
+    )
+
+    added: int
+    changed: int
+    unchanged: int
+    embedded: int
+    """Vectors stored."""
+    pending: int
+    """Items stored and found by their words, that wait for their vector."""
+    notes: list[str]
+
+
+class DeletedTold(Told):
+    """How many items there were."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
+
+    deleted: int

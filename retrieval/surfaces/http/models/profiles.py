@@ -1,0 +1,142 @@
+"""Profiles: their versions, a change of them, and what others would show."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+
+from retrieval.domain.preview import MAX_PROFILES
+from retrieval.surfaces.http.models.base import InlineProfile, Sent, Situation, Told, Where
+from retrieval.surfaces.http.models.search import HitTold, Limit
+
+_PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
+
+Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class ProfileChange(Sent):
+    """A new profile, or a stored version to be used again: one of the two."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"profile": _PROFILE, "note": "meaning counts more"}, {"version": 1}]}
+    )
+
+    profile: InlineProfile | None = None
+    """Stored as a new version."""
+    note: str = ""
+    """What is said of it."""
+    version: Version | None = None
+    """Of a stored one."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.profile is None) == (self.version is None):
+            raise ValueError("give profile, to store a new version, or version, to use a stored one")
+        if self.version is not None and self.note:
+            raise ValueError("note is for a new profile; leave it out with version")
+        return self
+
+
+class StoredProfileTold(Told):
+    """A version of a collection's profile."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "version": 2,
+                    "profile": _PROFILE,
+                    "note": "meaning counts more",
+                    "created_at": "2026-05-31T12:00:00+00:00",
+                    "is_active": True,
+                }
+            ]
+        }
+    )
+
+    version: int
+    profile: dict[str, Any]
+    note: str
+    created_at: str
+    is_active: bool
+    """Whether the collection searches with it."""
+
+
+class ProfilesTold(Told):
+    """The versions, the newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"profiles": []}]})
+
+    profiles: list[StoredProfileTold]
+
+
+class PreviewRequest(Sent):
+    """One query under several profiles, which is not recorded."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}
+            ]
+        }
+    )
+
+    query: str
+    profiles: Annotated[
+        dict[str, InlineProfile | Version | Literal["active"]], Field(min_length=1, max_length=MAX_PROFILES)
+    ]
+    """By name: a profile, the number of a stored version, or `"active"`. The first is what the others are held to."""
+    where: Where | None = None
+    limit: Limit = 10
+    syntax: bool = True
+    context: Situation = Situation()
+
+
+class PreviewedHitTold(Told):
+    """A hit under one profile, and how it stands against the first."""
+
+    hit: HitTold
+    rank_before: int | None
+    """Null: it is not on the first profile's page."""
+    moved: int | None
+    """Places up; negative: down; null: it entered or left."""
+    why: str
+    """In words: by which shares of its score."""
+
+
+class ProfilePreviewTold(Told):
+    """What one profile shows."""
+
+    name: str
+    profile: dict[str, Any]
+    hits: list[PreviewedHitTold]
+    entered: list[str]
+    """Items that are not on the first profile's page."""
+    left: list[PreviewedHitTold]
+    """Hits of the first profile's page that are not on this one."""
+    notes: list[str]
+
+
+class PreviewTold(Told):
+    """The same query under each profile."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "connection timeout",
+                    "baseline": "now",
+                    "previews": [
+                        {"name": "now", "profile": _PROFILE, "hits": [], "entered": [], "left": [], "notes": []}
+                    ],
+                }
+            ]
+        }
+    )
+
+    query: str
+    baseline: str
+    """The first profile's name."""
+    previews: list[ProfilePreviewTold]

@@ -1,0 +1,179 @@
+"""The description of the service: what FastAPI derives, and what holds for every operation: keys, errors, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+Json = dict[str, Any]
+
+PROBLEM = "application/problem+json"
+
+_METHODS = ("get", "put", "post", "delete", "patch")
+
+_PROBLEMS = {
+    "400": "The body is no JSON",
+    "401": "No key came with the request, or none that lets in",
+    "403": "The key does not allow it",
+    "404": "There is no such thing",
+    "408": "The body did not arrive in time",
+    "409": "Somebody else was faster, or the same request is being answered",
+    "412": "It was changed meanwhile",
+    "413": "The body is too large",
+    "421": "It was meant for another host",
+    "422": "The request cannot be served as it is",
+    "429": "Too many requests of this key",
+    "500": "Something unexpected happened",
+    "502": "A model refused what it was sent",
+    "503": "The database or a model is away or overloaded: try again later",
+    "504": "Not done in time",
+}
+"""What each status says, on whichever operation."""
+
+_EVERYWHERE = ("400", "401", "403", "408", "413", "421", "422", "429", "500", "502", "503", "504")
+"""Any operation with a key may be answered so."""
+
+_RETRIED = ("429", "503")
+"""These come with ``Retry-After``."""
+
+_PROBLEM_SCHEMA: Json = {
+    "title": "Problem",
+    "description": "A problem document (RFC 9457). docs/reference/errors.md lists the types.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference", "description": "What kind of problem it is."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What happened, and what to do next."},
+        "instance": {"type": "string", "description": "The path that was asked."},
+        "request_id": {"type": "string", "description": "Under which the service's log speaks of it."},
+        "errors": {
+            "type": "array",
+            "description": "The places that are wrong.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "pointer": {"type": "string", "description": "In the body, a JSON pointer."},
+                    "parameter": {"type": "string"},
+                    "in": {"type": "string", "enum": ["path", "query", "header", "cookie"]},
+                    "detail": {"type": "string"},
+                },
+                "required": ["detail"],
+            },
+        },
+    },
+    "examples": [
+        {
+            "type": "/problems/invalid-filter",
+            "title": "A filter that cannot be understood",
+            "status": 422,
+            "detail": "'priority': there is no operator 'near'; there are all, any, eq, exists, gt, gte, in, lt, lte",
+            "instance": "/v1/collections/tickets/search",
+            "request_id": "0d4c3b7e",
+            "errors": [{"pointer": "/where/priority/near", "detail": "there is no operator 'near'"}],
+        }
+    ],
+}
+
+_SCHEMES: Json = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+_TAGS = [
+    {"name": "collections", "description": "Named sets of items."},
+    {"name": "items", "description": "What is stored and found."},
+    {"name": "search", "description": "Finding items by meaning and by words."},
+    {"name": "feedback", "description": "Saying how good hits were."},
+    {"name": "retrievals", "description": "Searches as they were recorded."},
+    {"name": "profiles", "description": "How a collection is searched."},
+    {"name": "figures", "description": "How things stand, and what searches and feedback tell."},
+    {"name": "tickets", "description": "Similar historical tickets for a new one."},
+    {"name": "health", "description": "Whether the service can serve."},
+]
+
+_ABOUT = (
+    "Search that is right, fast and explainable, on nothing but PostgreSQL. Errors are problem documents (RFC 9457). "
+    "Every operation under /v1 and /v2 needs a key; the tenant is the key's."
+)
+
+
+def operation_id(route: APIRoute) -> str:
+    """An operation is called as the method that it stands for."""
+    return route.name
+
+
+def describe(app: FastAPI) -> None:
+    """Let ``app.openapi()`` tell of keys and errors too; what FastAPI would say of validation errors is replaced."""
+
+    def openapi() -> Json:
+        if app.openapi_schema is None:
+            app.openapi_schema = _completed(
+                get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes, tags=_TAGS)
+            )
+        return app.openapi_schema
+
+    # So FastAPI's documentation tells to do it.
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def operations(described: Json) -> Iterator[tuple[str, str, Json]]:
+    """Path, method and description of each operation."""
+    for path, item in described["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                yield path, method, item[method]
+
+
+def _completed(described: Json) -> Json:
+    parts = described.setdefault("components", {})
+    schemas = parts.setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Problem"] = _PROBLEM_SCHEMA
+    parts["securitySchemes"] = _SCHEMES
+    parts["responses"] = {_name(status): _response(status) for status in _PROBLEMS}
+    for path, method, operation in operations(described):
+        if path.startswith(("/v1/", "/v2/")):
+            operation["security"] = [{"bearer": []}, {"header": []}]
+            _complete(operation["responses"], _statuses(path, method))
+    return described
+
+
+def _statuses(path: str, method: str) -> list[str]:
+    names_things = "{" in path or path.startswith("/v2/") or path.endswith(("/feedback", "/feedback/batch", "/outcome"))
+    return [*_EVERYWHERE, *(["404"] if names_things else []), *(["409"] if method != "get" else [])]
+
+
+def _complete(responses: Json, statuses: list[str]) -> None:
+    """Each error is a problem document; one that has another form too keeps it."""
+    declared = [status for status in responses if status in _PROBLEMS]
+    for status in dict.fromkeys([*declared, *sorted(statuses)]):
+        own = responses.get(status, {}).get("content", {}).get("application/json")
+        is_own = own is not None and not own.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError")
+        if is_own:
+            responses[status]["content"][PROBLEM] = _content()
+        else:
+            responses[status] = {"$ref": f"#/components/responses/{_name(status)}"}
+
+
+def _response(status: str) -> Json:
+    headers = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+    return {
+        "description": _PROBLEMS[status],
+        "content": {PROBLEM: _content()},
+        **({"headers": headers} if status in _RETRIED else {}),
+    }
+
+
+def _content() -> Json:
+    return {"schema": {"$ref": "#/components/schemas/Problem"}}
+
+
+def _name(status: str) -> str:
+    return f"Problem{status}"

@@ -1,0 +1,61 @@
+"""Where in a request an error lies: filters and profiles of a body are read here, so that their errors tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
+from retrieval.domain.filters import Filter, parse_where
+from retrieval.domain.profile import Profile
+
+Place = tuple[str | int, ...]
+
+
+@contextmanager
+def at(*place: str | int) -> Iterator[None]:
+    """An error of what is read within lies there, or further in."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        error.place = (*place, *error.place)
+        raise
+
+
+def filter_at(name: str, where: Mapping[str, Any] | None) -> Filter | None:
+    """The filter that the member of that name says. Raises ``InvalidFilterError``."""
+    with at(name):
+        return parse_where(where)
+
+
+def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
+    """The profile that stands there. Raises ``InvalidProfileError``."""
+    if profile is None:
+        return None
+    with at(*place):
+        return Profile.from_dict(profile)
+
+
+@contextmanager
+def fields_of(**filters: Mapping[str, Any] | None) -> Iterator[None]:
+    """An error about a field, from within, lies where one of these filters names the field first."""
+    try:
+        yield
+    except InvalidFilterError as error:
+        if error.field and not error.place:
+            found = (place for name, where in filters.items() for place in _named(where, error.field, (name,)))
+            error.place = next(found, ())
+        raise
+
+
+def _named(part: object, field: str, place: Place) -> Iterator[Place]:
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if key in (field, f"attributes.{field}"):
+                yield (*place, key)
+            elif key in ("and", "or", "not"):
+                yield from _named(value, field, (*place, key))
+    elif isinstance(part, list):
+        for number, one in enumerate(part):
+            yield from _named(one, field, (*place, number))

@@ -1,0 +1,52 @@
+"""Searching: one query, or many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from retrieval.domain.api_key import Scope
+from retrieval.domain.hit import SearchResult
+from retrieval.surfaces.http.caller import needs
+from retrieval.surfaces.http.handles import NamedCollection
+from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchRequest
+from retrieval.surfaces.http.places import fields_of, filter_at, profile_at
+
+router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)])
+
+
+@router.post("/search", response_model=SearchAnswer, summary="Search a collection")
+async def search(collection: NamedCollection, body: SearchRequest) -> JSONResponse:
+    """The best hits by meaning and by words, each with what its score is made of."""
+    where, prefer = filter_at("where", body.where), filter_at("prefer", body.prefer)
+    profile, context = profile_at(("profile",), body.profile), body.context.context()
+    with fields_of(where=body.where, prefer=body.prefer):
+        result = await collection.search(
+            body.query, vector=body.vector, where=where, limit=body.limit, legs=body.legs, profile=profile,
+            group_by=body.group_by, syntax=body.syntax, rewrites=body.rewrites, prefer=prefer, entities=body.entities,
+            tags=body.tags, as_of=body.as_of, about=body.about, context=context,
+        )  # fmt: skip
+    return JSONResponse(told(result, explain=body.explain))
+
+
+@router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")
+async def search_each(collection: NamedCollection, body: BatchRequest) -> JSONResponse:
+    """The best hits for each query: the words are embedded in one call, and the candidates of all come together."""
+    where, profile = filter_at("where", body.where), profile_at(("profile",), body.profile)
+    with fields_of(where=body.where):
+        results = await collection.search_each(
+            body.queries, vectors=body.vectors, where=where, limit=body.limit, legs=body.legs, profile=profile,
+            group_by=body.group_by, syntax=body.syntax, context=body.context.context(),
+        )  # fmt: skip
+    return JSONResponse({"results": [told(result, explain=body.explain) for result in results]})
+
+
+def told(result: SearchResult, *, explain: bool) -> dict[str, Any]:
+    """The result in plain JSON values, with the explanations or without."""
+    values = result.as_dict()
+    if not explain:
+        for hit in values["hits"]:
+            del hit["explanation"]
+    return values

@@ -1,0 +1,84 @@
+"""``retrieval items`` and ``retrieval collections remove``, from their arguments to what they print."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from retrieval import Settings
+from retrieval.domain.errors import (
+    InvalidItemError,
+    InvalidRequestError,
+    UnknownCollectionError,
+    UnknownItemError,
+    VersionConflictError,
+)
+from retrieval.surfaces.cli.app import app
+from retrieval.sync import connect
+
+
+def call(*words: str, given: str | None = None) -> Result:
+    """What the program does with these words, and with that on its standard input."""
+    return CliRunner().invoke(app, words, input=given)
+
+
+def said(*words: str, given: str | None = None) -> Any:
+    """What it prints as JSON."""
+    result = call(*words, "--json", given=given)
+    assert result.exception is None
+    return json.loads(result.output)
+
+
+@pytest.fixture(autouse=True)
+def docs(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty collection of this test's tenant."""
+    for name, value in {"DATABASE_URL": database_url, "TENANT": settings.tenant, "EMBEDDER": "none"}.items():
+        monkeypatch.setenv(f"RETRIEVAL_{name}", value)
+    with connect(database_url, settings=settings) as platform:
+        platform.collection("docs")
+
+
+def test_an_item_is_put_shown_changed_and_removed() -> None:
+    """Each says what became of it; a version that is another is a conflict."""
+    first = said("items", "put", "docs", '{"_id": "a", "title": "one", "level": 1}', "--new")
+    assert (first["result"], first["attributes"]) == ("added", {"level": 1})
+    assert isinstance(call("items", "put", "docs", '{"_id": "a"}', "--new").exception, VersionConflictError)
+    second = said("items", "patch", "docs", "a", "-", "--if-version", first["version"], given='{"title": "two"}')
+    assert (second["title"], second["attributes"]) == ("two", {"level": 1})
+    assert said("items", "get", "docs", "a")["version"] == second["version"]
+    assert "two" in call("items", "get", "docs", "a").output
+    late = call("items", "delete", "docs", "a", "--if-version", first["version"])
+    assert isinstance(late.exception, VersionConflictError)
+    assert call("items", "delete", "docs", "a", "none").output == "1 item removed\n"
+    assert isinstance(call("items", "get", "docs", "a").exception, UnknownItemError)
+
+
+def test_items_are_listed() -> None:
+    """Page by page, those that the conditions let through."""
+    for name in ("a", "b", "c"):
+        said("items", "put", "docs", json.dumps({"_id": name, "level": name}))
+    assert [one["item_id"] for one in said("items", "list", "docs", "-w", "level!=b", "-n", "5")] == ["a", "c"]
+    assert [one["item_id"] for one in said("items", "list", "docs", "--after", "a", "-n", "1")] == ["b"]
+    assert "--after b" in call("items", "list", "docs", "-n", "2").output
+
+
+def test_what_is_wrong_is_told() -> None:
+    """JSON that is none, options that exclude each other, a collection that is not there."""
+    assert isinstance(call("items", "put", "docs", "{").exception, InvalidItemError)
+    assert isinstance(call("items", "put", "docs", "[]").exception, InvalidItemError)
+    both = call("items", "put", "docs", '{"_id": "a"}', "--new", "--if-version", "x")
+    assert isinstance(both.exception, InvalidRequestError)
+    assert isinstance(call("items", "delete", "docs", "a", "b", "--if-version", "x").exception, InvalidRequestError)
+    assert isinstance(call("items", "list", "nowhere").exception, UnknownCollectionError)
+
+
+def test_a_collection_is_removed_by_who_says_yes() -> None:
+    """Where nobody can be asked it takes the option; what is gone is unknown."""
+    assert isinstance(call("collections", "remove", "docs").exception, InvalidRequestError)
+    assert call("collections", "remove", "docs", "--yes").output == "docs is removed\n"
+    assert isinstance(call("collections", "remove", "docs", "--yes").exception, UnknownCollectionError)
+    assert said("collections") == []

@@ -1,0 +1,102 @@
+"""``retrieval profiles`` and ``retrieval retrievals``, from their arguments to what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import retrieval.sync
+from retrieval import Context, Profile, Settings
+from retrieval.domain.errors import InvalidRequestError, NotFoundError
+from retrieval.surfaces.cli.app import app
+
+
+@pytest.fixture
+def searched(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A collection ``docs`` of two items, and the identifier of its one search."""
+    with retrieval.sync.connect(database_url, settings=settings) as platform:
+        docs = platform.collection("docs")
+        docs.add([
+            {"_id": "1", "title": "First", "text": "the cat sat", "occurred_at": "2026-01-01T00:00Z"},
+            {"_id": "2", "title": "Second", "text": "a cat, a cat", "occurred_at": "2026-01-02T00:00Z"},
+        ])  # fmt: skip
+        found = docs.search("cat", context=Context(actor="kim", session="s-1"))
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", database_url)
+    monkeypatch.setenv("RETRIEVAL_TENANT", settings.tenant)
+    monkeypatch.setenv("RETRIEVAL_EMBEDDER", "none")
+    return str(found.retrieval_id)
+
+
+def printed(*arguments: str) -> str:
+    """What the program prints."""
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def read(*arguments: str) -> Any:
+    """What the program prints with ``--json``."""
+    return json.loads(printed(*arguments, "--json"))
+
+
+def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: Path) -> None:
+    """What is shown can be set; an earlier version is used again by its number."""
+    assert searched
+    path = tmp_path / "latest.json"
+    path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
+    assert printed("profiles", "set", "docs", str(path), "--note", "newest") == (
+        "docs is searched with profile 2: recent 1\n"
+    )
+    assert json.loads(printed("profiles", "show", "docs"))["legs"] == {"recent": 1.0}
+    assert read("profiles", "show", "docs", "1")["note"] == "the default"
+    assert read("profiles", "use", "docs", "1")["is_active"] is True
+    assert [(one["version"], one["is_active"]) for one in read("profiles", "list", "docs")] == [(2, False), (1, True)]
+    assert [line.split()[:2] for line in printed("profiles", "list", "docs").splitlines()[-2:]] == [
+        ["2", "no"],
+        ["1", "yes"],
+    ]
+
+
+def test_a_preview_shows_what_moves(searched: str, tmp_path: Path) -> None:
+    """A line a hit, under each profile's name."""
+    assert searched
+    path = tmp_path / "latest.json"
+    path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
+    asked = ("profiles", "preview", "docs", "cat sat", "-p", "active", "-p", str(path))
+    lines = printed(*asked).splitlines()
+    assert lines[0] == "active:"
+    assert lines[1].startswith("   1. 1  First  (stays at 1: ")
+    assert lines[lines.index(f"{path}:") + 1].startswith("   1. 2  Second  (up 1, from 2 to 1: recent 100% (was 0%)")
+    assert [one["name"] for one in read(*asked)["previews"]] == ["active", str(path)]
+    twice = CliRunner().invoke(app, ["profiles", "preview", "docs", "cat", "-p", "1", "-p", "1"])
+    assert isinstance(twice.exception, InvalidRequestError)
+
+
+def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
+    """Who asked, and what was shown with which propensity."""
+    [listed] = read("retrievals", "list", "docs", "--session", "s-1")
+    assert (listed["retrieval_id"], listed["query"], listed["hits"]) == (searched, "cat", 2)
+    assert "none of that session" in printed("retrievals", "list", "docs", "--session", "s-2")
+    line = printed("retrievals", "list", "docs")
+    assert line.startswith(f"{searched}  ")
+    assert line.endswith("UTC  2 hits  cat\n")
+    shown = printed("retrievals", "show", searched).splitlines()
+    assert shown[0].startswith("docs: 'cat', ")
+    assert shown[1] == "actor kim, session s-1"
+    assert [line.split()[0] for line in shown[-2:]] == ["1", "2"]
+    assert read("retrievals", "show", searched)["context"]["actor"] == "kim"
+
+
+def test_what_is_not_there_is_refused(searched: str) -> None:
+    """A version, a file and a search that nobody has."""
+    assert searched
+    for arguments in (
+        ["profiles", "use", "docs", "9"],
+        ["profiles", "set", "docs", "nowhere.json"],
+        ["retrievals", "show", "01a2014b-b29b-73d6-8b76-213aa0d89193"],
+    ):
+        assert isinstance(CliRunner().invoke(app, arguments).exception, NotFoundError)

@@ -1,0 +1,187 @@
+"""Many items in one request: lines in, and a line for each out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from httpx2 import ASGITransport, AsyncClient
+
+from retrieval.collection import Collection
+from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ITEMS = "/v1/collections/docs/items"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def docs(client: AsyncClient) -> None:
+    """The collection that these tests write into."""
+    await client.put("/v1/collections/docs")
+
+
+async def send(client: AsyncClient, body: bytes | AsyncIterator[bytes]) -> list[dict[str, Any]]:
+    """What is answered to a stream, line by line."""
+    answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": "application/x-ndjson"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in answer.content.splitlines()]
+
+
+def lines(records: Iterable[object]) -> bytes:
+    """Records, a line each."""
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
+    """In order; blank lines are none, bad ones cost no other, and the last line sums up."""
+    body = lines([{"_id": "a", "text": "one"}, {"title": "no id"}, {"_id": "b"}, {"_id": "a", "text": "two"}])
+    body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
+
+    *told, last = await send(client, body)
+
+    results = [(one["line"], one.get("item_id"), one.get("result")) for one in told]
+    assert results == [
+        (1, "a", "added"), (2, None, None), (3, "b", "added"), (4, "a", "changed"),
+        (6, None, None), (7, None, None), (8, None, None), (9, "e", "added"),
+    ]  # fmt: skip
+    problems = [one["error"] for one in told if "error" in one]
+    assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
+    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
+    assert last == {
+        "summary": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "notes": [], "rejected": 4}
+    }
+    assert (await client.get(f"{ITEMS}/a")).json()["body"] == "two"
+
+
+async def test_the_same_lines_again_change_nothing(client: AsyncClient) -> None:
+    """However many there are, and however the stream is parted."""
+    body = lines({"_id": f"n{number}", "text": "word"} for number in range(503))
+
+    async def parted() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 777):
+            yield body[start : start + 777]
+
+    first, again = await send(client, body), await send(client, parted())
+
+    assert [one["line"] for one in first[:-1]] == list(range(1, 504))
+    assert first[-1]["summary"]["added"] == again[-1]["summary"]["unchanged"] == 503
+    assert (await send(client, b""))[-1]["summary"]["added"] == 0
+
+
+class Conversation:
+    """A client that sends a line, and reads what is answered meanwhile: at once, or once it ``is_reading``."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        transport = client._transport  # noqa: SLF001 - the application behind the client
+        assert isinstance(transport, ASGITransport)
+        self._app = transport.app
+        self._sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._heard: asyncio.Queue[bytes] = asyncio.Queue()
+        self.is_reading = asyncio.Event()
+
+    def begin(self) -> asyncio.Task[None]:
+        """Send the head of the request; the task serves it."""
+        path = f"{ITEMS}/bulk"
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+            "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
+            "headers": [(b"host", b"localhost"), (b"transfer-encoding", b"chunked")],
+            "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+        }  # fmt: skip
+
+        async def serve() -> None:
+            await self._app(scope, self._sent.get, self._hear)  # type: ignore[arg-type]
+
+        return asyncio.create_task(serve())
+
+    async def _hear(self, message: Any) -> None:
+        await self.is_reading.wait()
+        if message.get("body"):
+            self._heard.put_nowait(message["body"])
+
+    def say(self, body: bytes, *, more: bool = True) -> None:
+        """Send a part of the body."""
+        self._sent.put_nowait({"type": "http.request", "body": body, "more_body": more})
+
+    def hang_up(self) -> None:
+        """Go away."""
+        self._sent.put_nowait({"type": "http.disconnect"})
+
+    async def hear(self) -> list[dict[str, Any]]:
+        """The next lines of the answer."""
+        return [json.loads(line) for line in (await self._heard.get()).splitlines()]
+
+
+async def test_a_line_is_answered_before_the_next_one_is_sent(client: AsyncClient) -> None:
+    """And what was answered is stored, also when the client then goes away in the middle of a line."""
+    talk = Conversation(client)
+    talk.is_reading.set()
+    serving = talk.begin()
+    for number in range(3):
+        talk.say(lines([{"_id": f"talk{number}"}]))
+        assert await talk.hear() == [{"line": number + 1, "item_id": f"talk{number}", "result": "added"}]
+        assert (await client.get(f"{ITEMS}/talk{number}")).status_code == 200
+    talk.say(b'{"_id":"half"')
+    talk.hang_up()
+    await serving
+    assert [(await client.get(f"{ITEMS}/{name}")).status_code for name in ("talk2", "half")] == [200, 404]
+
+
+async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for it does not stop the reading."""
+    stored, store = asyncio.Event(), Collection.add_each
+
+    async def noted(self: Collection, items: Any, *, more: bool = False) -> Any:
+        added = await store(self, items, more=more)
+        stored.set()
+        return added
+
+    monkeypatch.setattr(Collection, "add_each", noted)
+    talk = Conversation(client)
+    serving = talk.begin()
+    for number in range(3):
+        stored.clear()
+        talk.say(lines([{"_id": f"late{number}"}]))
+        await stored.wait()
+    talk.say(b"", more=False)
+    talk.is_reading.set()
+    await serving
+
+    told = [line for line in await talk.hear() if "line" in line]
+    while len(told) < 3:
+        told += [line for line in await talk.hear() if "line" in line]
+    assert [one["item_id"] for one in told] == ["late0", "late1", "late2"]
+
+
+async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines that have an answer are stored; the others are to be sent again."""
+    store, calls = Collection.add_each, 0
+
+    async def failing(self: Collection, items: Any, *, more: bool = False) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise DatabaseUnreachableError("cannot reach PostgreSQL at db.example")
+        return await store(self, items, more=more)
+
+    monkeypatch.setattr(Collection, "add_each", failing)
+    *told, last = await send(client, lines({"_id": f"b{number}"} for number in range(600)))
+
+    assert [one["item_id"] for one in told] == [f"b{number}" for number in range(500)]
+    assert last["summary"]["added"] == 500
+    assert (last["error"]["type"], last["error"]["status"]) == ("/problems/database-unreachable", 503)
+    assert "db.example" not in json.dumps(last)
+
+
+async def test_an_unknown_collection_is_told_before_anything_is_read(client: AsyncClient) -> None:
+    """As a problem document."""
+    answer = await client.post("/v1/collections/nowhere/items/bulk", content=lines([{"_id": "a"}]))
+    assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")

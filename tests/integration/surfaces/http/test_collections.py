@@ -1,0 +1,92 @@
+"""Collections over HTTP."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from httpx2 import AsyncClient
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SETTINGS = {"language": "german", "filterable": {"priority": "text"}, "profile": {"legs": {"lexical": 1.0}}}
+
+
+async def test_a_collection_is_made_once(client: AsyncClient) -> None:
+    """The same request again finds it as it is, and what it adds is added."""
+    first = await client.put("/v1/collections/made", json=SETTINGS)
+    again = await client.put("/v1/collections/made", json=SETTINGS)
+    more = await client.put(
+        "/v1/collections/made", json={"filterable": {"hours": "number"}, "neighbours": {"sequence": "s"}}
+    )
+
+    assert (first.status_code, again.status_code, more.status_code) == (201, 200, 200)
+    assert first.json() == again.json() == (first.json() | {"name": "made", "text_search_config": "german"})
+    assert more.json()["filterable"] == {"hours": "number", "priority": "text"}
+    assert more.json()["neighbours"]["sequence"] == "s"
+    assert (await client.get("/v1/collections/made")).json() == more.json()
+    assert (await client.put("/v1/collections/usual")).json()["text_search_config"] == "english"
+
+
+async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None:
+    """The answer says what it is; nothing is changed."""
+    await client.put("/v1/collections/fixed", json=SETTINGS)
+    space = {"provider": "own", "model": "m", "dimensions": 3}
+    for change in ({"language": "english"}, {"profile": {"legs": {"dense": 1.0}}}, {"space": space}):
+        answer = await client.put("/v1/collections/fixed", json=change)
+        assert (answer.status_code, answer.json()["type"]) == (409, "/problems/conflict")
+    assert "its embedding space is another" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"language": 3}, "/language"),
+        ({"filterable": {"a": "colour"}}, "/filterable/a"),
+        ({"neighbours": {"sequence": "s", "before": 21}}, "/neighbours/before"),
+        ({"profile": {"legs": {"nose": 1}}}, "/profile"),
+        ({"space": {"provider": "p", "model": "m", "dimensions": 0}}, "/space/dimensions"),
+        ({"size": "large"}, "/size"),
+    ],
+)
+async def test_settings_that_cannot_be_are_pointed_at(client: AsyncClient, settings: object, place: str) -> None:
+    """And no collection is made."""
+    answer = await client.put("/v1/collections/none", json=settings)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"].startswith(place)
+    assert (await client.get("/v1/collections/none")).status_code == 404
+
+
+async def test_collections_are_listed_page_by_page(client: AsyncClient) -> None:
+    """In the order of their names."""
+    for name in ("list-a", "list-b", "list-c"):
+        await client.put(f"/v1/collections/{name}")
+    first = (await client.get("/v1/collections", params={"after": "list-", "limit": 2})).json()
+    second = (await client.get("/v1/collections", params={"after": first["next"], "limit": 1})).json()
+    assert [one["name"] for one in first["collections"]] == ["list-a", "list-b"]
+    assert [one["name"] for one in second["collections"]] == ["list-c"]
+
+
+async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> None:
+    """Its name is free for a new one, and gone it is not found."""
+    await client.put("/v1/collections/gone/items/a", json={"title": "no collection"})
+    await client.put("/v1/collections/gone")
+    await client.put("/v1/collections/gone/items/a", json={"title": "t"})
+
+    assert (await client.delete("/v1/collections/gone")).status_code == 204
+    assert (await client.get("/v1/collections/gone/items/a")).json()["type"] == "/problems/unknown-collection"
+    assert (await client.delete("/v1/collections/gone")).status_code == 404
+    assert (await client.put("/v1/collections/gone")).json()["documents"] == 0
+
+
+@pytest.mark.parametrize("name", ["with/slash", "ä\nb", "..", "a?b#c%2F"])
+async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
+    """Percent-encoded; those that no collection can have are refused."""
+    path = f"/v1/collections/{quote(name, safe='')}"
+    if name == "..":
+        path = "/v1/collections/%2e%2e%2f"
+        name = "../"
+    assert (await client.put(path)).json()["name"] == name
+    assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["item_id"] == "x/y"
+    assert (await client.delete(path)).status_code == 204
+    assert (await client.put("/v1/collections/a%00b")).status_code == 422

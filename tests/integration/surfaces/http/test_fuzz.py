@@ -1,0 +1,118 @@
+"""Whatever is sent, the service answers as it says it does, and never with an error of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import schemathesis
+from anyio.from_thread import start_blocking_portal
+from fastapi import FastAPI
+from httpx2 import ASGITransport, AsyncClient, Response
+from hypothesis import given, settings
+from pydantic import SecretStr
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from retrieval import Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.apps.tickets import TICKET_FILTERABLE, ticket_item
+from retrieval.surfaces.http.app import create_app
+from tests.support.database import SCHEMA
+
+EXAMPLES = 6
+"""Of each operation and way of making them."""
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+schemathesis.serializer.alias("application/x-ndjson", "text/plain")
+
+_DESCRIBED = create_app(
+    Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/x"))
+).openapi()
+_SCHEMA = schemathesis.openapi.from_dict(_DESCRIBED)
+_OPERATIONS = [found.ok() for found in _SCHEMA.get_all_operations() if isinstance(found, Ok)]
+
+Ask = Callable[[Case[Any]], Response]
+
+
+@asynccontextmanager
+async def filled(app: FastAPI) -> AsyncIterator[dict[str, str]]:
+    """The application open, with things to find; gives the names that paths may name."""
+    async with app.router.lifespan_context(app):
+        platform = await app.state.service.host()
+        docs = await platform.collection("docs", filterable={"level": "number"})
+        await docs.add(
+            {"_id": f"i{n}", "title": f"Disk {n}", "text": "full log", "level": n, "p": "High"} for n in range(5)
+        )
+        tickets = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
+        await tickets.add([ticket_item({"ticket_id": "MM-1", "title": "Timeout", "priority": "High", "domain": "MM"})])
+        found = await docs.search("disk")
+        await platform.recorded()
+        yield {"name": "docs", "retrieval_id": str(found.retrieval_id), "item_id": "i1", "view": "queries"}
+
+
+@pytest.fixture(scope="module")
+def ask(database_url: str) -> Iterator[Ask]:
+    """Sends a case to the application, on a loop of its own; paths lead to what there is."""
+    chosen = Settings(
+        tenant=f"fuzz-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    )
+    app = create_app(chosen, embedder=HashingEmbedder(), insecure_local=True)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(filled(app)) as names:
+
+        async def send(**request: Any) -> Response:
+            async with AsyncClient(transport=ASGITransport(app=app, raise_app_exceptions=False)) as client:
+                return await client.request(**request)
+
+        def answer(case: Case[Any]) -> Response:
+            # What other cases ask for stays.
+            known = {"name": "away"} if case.method.upper() == "DELETE" else names
+            case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known})
+            request = case.as_transport_kwargs(base_url="http://localhost")
+            body = {"content": request["data"]} if "data" in request else {}
+            kept = {name: request[name] for name in ("method", "url", "headers", "params", "json") if name in request}
+            return portal.call(lambda: send(**kept, **body))
+
+        yield answer
+
+
+def takes_something(operation: Any) -> bool:
+    """Whether there is a way to ask for it wrongly."""
+    return bool(operation.body or operation.path_parameters or operation.query)
+
+
+_CASES = [
+    pytest.param(operation, mode, id=f"{operation.label}, {mode.value}")
+    for operation in _OPERATIONS
+    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    if mode is GenerationMode.POSITIVE or takes_something(operation)
+]
+
+
+@pytest.mark.parametrize(("operation", "mode"), _CASES)
+def test_the_service_keeps_to_its_description(operation: Any, mode: GenerationMode, ask: Ask) -> None:
+    """Answers have the form that is described, requests that cannot be served too."""
+
+    @settings(max_examples=EXAMPLES)
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def check(case: Case[Any]) -> None:
+        case.validate_response(ask(case), checks=CHECKS)
+
+    check()

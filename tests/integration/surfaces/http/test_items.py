@@ -1,0 +1,160 @@
+"""Items over HTTP: read, put, changed, removed, listed."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+from httpx2 import AsyncClient
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ITEMS = "/v1/collections/docs/items"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def docs(client: AsyncClient) -> None:
+    """The collection that these tests write into."""
+    await client.put("/v1/collections/docs")
+
+
+async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
+    """With its version as an entity tag; what is not there is not found."""
+    sent = {"title": "t", "body": "b", "tags": ["x"], "attributes": {"n": 1}, "occurred_at": "2026-05-31"}
+    first = await client.put(f"{ITEMS}/a", json=sent)
+    other_words = {"_id": "a", "title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}}
+    again = await client.put(f"{ITEMS}/a", json=other_words | {"occurred_at": "2026-05-31T00:00:00Z"})
+    read = await client.get(f"{ITEMS}/a")
+
+    assert (first.status_code, again.status_code, read.status_code) == (201, 200, 200)
+    assert first.json() == again.json() == read.json()
+    assert read.json() == read.json() | sent | {
+        "item_id": "a",
+        "status": "active",
+        "occurred_at": "2026-05-31T00:00:00+00:00",
+    }
+    assert read.headers["ETag"] == f'"{read.json()["version"]}"'
+    assert (await client.delete(f"{ITEMS}/a")).status_code == 204
+    for answer in (await client.get(f"{ITEMS}/a"), await client.delete(f"{ITEMS}/a")):
+        assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-item")
+
+
+async def test_what_is_known_is_not_sent_again(client: AsyncClient) -> None:
+    """304 with the same entity tag."""
+    tag = (await client.put(f"{ITEMS}/known", json={"title": "t"})).headers["ETag"]
+    answer = await client.get(f"{ITEMS}/known", headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.headers["ETag"], answer.content) == (304, tag, b"")
+    await client.put(f"{ITEMS}/known", json={"title": "new"})
+    assert (await client.get(f"{ITEMS}/known", headers={"If-None-Match": tag})).status_code == 200
+
+
+async def test_a_write_in_another_version_fails(client: AsyncClient) -> None:
+    """412, and nothing is changed; in the version that is there it is done."""
+    tag = (await client.put(f"{ITEMS}/v", json={"title": "one"}, headers={"If-None-Match": "*"})).headers["ETag"]
+    second = await client.put(f"{ITEMS}/v", json={"title": "two"}, headers={"If-Match": tag})
+    late = [
+        await client.put(f"{ITEMS}/v", json={"title": "late"}, headers={"If-Match": tag}),
+        await client.put(f"{ITEMS}/v", json={"title": "late"}, headers={"If-None-Match": "*"}),
+        await client.patch(f"{ITEMS}/v", json={"title": "late"}, headers={"If-Match": tag}),
+        await client.delete(f"{ITEMS}/v", headers={"If-Match": tag}),
+        await client.put(f"{ITEMS}/nowhere", json={}, headers={"If-Match": "*"}),
+    ]
+
+    assert {(one.status_code, one.json()["type"]) for one in late} == {(412, "/problems/version-conflict")}
+    assert (await client.get(f"{ITEMS}/v")).json() == second.json()
+    assert (await client.delete(f"{ITEMS}/v", headers={"If-Match": second.headers["ETag"]})).status_code == 204
+    assert (await client.put(f"{ITEMS}/v", json={}, headers={"If-Match": "bare"})).status_code == 422
+
+
+async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
+    """In either media type; null takes away."""
+    await client.put(f"{ITEMS}/p", json={"title": "t", "body": "b", "attributes": {"a": 1, "b": 2}})
+    body = json.dumps({"title": None, "attributes": {"a": None, "c": 3}})
+    merged = await client.patch(f"{ITEMS}/p", content=body, headers={"Content-Type": "application/merge-patch+json"})
+    assert (merged.json()["title"], merged.json()["attributes"]) == ("", {"b": 2, "c": 3})
+    assert merged.json()["body"] == "b"
+    assert (await client.patch(f"{ITEMS}/p", json={"kind": "note"})).json()["kind"] == "note"
+    assert (await client.patch(f"{ITEMS}/nowhere", json={})).status_code == 404
+
+
+@pytest.mark.parametrize("item_id", ["a/b", "/", "a b", "ä日本", "x\ny", "bulk", "a%2Fb", "?#&", "..\\", '"'])
+async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
+    """Percent-encoded, it comes back as it was."""
+    path = f"{ITEMS}/{quote(item_id, safe='')}"
+    assert (await client.put(path, json={"title": "t"})).json()["item_id"] == item_id
+    assert (await client.get(path)).json()["item_id"] == item_id
+    assert (await client.delete(path)).status_code == 204
+
+
+@pytest.mark.parametrize("path", ["", "%00", "x" * 513])
+async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str) -> None:
+    """Without a fault of the service."""
+    assert (await client.put(f"{ITEMS}/{path}", json={})).status_code in {404, 405, 422}
+    assert (await client.get(f"{ITEMS}/{path}")).status_code in {200, 404, 422}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"title": 3}, "/title"),
+        ({"tags": ["ok", 3]}, "/tags/1"),
+        ({"attributes": []}, "/attributes"),
+        ({"item_id": "other"}, None),
+        ({"occurred_at": "yesterday"}, None),
+        ({"body": "a\x00b"}, None),
+        ({"attributes": {"a": "\ud800"}}, None),
+    ],
+)
+async def test_an_item_that_cannot_be_stored_is_refused(client: AsyncClient, body: object, pointer: str | None) -> None:
+    """Where the shape is wrong its place is pointed at; else the item is named."""
+    answer = await client.put(f"{ITEMS}/bad", content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    if pointer is None:
+        assert (answer.json()["type"], answer.json()["item_id"]) == ("/problems/invalid-item", "bad")
+    else:
+        assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
+    """All or none; a bad one is pointed at."""
+    added = await client.post(ITEMS, json={"items": [{"_id": "m1", "text": "one"}, {"item_id": "m2", "level": 3}]})
+    bad = await client.post(ITEMS, json={"items": [{"item_id": "m3"}, {"title": "no id"}]})
+    found = await client.get(f"{ITEMS}/m2")
+    deleted = await client.post(f"{ITEMS}/delete", json={"item_ids": ["m1", "m2", "m3"]})
+
+    assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 2)
+    assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/items/1")
+    assert found.json()["attributes"] == {"level": 3}
+    assert deleted.json() == {"deleted": 2}
+    assert (await client.post(ITEMS, json={"items": [{"item_id": "x"}] * 1001})).status_code == 422
+
+
+async def test_vectors_of_ones_own_are_taken(client: AsyncClient) -> None:
+    """One an item, of the space's length."""
+    await client.put("/v1/collections/own", json={"space": {"provider": "own", "model": "m", "dimensions": 3}})
+    send = {"items": [{"item_id": "a"}], "embeddings": [[1.0, 0.0, 0.0]]}
+    assert (await client.post("/v1/collections/own/items", json=send)).json()["embedded"] == 1
+    short = await client.post("/v1/collections/own/items", json=send | {"embeddings": [[1.0]]})
+    assert (short.status_code, short.json()["type"]) == (422, "/problems/wrong-dimension")
+
+
+async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
+    """Those that a filter lets through; what is no filter is refused."""
+    await client.put("/v1/collections/pages")
+    where = json.dumps({"even": True})
+    pages = "/v1/collections/pages/items"
+    items = [{"item_id": f"{number}", "even": number % 2 == 0} for number in range(5)]
+    await client.post(pages, json={"items": items})
+
+    first = (await client.get(pages, params={"where": where, "limit": 2})).json()
+    second = (await client.get(pages, params={"where": where, "limit": 2, "after": first["next"]})).json()
+
+    assert [one["item_id"] for one in (*first["items"], *second["items"])] == ["0", "2", "4"]
+    assert first["items"][0] == (await client.get(f"{pages}/0")).json()
+    assert second["next"] is None
+    for wrong in ("{", '"text"', json.dumps({"even": {"near": 1}}), "[" * 20_000):
+        answer = await client.get(pages, params={"where": wrong})
+        assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-filter")
+    assert (await client.get(pages, params={"limit": 1001})).json()["errors"][0]["parameter"] == "limit"

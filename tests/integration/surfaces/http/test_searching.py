@@ -1,0 +1,188 @@
+"""Searches over HTTP, what is said of their hits, and what is on record of them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from httpx2 import AsyncClient
+
+from retrieval import Collection, Context, Platform, Profile
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SEARCH = "/v1/collections/docs/search"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def docs(platform: Platform) -> Collection:
+    """The collection that is searched."""
+    made = await platform.collection("docs")
+    await made.add(
+        {
+            "_id": f"i{n}",
+            "title": f"Disk {n}",
+            "text": f"full {'log ' * n}",
+            "level": n,
+            "p": "High" if n % 2 else "Low",
+        }
+        for n in range(6)
+    )
+    return made
+
+
+async def _found(client: AsyncClient, **body: Any) -> dict[str, Any]:
+    answer = await client.post(SEARCH, json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_a_search_answers_what_the_collection_does(client: AsyncClient, docs: Collection) -> None:
+    """The same hits, scores and explanations, under the same names."""
+    found = await _found(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
+    same = (await docs.search("full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)).as_dict()
+    assert found["hits"] == same["hits"]
+    assert set(found) == set(same)
+    assert found["profile_version"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "disk", "legs": ["lexical"], "group_by": "p"},
+        {"query": '"full log" -disk', "syntax": False},
+        {"query": "disk", "rewrites": ["log"], "prefer": {"p": "High"}, "tags": ["a"], "entities": {"q": ["1"]}},
+        {"vector": [1.0] * 256, "limit": 3},
+        {"query": "disk", "profile": {"legs": {"recent": 1.0}}, "as_of": "2026-05-31T12:00:00+02:00"},
+        {"profile": {"legs": {"recent": 1.0}}},
+        {
+            "query": "disk",
+            "context": {"domain": "d", "complexity": 0.5, "actor": "kim", "session": "s", "backtracks": 1},
+        },
+    ],
+)
+async def test_everything_that_a_search_takes_can_be_said(client: AsyncClient, body: dict[str, Any]) -> None:
+    """By the names that it has in Python."""
+    assert (await _found(client, **body))["retrieval_id"]
+
+
+async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
+    """For who shows hits and asks nothing more."""
+    found = await _found(client, query="disk", explain=False)
+    assert found["hits"]
+    assert not any("explanation" in hit for hit in found["hits"])
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"query": "disk", "where": {"or": [{"p": "High"}, {"level": {"near": 1}}]}}, "/where/or/1/level/near"),
+        ({"query": "disk", "prefer": {"size": 1}}, "/prefer/size"),
+        ({"query": "disk", "where": {"not": {"p/q": 1}}}, "/where/not/p~1q"),
+        ({"query": "disk", "profile": {"legs": {"psychic": 1.0}}}, "/profile"),
+        ({"query": "  "}, "/query"),
+        ({"vector": [1.0, 2.0]}, "/vector"),
+        ({"query": "disk", "limit": "10"}, "/limit"),
+        ({"query": "disk", "context": {"complexity": 2}}, "/context/complexity"),
+        ({"query": "disk", "as_of": 5}, "/as_of"),
+        ({"query": "disk", "queri": 1}, "/queri"),
+    ],
+)
+async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
+    """By a JSON pointer, whoever found it: a model, the filter language, the collection."""
+    answer = await client.post(SEARCH, json=body)
+    assert answer.status_code == 422
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+
+
+async def test_many_queries_are_answered_in_their_order(client: AsyncClient) -> None:
+    """As each of them alone would be."""
+    answer = await client.post(f"{SEARCH}/batch", json={"queries": ["3", "1"], "limit": 1})
+    assert [one["hits"][0]["item_id"] for one in answer.json()["results"]] == ["i3", "i1"]
+    too_many = await client.post(f"{SEARCH}/batch", json={"queries": ["disk"] * 101})
+    assert (too_many.status_code, too_many.json()["errors"][0]["pointer"]) == (422, "/queries")
+
+
+async def test_a_collection_that_is_not_there_is_not_found(client: AsyncClient) -> None:
+    """And the problem says which there are."""
+    answer = await client.post("/v1/collections/nothing/search", json={"query": "disk"})
+    assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")
+    assert "docs" in answer.json()["detail"]
+
+
+async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, platform: Platform) -> None:
+    """Handles are kept between requests, and what another process changes is seen by them."""
+    other = await platform.collection("others", profile=Profile(legs={"lexical": 1.0}))
+    await other.add([{"_id": "a", "text": "disk"}])
+    path = "/v1/collections/others/search"
+    assert (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).status_code == 422
+    await other.add([{"_id": "b", "text": "disk", "fresh": 1}])
+    found = (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).json()
+    assert [hit["item_id"] for hit in found["hits"]] == ["b"]
+
+
+async def test_feedback_counts_once(client: AsyncClient) -> None:
+    """For a hit; the same verdict again is a repetition, another one takes its place."""
+    found = await _found(client, query="disk", limit=1)
+    event = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["item_id"], "actor": "kim"}
+    said = [(await client.post("/v1/feedback", json={**event, **more})).json()
+            for more in ({"helpful": True}, {"helpful": True}, {"reward": 0.25})]  # fmt: skip
+    assert [(one["recorded"], one["repeated"], one["superseding"]) for one in said] == [(1, 0, 0), (0, 1, 0), (1, 0, 1)]
+
+
+async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncClient) -> None:
+    """The event that is wrong is pointed at."""
+    good = {"collection": "docs", "item_id": "i1", "helpful": True, "context": {"domain": "d"}, "key": "k1"}
+    answer = await client.post("/v1/feedback/batch", json={"events": [good, {**good, "reward": 1.0}]})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/events/1")
+    assert (await client.post("/v1/feedback/batch", json={"events": [good]})).json()["recorded"] == 1
+    unknown = await client.post("/v1/feedback", json={**good, "item_id": "nobody"})
+    assert (unknown.status_code, unknown.json()["type"]) == (404, "/problems/unknown-item")
+
+
+async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> None:
+    """An event an item."""
+    found = await _found(client, query="disk", limit=2)
+    used = [hit["item_id"] for hit in found["hits"]]
+    body = {"retrieval_id": found["retrieval_id"], "used": used, "reward": 0.5}
+    assert (await client.post("/v1/outcome", json=body)).json()["recorded"] == 2
+    nothing = await client.post("/v1/outcome", json={**body, "used": []})
+    assert nothing.status_code == 422
+
+
+async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
+    """What was shown is on record, follows from it, and is the same today."""
+    found = await _found(client, query="disk", limit=2, context={"session": "s-http"})
+    path = f"/v1/retrievals/{found['retrieval_id']}"
+    told = (await client.get(path)).json()
+    assert told == (await platform.retrieval(found["retrieval_id"])).as_dict()
+    assert [one["item_id"] for one in told["impressions"]] == [hit["item_id"] for hit in found["hits"]]
+    replayed = (await client.post(f"{path}/replay")).json()
+    assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
+
+
+async def test_a_search_that_nobody_recorded_is_not_found(client: AsyncClient) -> None:
+    """And what is no identifier is told to be none."""
+    for answer in (
+        await client.get(f"/v1/retrievals/{uuid.uuid4()}"),
+        await client.post(f"/v1/retrievals/{uuid.uuid4()}/replay"),
+    ):
+        assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-retrieval")
+    assert (await client.get("/v1/retrievals/yesterday")).status_code == 422
+
+
+async def test_recorded_searches_are_listed_page_by_page(client: AsyncClient, docs: Collection) -> None:
+    """The parameter ``next`` leads on, and says when there is no more."""
+    for _ in range(3):
+        await docs.search("disk", context=Context(session="s-list"))
+    path = "/v1/collections/docs/retrievals"
+    asked: dict[str, Any] = {"session": "s-list", "limit": 2}
+    first = (await client.get(path, params=asked)).json()
+    rest = (await client.get(path, params={**asked, "before": first["next"]})).json()
+    ids = [one["retrieval_id"] for one in (*first["retrievals"], *rest["retrievals"])]
+    assert (len(ids), ids) == (3, sorted(ids, reverse=True))
+    assert rest["next"] is None

@@ -1,0 +1,156 @@
+"""A collection's profiles: their versions, which is used, what others would show; and what was recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from retrieval import Collection, Context, Platform, Profile, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownRetrievalError
+from tests.support.database import SCHEMA
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WORDS = Profile(legs={"lexical": 1.0})
+LATEST = Profile(legs={"recent": 1.0})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(database_url: str) -> AsyncIterator[Platform]:
+    """A platform whose collection ``docs`` holds five items."""
+    settings = Settings(tenant=f"profiles-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+        docs = await opened.collection("docs")
+        await docs.add(
+            {"_id": f"i{n}", "text": f"disk {'full ' * n}", "occurred_at": f"2026-01-0{5 - n}T00:00Z"} for n in range(5)
+        )
+        yield opened
+
+
+async def _docs(platform: Platform) -> Collection:
+    return await platform.collection("docs", create=False)
+
+
+async def test_versions_are_listed_used_again_and_never_lost(platform: Platform) -> None:
+    """The newest first, the one in use marked; a handle of another process goes by it too."""
+    docs = await _docs(platform)
+    assert await docs.set_profile(WORDS, note="words alone") == 2
+    assert [(one.version, one.note, one.is_active) for one in await docs.profiles()] == [
+        (2, "words alone", True),
+        (1, "the default", False),
+    ]
+    await docs.use_profile(1)
+    assert (await docs.search("disk")).profile_version == 1
+    assert (await docs.stored_profile()).version == 1
+    assert (await docs.stored_profile(2)).profile == WORDS
+    assert await docs.set_profile(LATEST) == 3
+    assert [one.version for one in await docs.profiles(limit=1)] == [3]
+
+
+@pytest.mark.parametrize("version", [0, 99, -1, True, 2**40, "1"])
+async def test_a_version_that_is_not_there_is_refused(platform: Platform, version: int) -> None:
+    """To read and to use; nothing changes."""
+    docs = await _docs(platform)
+    before = await docs.stored_profile()
+    with pytest.raises(NotFoundError, match="retrieval profiles list docs"):
+        await docs.use_profile(version)
+    with pytest.raises(NotFoundError):
+        await docs.stored_profile(version)
+    assert await docs.stored_profile() == before
+
+
+@pytest.mark.parametrize("note", ["\x00", "\ud800", "n" * 10_001])
+async def test_a_note_that_cannot_be_kept_is_refused(platform: Platform, note: str) -> None:
+    """Before the profile is stored."""
+    with pytest.raises(InvalidRequestError, match="note is"):
+        await (await _docs(platform)).set_profile(WORDS, note=note)
+
+
+async def test_a_preview_shows_what_moves_and_records_nothing(platform: Platform) -> None:
+    """The newest item is the one with the fewest words: the two profiles order the page the other way round."""
+    docs = await _docs(platform)
+    await platform.recorded()
+    before = platform.recording.recorded
+    preview = await docs.preview("full disk", profiles={"latest": LATEST, "words": WORDS}, limit=3)
+    assert preview.baseline == "latest"
+    latest, words = preview.previews
+    assert [one.hit.item_id for one in latest.hits] == ["i0", "i1", "i2"]
+    assert (latest.entered, latest.left) == ((), ())
+    found = [hit.item_id for hit in await docs.unrecorded().search("full disk", profile=WORDS, limit=3)]
+    assert [one.hit.item_id for one in words.hits] == found
+    assert set(words.entered) == set(found) - {"i0", "i1", "i2"}
+    assert {one.hit.item_id for one in words.left} == {"i0", "i1", "i2"} - set(found)
+    assert platform.recording.recorded == before
+
+
+async def test_a_preview_needs_profiles_by_name(platform: Platform) -> None:
+    """From one to ten."""
+    docs = await _docs(platform)
+    for profiles in ({}, {"a": "words"}, {f"p{n}": WORDS for n in range(11)}):
+        with pytest.raises(InvalidRequestError, match="profile"):
+            await docs.preview("disk", profiles=profiles)  # type: ignore[arg-type]
+
+
+async def test_a_recorded_search_is_read_with_its_context_and_what_it_showed(platform: Platform) -> None:
+    """Its request, its situation, its timings, and each impression with its propensity."""
+    docs = await _docs(platform)
+    context = Context(domain="storage", complexity=0.5, actor="kim", session="s-read")
+    result = await docs.search("disk", where={"item_id": ["i1", "i2"]}, limit=2, context=context)
+    assert result.retrieval_id is not None
+    found = await platform.retrieval(result.retrieval_id)
+    assert (found.collection, found.query, found.context) == ("docs", "disk", context)
+    assert found.where == {"item_id": {"in": ["i1", "i2"]}}
+    assert found.request["limit"] == 2
+    assert [(one.item_id, one.rank, one.propensity) for one in found.impressions] == [
+        (hit.item_id, hit.rank, 1.0) for hit in result
+    ]
+    assert set(found.timings_ms) >= {"candidates", "total"}
+    assert found.as_dict()["impressions"][0]["slot"] == "exploit"
+
+
+async def test_what_was_not_recorded_cannot_be_read(platform: Platform) -> None:
+    """Nor by the name of another collection."""
+    result = await (await _docs(platform)).search("disk")
+    with pytest.raises(UnknownRetrievalError):
+        await platform.retrieval(uuid.uuid4())
+    assert result.retrieval_id is not None
+    with pytest.raises(UnknownRetrievalError, match="in collection 'others'"):
+        await platform.retrieval(result.retrieval_id, "others")
+
+
+async def test_recorded_searches_are_listed_page_by_page(platform: Platform) -> None:
+    """The newest first, of a session or of all, without gaps between the pages."""
+    docs = await _docs(platform)
+    asked = Context(session="s-pages")
+    await asyncio.gather(*(docs.search("disk", context=asked) for _ in range(5)))
+    whole = await docs.retrievals(session="s-pages")
+    ids = [one.retrieval_id for one in whole]
+    assert len(ids) == 5
+    assert ids == sorted(ids, reverse=True)
+    first = await docs.retrievals(session="s-pages", limit=3)
+    rest = await docs.retrievals(session="s-pages", limit=3, before=str(first[-1].retrieval_id))
+    assert [one.retrieval_id for one in (*first, *rest)] == ids
+    assert {one.session for one in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
+
+
+async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: Platform) -> None:
+    """Anything else is refused."""
+    docs = await _docs(platform)
+    for limit in (0, 1001, True):
+        with pytest.raises(InvalidLimitError):
+            await docs.retrievals(limit=limit)
+        with pytest.raises(InvalidLimitError):
+            await docs.profiles(limit=-abs(limit))
+    with pytest.raises(InvalidRequestError, match="no retrieval id"):
+        await docs.retrievals(before="yesterday")
+
+
+async def test_statistics_tell_how_each_collection_stands(platform: Platform) -> None:
+    """As ``retrieval status`` shows it."""
+    [docs] = await platform.statistics()
+    assert (docs.name, docs.documents, docs.pending) == ("docs", 5, 0)

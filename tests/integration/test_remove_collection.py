@@ -1,0 +1,109 @@
+"""A collection is removed with all that is its own, and nothing else with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Collection, EmbeddingSpace, Platform
+from retrieval.adapters.store.ann_indexes import hnsw_name, index_state
+from retrieval.adapters.store.removal import remove_next_items
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.jobs import remove_collection
+from retrieval.jobs.indexes import keep_index
+from tests.support.database import SCHEMA
+
+SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
+
+
+async def _filled(platform: Platform, name: str) -> Collection:
+    """A collection that has something in as many tables as can be."""
+    made = await platform.collection(name, space=SPACE, filterable={"n": "number"})
+    vectors = np.random.default_rng(0).normal(size=(12, 4))
+    records = [{"_id": str(number), "text": f"word{number} common", "n": number, "tags": ["t"]} for number in range(12)]
+    await made.add(records, embeddings=vectors)
+    found = await made.search("common", vector=vectors[0], limit=5)
+    await platform.recorded()
+    await platform.feedback(found.retrieval_id, found[0].item_id, reward=1.0, actor="ann")
+    return made
+
+
+@pytest.fixture
+async def admin(platform: Platform) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """A superuser's connection that commits each statement, so that it holds up no index."""
+    async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as opened:
+        yield opened
+
+
+async def _rows_of(connection: psycopg.AsyncConnection[Any], collection_id: int) -> dict[str, int]:
+    """How many rows each table of the schema has of the collection, those without any left out."""
+    names = await connection.execute(
+        "SELECT table_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'collection_id'",
+        (SCHEMA,),
+    )
+    counts: dict[str, int] = {}
+    for (table,) in await names.fetchall():
+        query = sql.SQL("SELECT count(*) FROM {} WHERE collection_id = %s").format(sql.Identifier(SCHEMA, table))
+        row = await (await connection.execute(query, (collection_id,))).fetchone()
+        counts[table] = row[0] if row else 0
+    return {table: number for table, number in counts.items() if number}
+
+
+async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
+    platform: Platform, admin: psycopg.AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of no table, and no index; in several transactions where it is large."""
+    monkeypatch.setattr(remove_collection, "ITEMS", 5)
+    monkeypatch.setattr(remove_collection, "RECORDS", 2)
+    gone, kept = await _filled(platform, "gone"), await _filled(platform, "kept")
+    stored, other = await gone.refresh(), await kept.refresh()
+    await keep_index(platform.database, platform.tenant_id, stored, rows=12)
+    before, beside = await _rows_of(admin, stored.collection_id), await _rows_of(admin, other.collection_id)
+    assert {"items", "item_terms", "attribute_numbers", "retrievals", "impressions", "feedback", "arms"} <= set(before)
+    assert stored.space is not None
+    index = hnsw_name(stored.space.space_id, stored.collection_id)
+    assert await index_state(platform.database, index) is not None
+
+    assert await platform.remove_collection("gone")
+
+    assert await _rows_of(admin, stored.collection_id) == {}
+    assert await index_state(platform.database, index) is None
+    assert await _rows_of(admin, other.collection_id) == beside
+    assert [one.name for one in await platform.collections()] == ["kept"]
+    assert len(await kept.search("common", limit=20)) == 12
+
+
+async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform) -> None:
+    """Removing it again finds none; the new one has nothing of the old one."""
+    await _filled(platform, "docs")
+    assert await platform.remove_collection("docs")
+    assert not await platform.remove_collection("docs")
+    with pytest.raises(UnknownCollectionError):
+        await platform.collection("docs", create=False)
+    assert (await (await platform.collection("docs", space=SPACE)).info()).documents == 0
+    with pytest.raises(InvalidRequestError):
+        await platform.remove_collection("")
+
+
+async def test_what_an_interruption_left_can_be_searched_and_removed(platform: Platform) -> None:
+    """Its statistics are those of what is left."""
+    docs = await _filled(platform, "docs")
+    stored = await docs.refresh()
+    await remove_next_items(platform.database, platform.tenant_id, stored.collection_id, 5)
+
+    assert (await docs.info()).documents == 7
+    assert len(await docs.search("common", limit=20)) == 7
+    assert await platform.remove_collection("docs")
+
+
+async def test_another_tenants_collection_of_that_name_stays(platform: Platform) -> None:
+    """A name is a tenant's own."""
+    async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
+        await other.collection("docs", space=SPACE)
+        assert not await platform.remove_collection("docs")
+        assert [one.name for one in await other.collections()] == ["docs"]

@@ -1,0 +1,69 @@
+"""The body as a stream of lines, read ahead so far and no further."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from retrieval.surfaces.http.intake import BATCH_BYTES, BATCH_LINES, Intake
+
+Message = dict[str, Any]
+
+
+def sender(*messages: Message) -> tuple[Callable[[], Awaitable[Message]], list[Message]]:
+    """What receives these messages, then waits for ever; and those that are left."""
+    left = list(messages)
+
+    async def receive() -> Message:
+        return left.pop(0) if left else await asyncio.get_running_loop().create_future()
+
+    return receive, left
+
+
+def part(body: bytes, *, more: bool = True) -> Message:
+    """A part of a body."""
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+async def test_what_has_arrived_is_given_together() -> None:
+    """And a client that waits for an answer before it sends more gets one."""
+    receive, _ = sender(part(b"1\n2\n3"), part(b"\n4\n"))
+    intake = Intake(receive)
+    reading = asyncio.create_task(intake.run())
+    assert [line.data for line in await intake.batch()] == [b"1", b"2", b"3", b"4"]
+    waiting = asyncio.create_task(intake.batch())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    for task in (reading, waiting):
+        task.cancel()
+    await asyncio.gather(reading, waiting, return_exceptions=True)
+
+
+async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
+    """Neither many lines nor large ones."""
+    large = b"x" * (BATCH_BYTES // 4)
+    for lines in ([b"\n".join([b"1"] * BATCH_LINES) + b"\n"] * 3, [large + b"\n"] * 12):
+        receive, left = sender(*map(part, lines), part(b"", more=False))
+        intake = Intake(receive)
+        reading = asyncio.create_task(intake.run())
+        await asyncio.sleep(0.01)
+        assert left
+        taken = 0
+        while batch := await intake.batch():
+            assert len(batch) <= BATCH_LINES
+            assert sum(len(line.data) for line in batch) <= BATCH_BYTES
+            taken += len(batch)
+        await reading
+        assert taken == sum(one.count(b"\n") for one in lines)
+        assert not intake.is_cut_off
+
+
+async def test_of_a_body_that_breaks_off_the_begun_line_is_left_out() -> None:
+    """It may be half of one."""
+    receive, _ = sender(part(b'1\n{"a'), {"type": "http.disconnect"})
+    intake = Intake(receive)
+    await intake.run()
+    assert [line.data for line in await intake.batch()] == [b"1"]
+    assert await intake.batch() == []
+    assert intake.is_cut_off

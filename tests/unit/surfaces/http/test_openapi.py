@@ -1,0 +1,97 @@
+"""The description of the service is complete, for people and for programs that read it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, TypeAdapter
+
+from retrieval import Settings
+from retrieval.apps.tickets import RetrievalRequest
+from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.models import collections, feedback, items, profiles, search, tickets
+from retrieval.surfaces.http.openapi import operations
+
+APP = create_app(Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none")))
+DESCRIBED = APP.openapi()
+OPERATIONS = [
+    pytest.param(path, method, operation, id=operation["operationId"])
+    for path, method, operation in operations(DESCRIBED)
+]
+WITH_KEY = [one for one in OPERATIONS if str(one.values[0]).startswith(("/v1/", "/v2/"))]
+
+
+def resolved(part: dict[str, Any]) -> dict[str, Any]:
+    """What a reference leads to."""
+    while "$ref" in part:
+        found: Any = DESCRIBED
+        for step in part["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        part = found
+    return part
+
+
+def has_example(content: dict[str, Any]) -> bool:
+    """Whether some media type is shown by an example."""
+    schemas = [media.get("schema", {}) for media in content.values()]
+    shown = [set(part) for part in (*content.values(), *schemas, *map(resolved, schemas))]
+    return any({"example", "examples"} & names for names in shown)
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_every_operation_says_what_it_is(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Its name reads like that of the method it stands for; it has a title, a description, and a group that is told."""
+    assert re.fullmatch(r"[a-z][a-z_]*[a-z]", operation["operationId"]), (path, method)
+    assert operation["summary"]
+    assert operation["description"]
+    assert set(operation["tags"]) <= {tag["name"] for tag in DESCRIBED["tags"]}
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), WITH_KEY)
+def test_every_operation_shows_an_example_and_its_errors(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Of what is sent, where something is, and of what is answered; errors are problem documents."""
+    if "requestBody" in operation:
+        assert has_example(operation["requestBody"]["content"]), (path, method)
+    answers = {status: resolved(answer) for status, answer in operation["responses"].items()}
+    good = [answer for status, answer in answers.items() if status < "300"]
+    assert any(has_example(answer["content"]) for answer in good if "content" in answer) or any(
+        "content" not in answer for answer in good
+    )
+    assert {"401", "403", "422", "429", "503", "504"} <= set(answers)
+    for status, answer in answers.items():
+        assert answer["description"]
+        assert status < "400" or "application/problem+json" in answer["content"], status
+    assert operation["security"] == [{"bearer": []}, {"header": []}]
+
+
+def test_names_of_operations_are_unique() -> None:
+    """Programs are generated from them."""
+    names = [operation["operationId"] for _, _, operation in operations(DESCRIBED)]
+    assert len(set(names)) == len(names)
+
+
+def test_nothing_is_described_that_is_not_sent() -> None:
+    """FastAPI's own form of validation errors is nowhere."""
+    assert "HTTPValidationError" not in str(DESCRIBED)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        collections.CollectionSettings, items.ItemSent, items.ItemChanges, items.AddRequest, items.DeleteRequest,
+        search.SearchRequest, search.BatchRequest, feedback.FeedbackEvent, feedback.FeedbackBatch, feedback.Outcome,
+        profiles.ProfileChange, profiles.PreviewRequest, tickets.TicketPreviewRequest,
+    ],
+)  # fmt: skip
+def test_examples_are_what_may_be_sent(model: type[Any]) -> None:
+    """Whoever copies one gets no validation error."""
+    adapter = TypeAdapter(model)
+    for example in adapter.json_schema()["examples"]:
+        adapter.validate_python(example)
+
+
+def test_examples_of_tickets_are_what_may_be_sent() -> None:
+    """The request is the application's own."""
+    assert RetrievalRequest.model_validate(tickets.SEARCH_EXAMPLE).top_k == 10

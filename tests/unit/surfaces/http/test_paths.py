@@ -1,0 +1,23 @@
+"""Names and ids that hold what ends a part of a path."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from retrieval.surfaces.http.paths import restored, told_apart
+
+
+@pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])
+def test_a_name_comes_back_whole(name: str) -> None:
+    """Whatever stands in it, no slash of its own divides the path."""
+    path = told_apart(f"/v1/{quote(name, safe='')}/items".encode())
+    head, version, inner, tail = path.split("/")
+    assert (head, version, restored(inner), tail) == ("", "v1", name, "items")
+    assert "\n" not in path
+
+
+def test_other_values_pass() -> None:
+    """What is no text is not touched."""
+    assert restored(3) == 3
