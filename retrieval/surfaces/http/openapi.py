@@ -34,7 +34,10 @@ _PROBLEMS = {
 }
 """What each status says, on whichever operation."""
 
-_EVERYWHERE = ("400", "401", "403", "408", "413", "421", "422", "429", "500", "502", "503", "504")
+_ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
+"""Whatever is asked for may be answered so."""
+
+_EVERYWHERE = (*_ANYWHERE, "401", "403", "422", "429", "502")
 """Any operation with a key may be answered so."""
 
 _RETRIED = ("429", "503")
@@ -142,6 +145,8 @@ def _completed(described: Json) -> Json:
         if path.startswith(("/v1/", "/v2/")):
             operation["security"] = [{"bearer": []}, {"header": []}]
             _complete(operation["responses"], _statuses(path, method))
+        else:
+            _complete(operation["responses"], [*_ANYWHERE, *(["401", "403"] if path == "/metrics" else [])])
     return described
 
 
