@@ -1,0 +1,28 @@
+"""For LangChain and LangGraph: a vector store, a retriever, embeddings, tools and nodes on collections.
+
+Each name is imported when it is first asked for. Needs the extra ``langchain``; without it the import raises
+``MissingExtraError``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from retrieval.surfaces.langchain.extra import require_extra
+
+if TYPE_CHECKING:
+    from retrieval.surfaces.langchain.bridge import Bridge
+
+__all__ = ["Bridge"]
+
+_HOMES = {"Bridge": "bridge"}
+"""The module of each name."""
+
+require_extra()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
