@@ -13,10 +13,29 @@ from retrieval.surfaces.langchain.extra import require_extra
 
 if TYPE_CHECKING:
     from retrieval.surfaces.langchain.bridge import Bridge
+    from retrieval.surfaces.langchain.documents import EXPLANATION_KEY
+    from retrieval.surfaces.langchain.embedder import LangChainEmbedder
+    from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
+    from retrieval.surfaces.langchain.retriever import RetrievalRetriever
+    from retrieval.surfaces.langchain.vector_store import RetrievalVectorStore
 
-__all__ = ["Bridge"]
+__all__ = [
+    "EXPLANATION_KEY",
+    "Bridge",
+    "LangChainEmbedder",
+    "RetrievalEmbeddings",
+    "RetrievalRetriever",
+    "RetrievalVectorStore",
+]
 
-_HOMES = {"Bridge": "bridge"}
+_HOMES = {
+    "EXPLANATION_KEY": "documents",
+    "Bridge": "bridge",
+    "LangChainEmbedder": "embedder",
+    "RetrievalEmbeddings": "embeddings",
+    "RetrievalRetriever": "retriever",
+    "RetrievalVectorStore": "vector_store",
+}
 """The module of each name."""
 
 require_extra()

@@ -1,0 +1,99 @@
+"""Documents of LangChain as items, and items and hits as documents. Pure.
+
+A document's text is an item's body and its metadata the attributes, so that it comes back as it was given. Metadata
+that an item has a field for (``kind``, ``source``, ``status``, ``tags``) fill that field too: a filter that names it
+then finds the document, as it finds any other item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from langchain_core.documents import Document
+
+from retrieval.adapters.store.items import ARCHIVED
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.hit import Hit, SearchResult
+from retrieval.domain.item import MAX_KEY_BYTES, Item
+
+EXPLANATION_KEY = "_retrieval"
+"""The name in a document's metadata under which its hit is explained. No metadata of this name are stored."""
+
+_KEY_FIELDS = ("kind", "source", "status")
+
+NewId = Callable[[], str]
+
+
+def new_id() -> str:
+    """An id for a document that has none."""
+    return str(uuid4())
+
+
+def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, new: NewId = new_id) -> list[Item]:
+    """The items of documents, in order; an id of ``ids`` goes before the document's own, and one of ``new`` is last.
+
+    Raises ``InvalidRequestError`` when ids and documents are not as many, and ``InvalidItemError``.
+    """
+    given = [None] * len(documents) if ids is None else list(ids)
+    if len(given) != len(documents):
+        raise InvalidRequestError(f"{len(given)} ids for {len(documents)} documents; give one for each")
+    return [_item(one, item_id or one.id or new()) for one, item_id in zip(documents, given, strict=True)]
+
+
+def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -> Document:
+    """The document of an item or a hit; ``explained`` comes under the reserved name of its metadata.
+
+    An item's title, which no document has, stands before its text, and in the metadata with the item's other fields.
+    """
+    extra = {} if explained is None else {EXPLANATION_KEY: dict(explained)}
+    text = f"{found.title}\n{found.body}" if found.title and found.body else found.title or found.body
+    return Document(id=found.item_id, page_content=text, metadata=_fields(found) | dict(found.attributes) | extra)
+
+
+def documents_of(result: SearchResult, *, explain: bool) -> list[Document]:
+    """The documents of a search, best first."""
+    return [document_of(hit, explanation_of(hit, result.retrieval_id) if explain else None) for hit in result]
+
+
+def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
+    """How a hit came about, in plain JSON values; ``retrieval_id`` is what feedback on it names."""
+    return {
+        "retrieval_id": None if retrieval_id is None else str(retrieval_id),
+        "score": hit.score,
+        "rank": hit.rank,
+        "slot": hit.slot.value,
+        "propensity": hit.propensity,
+        "explanation": hit.explanation.as_dict(),
+    }
+
+
+def _item(document: Document, item_id: str) -> Item:
+    attributes = {name: value for name, value in document.metadata.items() if name != EXPLANATION_KEY}
+    fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
+    # An archived item would not be found, which nobody asks of a document.
+    if fields.get("status") == ARCHIVED:
+        del fields["status"]
+    tags = attributes.get("tags")
+    if isinstance(tags, list | tuple) and all(map(_is_key, tags)):
+        fields["tags"] = tuple(tags)
+    return Item(item_id=str(item_id), body=document.page_content, attributes=attributes, **fields)
+
+
+def _is_key(value: object) -> bool:
+    """Whether it is a text that a field can hold."""
+    return isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
+
+
+def _fields(found: Item | Hit) -> dict[str, Any]:
+    """The fields that say something."""
+    values = {
+        "title": found.title,
+        "kind": found.kind,
+        "tags": list(found.tags),
+        "status": "" if found.status == "active" else found.status,
+        "source": found.source,
+        "occurred_at": found.occurred_at.isoformat() if found.occurred_at else "",
+    }
+    return {name: value for name, value in values.items() if value}
