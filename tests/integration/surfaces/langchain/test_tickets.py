@@ -234,10 +234,12 @@ def test_the_tools_tell_a_model_what_to_give_them() -> None:
 
 
 def test_a_program_that_opens_nothing_itself_is_answered_and_ends(platform: SyncPlatform) -> None:
-    """The platform is opened at the first call, by the environment, and the end of the program closes it."""
+    """The import opens nothing, the first call a platform, by the environment, and the end of the program closes it."""
     program = (
-        "import asyncio\n"
+        "import asyncio, threading\n"
+        "import retrieval.surfaces.langchain.agent\n"
         "from retrieval.surfaces.langchain.tools import get_index_stats\n"
+        "print(threading.active_count())\n"
         "asyncio.run(get_index_stats.ainvoke({}))\n"
         "print(get_index_stats.invoke({})['total_vectors'])\n"
     )
@@ -257,4 +259,4 @@ def test_a_program_that_opens_nothing_itself_is_answered_and_ends(platform: Sync
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{len(TICKETS)}\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"1\n{len(TICKETS)}\n", "")
