@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from retrieval.surfaces.langchain.extra import require_extra
 
 if TYPE_CHECKING:
+    from retrieval.adapters.readers.documents import EXPLANATION_KEY
     from retrieval.surfaces.langchain.agent import (
         PatternRecognitionAgent,
         pattern_recognition_agent,
         retrieval_node,
     )
     from retrieval.surfaces.langchain.bridge import Bridge
-    from retrieval.surfaces.langchain.documents import EXPLANATION_KEY
     from retrieval.surfaces.langchain.embedder import LangChainEmbedder
     from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
     from retrieval.surfaces.langchain.retriever import RetrievalRetriever

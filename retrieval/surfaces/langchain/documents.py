@@ -1,9 +1,4 @@
-"""Documents of LangChain as items, and items and hits as documents. Pure.
-
-A document's text is an item's body and its metadata the attributes, so that it comes back as it was given. Metadata
-that an item has a field for (``kind``, ``source``, ``status``, ``tags``) fill that field too: a filter that names it
-then finds the document, as it finds any other item.
-"""
+"""Documents of LangChain as items, and items and hits as documents. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +8,10 @@ from uuid import UUID, uuid4
 
 from langchain_core.documents import Document
 
-from retrieval.adapters.store.items import ARCHIVED
+from retrieval.adapters.readers.documents import EXPLANATION_KEY, document_item
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.hit import Hit, SearchResult
-from retrieval.domain.item import MAX_KEY_BYTES, Item
-
-EXPLANATION_KEY = "_retrieval"
-"""The name in a document's metadata under which its hit is explained. No metadata of this name are stored."""
-
-_KEY_FIELDS = ("kind", "source", "status")
+from retrieval.domain.item import Item
 
 NewId = Callable[[], str]
 
@@ -39,7 +29,10 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, ne
     given = [None] * len(documents) if ids is None else list(ids)
     if len(given) != len(documents):
         raise InvalidRequestError(f"{len(given)} ids for {len(documents)} documents; give one for each")
-    return [_item(one, item_id or one.id or new()) for one, item_id in zip(documents, given, strict=True)]
+    return [
+        document_item(str(item_id or one.id or new()), one.page_content, one.metadata)
+        for one, item_id in zip(documents, given, strict=True)
+    ]
 
 
 def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -> Document:
@@ -67,23 +60,6 @@ def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
         "propensity": hit.propensity,
         "explanation": hit.explanation.as_dict(),
     }
-
-
-def _item(document: Document, item_id: str) -> Item:
-    attributes = {name: value for name, value in document.metadata.items() if name != EXPLANATION_KEY}
-    fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
-    # An archived item would not be found, which nobody asks of a document.
-    if fields.get("status") == ARCHIVED:
-        del fields["status"]
-    tags = attributes.get("tags")
-    if isinstance(tags, list | tuple) and all(map(_is_key, tags)):
-        fields["tags"] = tuple(tags)
-    return Item(item_id=str(item_id), body=document.page_content, attributes=attributes, **fields)
-
-
-def _is_key(value: object) -> bool:
-    """Whether it is a text that a field can hold."""
-    return isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
 
 
 def _fields(found: Item | Hit) -> dict[str, Any]:
