@@ -267,7 +267,10 @@ class RetrievalVectorStore(VectorStore):
     ) -> None:
         await self.aclose()
 
-    async def _added(self, documents: Sequence[Document], ids: Sequence[str | None] | None = None) -> list[str]:
+    async def _added(
+        self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, *, batch_size: int | None = None
+    ) -> list[str]:
+        del batch_size  # LangChain's index gives it; the collection has batches of its own
         items = items_of(documents, ids)
         if items:
             await self._bridge.twin.add(items)

@@ -11,6 +11,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
 
 from retrieval import Context, Platform, Settings, connect
 from retrieval.domain.errors import (
@@ -318,6 +319,21 @@ def test_searches_are_recorded_with_their_context(
             connection.execute(asked, [one.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall() for [one] in found
         ]
     assert sessions == [[("s-1",)], [("s-2",)]]
+
+
+def test_langchains_index_keeps_a_source_in_step(sync_collection: SyncCollection) -> None:
+    """What is the same is skipped, what is gone is deleted."""
+    store, records = RetrievalVectorStore(sync_collection), InMemoryRecordManager("docs")
+    records.create_schema()
+    documents = [Document(page_content=text, metadata={"source": "a"}) for text in TEXTS]
+
+    def kept(documents: list[Document]) -> dict[str, Any]:
+        done = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
+        return {name: number for name, number in done.items() if number}
+
+    assert kept(documents) == {"num_added": 4}
+    assert kept(documents[:3]) == {"num_skipped": 3, "num_deleted": 1}
+    assert {document.page_content for document in store.similarity_search("login", k=4)} == set(TEXTS[:3])
 
 
 def test_a_retriever_needs_a_collection() -> None:
