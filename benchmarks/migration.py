@@ -31,7 +31,7 @@ from retrieval.surfaces.langchain.migrate import LangChainStore, copy_store
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-SIZE, QUICK = (20_000, 384, 100), (300, 16, 5)
+SIZE, QUICK = (10_000, 384, 100), (300, 16, 5)
 """Documents, dimensions, questions."""
 
 STORES = {"PGVector": LangChainStore(name="articles"), "PGVectorStore": LangChainStore(table="articles")}
