@@ -20,6 +20,7 @@ from retrieval.apps.tickets.preview_models import (
 )
 from retrieval.apps.tickets.priorities import ALIASES, PriorityWeights
 from retrieval.apps.tickets.profile import tickets_profile
+from retrieval.apps.tickets.rescoring import rescored
 from retrieval.apps.tickets.service import RetrievalService
 from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item
 
@@ -43,6 +44,7 @@ __all__ = [
     "Weighting",
     "WeightingPreview",
     "preset",
+    "rescored",
     "ticket_item",
     "tickets_profile",
 ]

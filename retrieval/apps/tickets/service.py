@@ -80,6 +80,21 @@ class RetrievalService:
 
         return await self._with_collection(ask)
 
+    async def query_embedding(self, request: RetrievalRequest) -> list[float]:
+        """The vector that ``process`` looks for, shape (dimensions,): the request's own, or that of its words.
+
+        Raises what ``process`` raises.
+        """
+        asked = asked_of(request, self.config)
+        if asked.vector is not None:
+            return asked.vector
+
+        async def embed(collection: Collection) -> list[float]:
+            [vector] = await collection.vectors_of([asked.words])
+            return [float(number) for number in vector]
+
+        return await self._with_collection(embed)
+
     async def preview_search(
         self,
         title: str,

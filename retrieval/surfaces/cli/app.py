@@ -15,6 +15,7 @@ from retrieval.surfaces.cli import (
     db,
     evaluate,
     feedback,
+    import_langchain,
     ingest,
     items,
     jobs,
@@ -90,6 +91,9 @@ def options(
 
 
 app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
+app.command("import-langchain", rich_help_panel=_USE, epilog=examples(*import_langchain.EXAMPLES))(
+    import_langchain.import_langchain
+)
 app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.add_typer(items.app, name="items", rich_help_panel=_USE)

@@ -36,6 +36,7 @@ def test_every_command_is_there() -> None:
     assert set(ALL) == {
         "retrieval",
         "retrieval ingest",
+        "retrieval import-langchain",
         "retrieval search",
         "retrieval collections",
         "retrieval collections filterable",

@@ -1,0 +1,176 @@
+"""Similar tickets as a node of LangGraph."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel, ValidationError
+
+from retrieval.apps.tickets import (
+    ProcessingError,
+    RetrievalConfig,
+    RetrievalRequest,
+    RetrievalResponse,
+    RetrievalService,
+)
+from retrieval.apps.tickets.preview_models import CUSTOM
+from retrieval.domain.errors import RetrievalError
+from retrieval.platform import Platform
+from retrieval.surfaces.langchain.tickets import SHARED, Tickets
+from retrieval.surfaces.mcp.failures import one_line, wrong_arguments
+from retrieval.sync import SyncPlatform
+
+State = Mapping[str, Any]
+"""A workflow's state. Pydantic models and other objects, which a graph may pass instead, are read too."""
+
+Update = dict[str, Any]
+"""What a node changes of it."""
+
+AGENT = "retrieval"
+"""What the node calls itself in ``current_agent``."""
+
+
+async def retrieval_node(state: State) -> Update:
+    """Find the historical tickets that are similar to the one of the workflow.
+
+    ``state`` has ``title`` and ``description``, may have ``classified_domain``, whose tickets alone are then searched,
+    and ``search_config``: ``top_k``, ``vector_weight``, ``metadata_weight`` or any other option of
+    ``RetrievalRequest``. Gives a partial update: ``similar_tickets``, ``similarity_scores``, ``search_metadata``,
+    ``status``, ``current_agent`` and ``messages``. What goes wrong is no exception but the status ``error``, with the
+    reason as message, and nothing found.
+    """
+    return await _answered(SHARED, state)
+
+
+class PatternRecognitionAgent(Runnable[State, Update]):
+    """``retrieval_node`` as an object, for a graph or a chain, sync or async; with the preview of a search.
+
+    Without a platform it uses that of ``use_platform``, and otherwise opens one at its first call.
+    """
+
+    def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
+        self._tickets = SHARED if platform is None and config is None else Tickets(platform, config)
+
+    async def __call__(self, state: State) -> Update:
+        """See ``retrieval_node``."""
+        return await _answered(self._tickets, state)
+
+    def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002, ARG002 - LangChain's
+        """See ``retrieval_node``."""
+        try:
+            return _success(self._tickets.run(_processed, input))
+        except (RetrievalError, ValidationError) as error:
+            return _failure(error)
+
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002, ARG002 - LangChain's
+        """See ``retrieval_node``."""
+        return await self(input)
+
+    async def preview_search(self, title: str, description: str, domain: str, config: Any) -> dict[str, Any]:
+        """What a search would find under another configuration, and how that differs; it is not recorded.
+
+        ``config`` is as ``search_config``, or what ``RetrievalService.preview_search`` takes. Gives
+        ``similar_tickets``, ``search_metadata`` and ``config_used`` of that configuration, and the ``preview``: every
+        weighting's ranking, what moved and why. Raises what ``RetrievalService.preview_search`` raises.
+        """
+        given = _options(config) if config is not None and not isinstance(config, list | str) else config
+        return await self._tickets.arun(_previewed, title, description, domain or None, given)
+
+
+pattern_recognition_agent = PatternRecognitionAgent()
+"""The one that a program shares. Nothing is opened before it is called."""
+
+
+async def _answered(tickets: Tickets, state: State) -> Update:
+    try:
+        return _success(await tickets.arun(_processed, state))
+    except (RetrievalError, ValidationError) as error:
+        return _failure(error)
+
+
+async def _processed(service: RetrievalService, state: State) -> RetrievalResponse:
+    given = {
+        "title": _part(state, "title"),
+        "description": _part(state, "description"),
+        "domain_filter": _part(state, "classified_domain") or None,
+    }
+    request = RetrievalRequest.model_validate(given | _options(_part(state, "search_config")))
+    return await service.process(request)
+
+
+async def _previewed(
+    service: RetrievalService, title: str, description: str, domain: str | None, config: Any
+) -> dict[str, Any]:
+    preview, stats = await asyncio.gather(
+        service.preview_search(title, description, domain, config), service.get_index_stats()
+    )
+    chosen = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
+    tickets = [one.ticket for one in chosen.tickets]
+    scores = [ticket.similarity_score for ticket in tickets]
+    return {
+        "similar_tickets": [ticket.model_dump(mode="json") for ticket in tickets],
+        "search_metadata": {
+            "query_domain": preview.domain,
+            "total_found": len(tickets),
+            "avg_similarity": sum(scores) / len(scores) if scores else 0.0,
+            "top_similarity": max(scores, default=0.0),
+            "index_total": stats["total_vectors"],
+        },
+        "config_used": chosen.weighting.model_dump(mode="json", exclude_none=True),
+        "preview": preview.model_dump(mode="json"),
+    }
+
+
+def _part(state: Any, name: str) -> Any:
+    """What the state holds under the name; a graph's state may be a mapping or an object."""
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+
+
+def _options(config: Any) -> dict[str, Any]:
+    """The options of a mapping, or of an object that has them as attributes; those that are None are not given."""
+    if config is None:
+        return {}
+    if isinstance(config, BaseModel):
+        given: Mapping[str, Any] = config.model_dump(exclude_unset=True)
+    elif isinstance(config, Mapping):
+        given = config
+    elif hasattr(config, "__dict__"):
+        given = vars(config)
+    else:
+        raise ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _success(response: RetrievalResponse) -> Update:
+    found = response.similar_tickets
+    domain = response.search_metadata.query_domain
+    where = f" in domain {domain}" if domain else ""
+    top = f"; the best scores {found[0].similarity_score:.2f}" if found else ""
+    return {
+        "similar_tickets": [ticket.model_dump(mode="json") for ticket in found],
+        "similarity_scores": [ticket.similarity_score for ticket in found],
+        "search_metadata": response.search_metadata.model_dump(mode="json"),
+        "status": "success",
+        "current_agent": AGENT,
+        "messages": [_message(f"found {len(found)} similar tickets{where}{top}")],
+    }
+
+
+def _failure(error: RetrievalError | ValidationError) -> Update:
+    why = wrong_arguments(error) if isinstance(error, ValidationError) else one_line(str(error))
+    return {
+        "similar_tickets": [],
+        "similarity_scores": [],
+        "search_metadata": {},
+        "status": "error",
+        "current_agent": AGENT,
+        "messages": [_message(f"no similar tickets: {why}")],
+    }
+
+
+def _message(text: str) -> dict[str, str]:
+    """A message as plain JSON; LangGraph's ``add_messages`` makes an ``AIMessage`` of it."""
+    return {"role": "assistant", "content": text}

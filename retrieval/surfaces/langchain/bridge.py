@@ -1,0 +1,109 @@
+"""The bridge: LangChain calls every object both with and without ``await``, from any loop and any thread.
+
+A collection belongs to one event loop: an async one to the loop that opened its platform, a sync one to its door's.
+The bridge carries each call there, and waits for it in the manner of the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from retrieval.collection import Collection
+from retrieval.domain.errors import InvalidRequestError, RunningLoopError
+from retrieval.platform import Platform
+from retrieval.sync import SyncCollection, SyncPlatform
+from retrieval.sync.door import Door
+
+A = TypeVar("A")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LOOP_UNKNOWN = (
+    "it is not known which event loop the collection belongs to: use it within the loop that opened the platform, "
+    "or give one of retrieval.sync.connect()"
+)
+
+_LOOP_ENDED = (
+    "the event loop that the collection belongs to does not run; use it while that loop runs, "
+    "or give a collection of retrieval.sync.connect(), which works from any"
+)
+
+
+class Bridge(Generic[A]):
+    """Carries calls to the loop of a collection or a platform, whether async or sync.
+
+    ``twin`` is the async object; its methods are what ``run`` and ``arun`` are given. An async object belongs to the
+    loop that runs while the bridge is made, else to the one that calls ``arun`` first.
+    """
+
+    @overload
+    def __init__(self: Bridge[Collection], subject: Collection | SyncCollection) -> None: ...
+    @overload
+    def __init__(self: Bridge[Platform], subject: Platform | SyncPlatform) -> None: ...
+    def __init__(self, subject: object) -> None:
+        given: Any = subject
+        self._door: Door | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+        if isinstance(subject, SyncCollection | SyncPlatform):
+            given, self._door = subject.twin, subject.door
+        elif isinstance(subject, Collection | Platform):
+            self._home = _running_loop()
+        else:
+            raise InvalidRequestError(
+                f"a collection or a platform is needed, not {type(subject).__name__}; "
+                "platform.collection(name) gives a collection"
+            )
+        self.twin: A = given
+
+    def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the async function returns or raises, for a caller that cannot await; interrupted, it is cancelled.
+
+        Raises ``RunningLoopError`` within a running loop, which waiting would freeze.
+        """
+        if _running_loop() is not None:
+            raise RunningLoopError(
+                "a sync method cannot be used inside a running event loop, which it would freeze; "
+                "await the async one there, whose name begins with 'a'"
+            )
+        return _waited(self._started(partial(function, *args, **kwargs)))
+
+    async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the async function returns or raises, for a caller in any loop; cancelled, it is too."""
+        running = asyncio.get_running_loop()
+        if self._door is None and self._home is None:
+            self._home = running
+        if self._home is running:
+            return await function(*args, **kwargs)
+        return await asyncio.wrap_future(self._started(partial(function, *args, **kwargs)))
+
+    def _started(self, call: Callable[[], Awaitable[T]]) -> Future[T]:
+        if self._door is not None:
+            if self._door.portal is None:
+                raise InvalidRequestError("the platform is not open; use: with connect() as platform")
+            return self._door.portal.start_task_soon(call)
+        if self._home is None or not self._home.is_running():
+            raise RunningLoopError(_LOOP_UNKNOWN if self._home is None else _LOOP_ENDED)
+        return asyncio.run_coroutine_threadsafe(_coroutine(call), self._home)
+
+
+async def _coroutine(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
+
+
+def _waited(future: Future[T]) -> T:
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

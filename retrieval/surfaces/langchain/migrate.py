@@ -1,0 +1,153 @@
+"""Copies a store of ``langchain-postgres`` into a collection: ids, texts, metadata and vectors, as they are.
+
+    async with connect() as platform:
+        docs = await platform.collection("docs")
+        report = await copy_store(url, LangChainStore(name="my_docs"), docs)
+
+Nothing is embedded anew: the collection's embedding space has to be that of the model that made the vectors. Copying
+again changes what has changed since and leaves the rest alone, so an interrupted copy is completed by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from retrieval.adapters.readers.documents import document_item
+from retrieval.adapters.readers.langchain_postgres import LangChainStore, StoredDocument, stored_documents
+from retrieval.collection import Collection
+from retrieval.domain.embedding import Vector, checked_vectors
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
+from retrieval.domain.item import Item
+
+__all__ = ["CopyReport", "LangChainStore", "copy_store"]
+
+Rejected = Callable[[str, str], None]
+"""Is given the id of a document that cannot be an item, and why."""
+
+PAGE = 500
+
+_SAME = 0.9995
+"""The cosine from which a stored vector is the one of the source, which is kept in half precision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """What became of the documents."""
+
+    read: int = 0
+    copied: int = 0
+    """New ones, and those that differed."""
+    unchanged: int = 0
+    """Those that were there already, with their vector."""
+    without_vector: int = 0
+    """Of the copied: those that the source has no usable vector for. The collection's embedder embeds them."""
+    rejected: int = 0
+    """Those that cannot be items."""
+
+    def __add__(self, other: CopyReport) -> CopyReport:
+        mine, its = asdict(self), asdict(other)
+        return CopyReport(**{name: mine[name] + its[name] for name in mine})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+async def copy_store(
+    url: str,
+    store: LangChainStore,
+    collection: Collection,
+    *,
+    rejected: Rejected | None = None,
+    progress: Callable[[CopyReport], None] | None = None,
+    page: int = PAGE,
+) -> CopyReport:
+    """Copy the store at the URL into the collection, page by page, each of them stored before the next is read.
+
+    Raises ``NotFoundError`` for a store that is not there, ``InvalidRequestError`` for a collection without vectors,
+    ``WrongDimensionError`` for vectors of another length than its own, ``InvalidItemError`` for a document that cannot
+    be an item where ``rejected`` is not given, and the errors of ``DatabaseError``.
+    """
+    if await collection.space() is None:
+        raise InvalidRequestError(
+            f"collection {collection.name!r} has no embedding space for the vectors; configure the embedder that made "
+            "them, or make it with platform.collection(name, space=EmbeddingSpace(...))"
+        )
+    report = CopyReport()
+    async with aclosing(stored_documents(url, store, page=page)) as pages:
+        async for documents in pages:
+            report += await _copied(collection, documents, rejected)
+            if progress is not None:
+                progress(report)
+    return report
+
+
+async def _copied(collection: Collection, documents: Sequence[StoredDocument], rejected: Rejected | None) -> CopyReport:
+    items, refused = _items(documents, rejected)
+    vectors = await _usable(collection, documents, items)
+    waiting = await _changed(collection, items, vectors)
+    given = [item for item in waiting if item.item_id in vectors]
+    others = [item for item in waiting if item.item_id not in vectors]
+    if given:
+        await collection.add(given, embeddings=np.stack([vectors[item.item_id] for item in given]))
+    if others:
+        await collection.add(others)
+    return CopyReport(
+        read=len(documents),
+        copied=len(waiting),
+        unchanged=len(items) - len(waiting),
+        without_vector=len(others),
+        rejected=refused,
+    )
+
+
+def _items(documents: Sequence[StoredDocument], rejected: Rejected | None) -> tuple[dict[str, Item], int]:
+    """The items by id, and how many documents cannot be one."""
+    items: dict[str, Item] = {}
+    refused = 0
+    for one in documents:
+        try:
+            items[one.id] = document_item(one.id, one.text, one.metadata)
+        except InvalidItemError as error:
+            if rejected is None:
+                raise
+            rejected(one.id, str(error))
+            refused += 1
+    return items, refused
+
+
+async def _usable(
+    collection: Collection, documents: Sequence[StoredDocument], items: dict[str, Item]
+) -> dict[str, Vector]:
+    """The vectors by id, of unit length; of another length than the collection's they are an error."""
+    space = await collection.space()
+    found: dict[str, Vector] = {}
+    for one in documents:
+        if space is None or one.vector is None or one.id not in items:
+            continue
+        try:
+            found[one.id] = checked_vectors([one.vector], space, [one.id])[0]
+        except WrongDimensionError:
+            raise
+        except InvalidVectorError:
+            continue
+    return found
+
+
+async def _changed(collection: Collection, items: dict[str, Item], vectors: dict[str, Vector]) -> list[Item]:
+    """Those that the collection has not, or not so."""
+    if not items:
+        return []
+    there, stored = await collection.get(list(items)), await collection.embeddings(list(items))
+    return [
+        item
+        for item in items.values()
+        if there.get(item.item_id) != item
+        or item.item_id not in stored
+        or (item.item_id in vectors and float(stored[item.item_id] @ vectors[item.item_id]) < _SAME)
+    ]

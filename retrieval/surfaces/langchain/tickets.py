@@ -1,0 +1,78 @@
+"""The service of tickets that tools, nodes and agents call: on a platform that is given, or one opened at first use."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from retrieval.apps.tickets import RetrievalConfig, RetrievalService
+from retrieval.platform import Platform
+from retrieval.surfaces.langchain.bridge import Bridge
+from retrieval.surfaces.langchain.opening import Opened
+from retrieval.sync import SyncPlatform
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Tickets:
+    """Calls of ``RetrievalService``, with and without ``await``, from any loop.
+
+    Without a platform it opens one at its first call, by the settings of the environment, that the end of the program
+    closes.
+    """
+
+    def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
+        self._making = threading.Lock()
+        self._given = platform
+        self._config = config
+        self._own: Opened | None = None
+        self._made: tuple[Bridge[Platform], RetrievalService] | None = None
+
+    def use(self, platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
+        """Call another platform from now on; None: one of its own, opened anew."""
+        with self._making:
+            own, self._own, self._made = self._own, None, None
+            self._given, self._config = platform, config
+        if own is not None:
+            own.close()
+
+    def run(
+        self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What the method returns or raises. Raises ``RunningLoopError`` within a running loop."""
+        bridge, service = self._ready()
+        return bridge.run(method, service, *args, **kwargs)
+
+    async def arun(
+        self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What the method returns or raises."""
+        must_open = self._given is None and self._made is None
+        bridge, service = await asyncio.to_thread(self._ready) if must_open else self._ready()
+        return await bridge.arun(method, service, *args, **kwargs)
+
+    def _ready(self) -> tuple[Bridge[Platform], RetrievalService]:
+        with self._making:
+            if self._made is None:
+                platform = self._given
+                if platform is None:
+                    self._own = Opened()
+                    platform = self._own.platform
+                bridge: Bridge[Platform] = Bridge(platform)
+                self._made = bridge, RetrievalService(self._config, bridge.twin)
+            return self._made
+
+
+SHARED = Tickets()
+"""What the module's tools, ``retrieval_node`` and the singleton agent call."""
+
+
+def use_platform(platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
+    """Let the tools, ``retrieval_node`` and ``pattern_recognition_agent`` use an open platform from now on.
+
+    Without it they open one of their own at first use, by the settings of the environment; None goes back to that.
+    """
+    SHARED.use(platform, config)

@@ -1,0 +1,107 @@
+"""Tickets as tools for agents.
+
+    tools = [search_similar_tickets, apply_hybrid_scoring, get_index_stats]
+    found = await search_similar_tickets.ainvoke({"title": "API timeout", "description": "Calls time out"})
+
+They use the platform of ``use_platform``; ``ticket_tools(platform)`` makes others, for another platform or tenant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.tools import BaseTool, StructuredTool, tool
+
+from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalService, rescored
+from retrieval.platform import Platform
+from retrieval.surfaces.langchain.tickets import SHARED, Tickets
+from retrieval.sync import SyncPlatform
+
+
+@tool(parse_docstring=True)
+def apply_hybrid_scoring(
+    similar_tickets: list[dict[str, Any]],
+    vector_weight: float = 0.7,
+    metadata_weight: float = 0.3,
+    time_normalization_hours: float = 100.0,
+) -> list[dict[str, Any]]:
+    """Score tickets by vector similarity and metadata, priority and how soon they were resolved, the best first.
+
+    Args:
+        similar_tickets: Tickets with their vector_similarity, as search_similar_tickets gives them.
+        vector_weight: Weight of vector similarity, 0 to 1; the two weights add up to 1.
+        metadata_weight: Weight of metadata, 0 to 1.
+        time_normalization_hours: Hours from which on a resolution earns nothing, above 0.
+
+    Returns:
+        The tickets with similarity_score and metadata_score.
+    """
+    return rescored(similar_tickets, vector_weight, metadata_weight, time_normalization_hours)
+
+
+def ticket_tools(
+    platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None
+) -> list[BaseTool]:
+    """The three tools on a platform of their own: search_similar_tickets, apply_hybrid_scoring and get_index_stats."""
+    tickets = Tickets(platform, config)
+    return [_search_tool(tickets), apply_hybrid_scoring, _stats_tool(tickets)]
+
+
+def _search_tool(tickets: Tickets) -> StructuredTool:
+    async def awaited(
+        title: str, description: str, domain_filter: str | None = None, top_k: int = 20
+    ) -> dict[str, Any]:
+        return await tickets.arun(_found, title, description, domain_filter, top_k)
+
+    def search_similar_tickets(
+        title: str, description: str, domain_filter: str | None = None, top_k: int = 20
+    ) -> dict[str, Any]:
+        """Search for similar historical tickets, the most similar first.
+
+        Args:
+            title: Ticket title.
+            description: Ticket description.
+            domain_filter: Domain that the results must be of; none for any.
+            top_k: Number of results, 1 to 100.
+
+        Returns:
+            similar_tickets with their vector similarity, query_embedding, and total_searched.
+        """
+        return tickets.run(_found, title, description, domain_filter, top_k)
+
+    return StructuredTool.from_function(search_similar_tickets, awaited, parse_docstring=True)
+
+
+def _stats_tool(tickets: Tickets) -> StructuredTool:
+    async def awaited() -> dict[str, Any]:
+        return await tickets.arun(RetrievalService.get_index_stats)
+
+    def get_index_stats() -> dict[str, Any]:
+        """Tell what is in the index of tickets: total_vectors, dimension, domain_distribution, metadata_entries."""
+        return tickets.run(RetrievalService.get_index_stats)
+
+    return StructuredTool.from_function(get_index_stats, awaited)
+
+
+async def _found(
+    service: RetrievalService, title: str, description: str, domain_filter: str | None, top_k: int
+) -> dict[str, Any]:
+    request = RetrievalRequest(
+        title=title,
+        description=description,
+        domain_filter=domain_filter,
+        top_k=top_k,
+        vector_weight=1.0,
+        metadata_weight=0.0,
+    )
+    vector = await service.query_embedding(request)
+    response = await service.process(request.model_copy(update={"query_embedding": vector}))
+    return {
+        "similar_tickets": [ticket.model_dump(mode="json") for ticket in response.similar_tickets],
+        "query_embedding": vector,
+        "total_searched": response.search_metadata.index_total,
+    }
+
+
+search_similar_tickets = _search_tool(SHARED)
+get_index_stats = _stats_tool(SHARED)

@@ -1,0 +1,330 @@
+"""A collection as a vector store of LangChain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from retrieval.collection import Collection
+from retrieval.domain.context import Context
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.langchain.bridge import Bridge
+from retrieval.surfaces.langchain.documents import document_of, documents_of, items_of
+from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
+from retrieval.surfaces.langchain.opening import Opened, matching, opened_collection
+from retrieval.surfaces.langchain.searching import Condition, Search, by_difference, by_profile, by_similarity
+from retrieval.sync import SyncCollection
+
+_DELETED_AT_ONCE = 1000
+
+
+class RetrievalVectorStore(VectorStore):
+    """Documents in a collection: ``RetrievalVectorStore(platform.collection("docs"))``.
+
+    Searches are the collection's own, words and vectors by its profile, and take its filters (``filter`` or ``where``)
+    and every other option of ``Collection.search``. With ``explain``, here or in a call, each document found tells
+    under ``_retrieval`` in its metadata how it came about, and the ``retrieval_id`` that feedback names. ``context``
+    is what searches are recorded with.
+
+    Every method works with ``await`` (its name then begins with ``a``), from any loop, and without: see ``Bridge`` for
+    which loop a collection belongs to. Raises the platform's errors.
+    """
+
+    def __init__(
+        self,
+        collection: Collection | SyncCollection,
+        *,
+        explain: bool = False,
+        context: Context = Context(),
+        opened: Opened | None = None,
+    ) -> None:
+        self.collection = collection
+        self.explain = explain
+        self.context = context
+        self._bridge: Bridge[Collection] = Bridge(collection)
+        self._opened = opened
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The collection's embedder."""
+        return RetrievalEmbeddings(self.collection)
+
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Store documents and give their ids: of ``ids``, else their own, else new ones. One that is there is replaced.
+
+        One whose vector cannot be had now is stored, found by its words, and embedded later.
+        """
+        return self._bridge.run(self._added, documents, **kwargs)
+
+    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """As ``add_documents``."""
+        return await self._bridge.arun(self._added, documents, **kwargs)
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Store texts, each with its metadata and id. See ``add_documents``."""
+        return self.add_documents(_documents(texts, metadatas), ids=ids, **kwargs)
+
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """As ``add_texts``."""
+        return await self.aadd_documents(_documents(texts, metadatas), ids=ids, **kwargs)
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The documents of those ids that exist, in the order of the ids."""
+        return self._bridge.run(self._got, ids)
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """As ``get_by_ids``."""
+        return await self._bridge.arun(self._got, ids)
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are no error."""
+        return self._bridge.run(self._deleted, ids, **kwargs)
+
+    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """As ``delete``."""
+        return await self._bridge.arun(self._deleted, ids, **kwargs)
+
+    def similarity_search(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[Document]:  # fmt: skip
+        """The best documents for the words, by the collection's profile."""
+        return self._bridge.run(self._found, by_profile, query, k, filter, **kwargs)
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[Document]:  # fmt: skip
+        """As ``similarity_search``."""
+        return await self._bridge.arun(self._found, by_profile, query, k, filter, **kwargs)
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[tuple[Document, float]]:  # fmt: skip
+        """As ``similarity_search``, with the hits' scores: higher is better, comparable within one search only."""
+        return self._bridge.run(self._scored, by_profile, query, k, filter, **kwargs)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[tuple[Document, float]]:  # fmt: skip
+        """As ``similarity_search_with_score``."""
+        return await self._bridge.arun(self._scored, by_profile, query, k, filter, **kwargs)
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+    ) -> list[Document]:  # fmt: skip
+        """The best documents for a vector of shape (dimensions,)."""
+        return self._bridge.run(self._found, by_profile, list(embedding), k, filter, **kwargs)
+
+    async def asimilarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+    ) -> list[Document]:  # fmt: skip
+        """As ``similarity_search_by_vector``."""
+        return await self._bridge.arun(self._found, by_profile, list(embedding), k, filter, **kwargs)
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Documents that are relevant and differ from one another: see ``retrieval.domain.diversity``.
+
+        ``fetch_k`` are the candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
+        """
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self._bridge.run(self._found, by_difference, query, k, **options)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """As ``max_marginal_relevance_search``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self._bridge.arun(self._found, by_difference, query, k, **options)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """As ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self._bridge.run(self._found, by_difference, list(embedding), k, **options)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """As ``max_marginal_relevance_search_by_vector``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self._bridge.arun(self._found, by_difference, list(embedding), k, **options)
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self._bridge.run(self._scored, by_similarity, query, k, **kwargs)
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return await self._bridge.arun(self._scored, by_similarity, query, k, **kwargs)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        collection: Collection | SyncCollection | None = None,
+        collection_name: str = "langchain",
+        url: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """A store that holds these texts, and whatever its collection holds already.
+
+        In a ``collection`` that is given, whose vectors are those of ``embedding``, or in one of that name: then the
+        store opens a platform of its own, by ``retrieval.connect(url)``, which ``close`` or a ``with`` block closes,
+        at the latest the end of the program. Raises ``ConfigurationError`` where the collection's vectors are others.
+        """
+        opened: Opened | None = None
+        given: Collection | SyncCollection | None = collection
+        if given is None:
+            own = opened_collection(collection_name, url, embedding)
+            opened, given = own[0], own[1]
+        store = cls(given, opened=opened, **kwargs)
+        try:
+            store._bridge.run(matching, store._bridge.twin, embedding)
+            store.add_texts(texts, metadatas, ids=ids)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        collection: Collection | SyncCollection | None = None,
+        collection_name: str = "langchain",
+        url: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """As ``from_texts``."""
+        opened: Opened | None = None
+        given: Collection | SyncCollection | None = collection
+        if given is None:
+            own = await asyncio.to_thread(opened_collection, collection_name, url, embedding)
+            opened, given = own[0], own[1]
+        store = cls(given, opened=opened, **kwargs)
+        try:
+            await store._bridge.arun(matching, store._bridge.twin, embedding)
+            await store.aadd_texts(texts, metadatas, ids=ids)
+        except BaseException:
+            await store.aclose()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the platform that ``from_texts`` opened; one that was given stays its opener's to close."""
+        if self._opened is not None:
+            self._opened.close()
+
+    async def aclose(self) -> None:
+        """As ``close``."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _added(
+        self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, *, batch_size: int | None = None
+    ) -> list[str]:
+        del batch_size  # LangChain's index gives it; the collection has batches of its own
+        items = items_of(documents, ids)
+        if items:
+            await self._bridge.twin.add(items)
+        return [item.item_id for item in items]
+
+    async def _got(self, ids: Sequence[str]) -> list[Document]:
+        found = await self._bridge.twin.get(list(dict.fromkeys(ids)))
+        return [document_of(found[item_id]) for item_id in dict.fromkeys(ids) if item_id in found]
+
+    async def _deleted(self, ids: Sequence[str] | None = None) -> bool:
+        if ids is not None:
+            await self._bridge.twin.delete(ids)
+            return True
+        for where in (None, {"status": "archived"}):
+            page: list[str] = []
+            async for item in self._bridge.twin.scan(where):
+                page.append(item.item_id)
+                if len(page) == _DELETED_AT_ONCE:
+                    await self._bridge.twin.delete(page)
+                    page = []
+            await self._bridge.twin.delete(page)
+        return True
+
+    async def _found(
+        self,
+        search: Search,
+        question: str | list[float],
+        k: int,
+        filter: Condition = None,  # noqa: A002 - LangChain's name
+        *,
+        explain: bool | None = None,
+        **options: Any,
+    ) -> list[Document]:
+        result = await search(self._bridge.twin, question, k, filter, **{"context": self.context} | options)
+        return documents_of(result, explain=self.explain if explain is None else explain)
+
+    async def _scored(
+        self,
+        search: Search,
+        question: str | list[float],
+        k: int,
+        filter: Condition = None,  # noqa: A002 - LangChain's name
+        *,
+        explain: bool | None = None,
+        **options: Any,
+    ) -> list[tuple[Document, float]]:
+        result = await search(self._bridge.twin, question, k, filter, **{"context": self.context} | options)
+        documents = documents_of(result, explain=self.explain if explain is None else explain)
+        return [(document, hit.score) for document, hit in zip(documents, result, strict=True)]
+
+
+def _documents(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None) -> list[Document]:
+    every = list(texts)
+    if metadatas and len(metadatas) != len(every):
+        raise InvalidRequestError(f"{len(metadatas)} metadata for {len(every)} texts; give one for each")
+    given = metadatas or [{}] * len(every)
+    return [Document(page_content=text, metadata=dict(one or {})) for text, one in zip(every, given, strict=True)]

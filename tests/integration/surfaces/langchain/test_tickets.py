@@ -1,0 +1,262 @@
+"""Tickets as tools and as a node, in a compiled graph of LangGraph."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+
+from retrieval import connect
+from retrieval.apps.tickets import TICKET_FILTERABLE, RetrievalConfig, RetrievalRequest, ticket_item
+from retrieval.surfaces.langchain import (
+    PatternRecognitionAgent,
+    apply_hybrid_scoring,
+    get_index_stats,
+    pattern_recognition_agent,
+    retrieval_node,
+    search_similar_tickets,
+    ticket_tools,
+    use_platform,
+)
+from retrieval.sync import RetrievalService, SyncPlatform
+from tests.support.tickets import TICKETS
+
+
+class Workflow(TypedDict, total=False):
+    """The state of a workflow on tickets."""
+
+    ticket_id: str
+    title: str
+    description: str
+    classified_domain: str | None
+    search_config: dict[str, Any] | None
+    similar_tickets: list[dict[str, Any]]
+    similarity_scores: list[float]
+    search_metadata: dict[str, Any]
+    status: str
+    current_agent: str
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+QUESTION: Workflow = {
+    "ticket_id": "NEW-1",
+    "title": "Database connection error",
+    "description": "Timeout connecting to the member database",
+}
+
+
+@pytest.fixture(scope="module")
+def _tickets(sync_platform: SyncPlatform) -> None:
+    sync_platform.collection("tickets", filterable=TICKET_FILTERABLE).add(map(ticket_item, TICKETS))
+
+
+@pytest.fixture(autouse=True)
+def platform(sync_platform: SyncPlatform, _tickets: None) -> Iterator[SyncPlatform]:
+    """The platform that the tools and the node use."""
+    use_platform(sync_platform)
+    yield sync_platform
+    use_platform(None)
+
+
+def graph(node: Any = retrieval_node) -> Any:
+    """A compiled graph of the one node."""
+    builder = StateGraph(Workflow)
+    builder.add_node("retrieval", node)
+    builder.add_edge(START, "retrieval")
+    builder.add_edge("retrieval", END)
+    return builder.compile()
+
+
+async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform: SyncPlatform) -> None:
+    """Every key of the state contract is there, and the tickets are those of ``RetrievalService.process``."""
+    config = {"top_k": 2, "vector_weight": 0.5, "metadata_weight": 0.5}
+
+    state = await graph().ainvoke(QUESTION | {"classified_domain": "MM", "search_config": config})
+
+    request = RetrievalRequest.model_validate(
+        {"title": QUESTION["title"], "description": QUESTION["description"], "domain_filter": "MM"} | config
+    )
+    expected = await asyncio.to_thread(RetrievalService(platform=platform).process, request)
+    assert state["similar_tickets"] == [ticket.model_dump(mode="json") for ticket in expected.similar_tickets]
+    assert state["similarity_scores"] == [ticket.similarity_score for ticket in expected.similar_tickets]
+    assert state["search_metadata"] == expected.search_metadata.model_dump(mode="json")
+    assert (state["status"], state["current_agent"]) == ("success", "retrieval")
+    assert [type(message) for message in state["messages"]] == [AIMessage]
+    assert state["messages"][0].content.startswith("found 2 similar tickets in domain MM")
+    assert state["ticket_id"] == "NEW-1"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"title": " ", "description": ""}, "title/description required"),
+        ({"search_config": {"top_k": 0}}, "top_k"),
+        ({"search_config": {"vector_weight": 0.9, "metadata_weight": 0.9}}, "add up to 1.8"),
+        ({"search_config": {"colour": "red"}}, "colour"),
+        ({"search_config": "quick"}, "give a mapping"),
+    ],
+)
+async def test_what_goes_wrong_is_the_status_error(change: dict[str, Any], reason: str) -> None:
+    """The graph goes on with nothing found, and the message is one line that says why."""
+    state = await graph().ainvoke(QUESTION | change)
+
+    assert (state["status"], state["current_agent"]) == ("error", "retrieval")
+    assert (state["similar_tickets"], state["similarity_scores"], state["search_metadata"]) == ([], [], {})
+    [message] = state["messages"]
+    assert reason in message.content
+    assert "\n" not in message.content
+
+
+async def test_a_missing_collection_is_the_status_error_with_the_way_to_make_it(platform: SyncPlatform) -> None:
+    """The message names the command."""
+    agent = PatternRecognitionAgent(platform, RetrievalConfig(collection="nothing-here"))
+
+    state = await agent(dict(QUESTION))
+
+    assert state["status"] == "error"
+    assert "retrieval ingest nothing-here" in state["messages"][0]["content"]
+
+
+def test_the_agent_is_a_node_of_a_graph_that_runs_without_await() -> None:
+    """The singleton serves ``invoke`` too."""
+    state = graph(pattern_recognition_agent).invoke(QUESTION | {"search_config": {"top_k": 1}})
+
+    assert state["status"] == "success"
+    assert len(state["similar_tickets"]) == 1
+
+
+def test_the_node_serves_one_loop_after_another() -> None:
+    """Each ``asyncio.run`` is another loop, and none of them is the platform's."""
+    first, second = (asyncio.run(retrieval_node(dict(QUESTION))) for _ in range(2))
+
+    assert first["status"] == second["status"] == "success"
+    assert first["similar_tickets"] == second["similar_tickets"]
+
+
+async def test_the_agent_works_on_a_platform_of_the_same_loop(platform: SyncPlatform) -> None:
+    """An async platform's own loop answers without another thread."""
+    async with connect(settings=platform.settings, embedder=platform.twin._embedders._given) as opened:  # noqa: SLF001 - the same vectors
+        state = await PatternRecognitionAgent(opened)(dict(QUESTION))
+
+    assert state["status"] == "success"
+
+
+async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(platform: SyncPlatform) -> None:
+    """It finds what the node would, and tells what moved."""
+    config = {"top_k": 3, "vector_weight": 0.2, "metadata_weight": 0.8}
+    found = (await retrieval_node(QUESTION | {"classified_domain": "MM", "search_config": config}))["similar_tickets"]
+    await asyncio.to_thread(platform.recorded)
+    before = platform.recording
+
+    preview = await pattern_recognition_agent.preview_search(QUESTION["title"], QUESTION["description"], "MM", config)
+
+    await asyncio.to_thread(platform.recorded)
+    assert platform.recording == before
+    assert preview["similar_tickets"] == found
+    assert preview["search_metadata"]["total_found"] == len(found)
+    assert preview["config_used"]["vector_weight"] == 0.2
+    assert [one["weighting"]["name"] for one in preview["preview"]["previews"]] == ["balanced", "custom"]
+
+
+async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -> None:
+    """Found by vector alone and scored afterwards, tickets have the score that the service gives them."""
+    found = await search_similar_tickets.ainvoke(
+        {"title": QUESTION["title"], "description": QUESTION["description"], "domain_filter": "CIW", "top_k": 10}
+    )
+    scored = apply_hybrid_scoring.invoke(
+        {"similar_tickets": found["similar_tickets"], "vector_weight": 0.8, "metadata_weight": 0.2}
+    )
+
+    similarities = [ticket["vector_similarity"] for ticket in found["similar_tickets"]]
+    assert similarities == sorted(similarities, reverse=True)
+    assert len(found["query_embedding"]) == 6
+    assert found["total_searched"] == len(TICKETS)
+    request = RetrievalRequest(
+        title=QUESTION["title"],
+        description=QUESTION["description"],
+        domain_filter="CIW",
+        top_k=10,
+        vector_weight=0.8,
+        metadata_weight=0.2,
+    )
+    expected = (await asyncio.to_thread(RetrievalService(platform=platform).process, request)).similar_tickets
+    assert [one["ticket_id"] for one in scored] == [one.ticket_id for one in expected]
+    assert [one["similarity_score"] for one in scored] == pytest.approx([one.similarity_score for one in expected])
+    assert [one["metadata_score"] for one in scored] == pytest.approx([one.metadata_score for one in expected])
+
+
+def test_the_tools_work_without_await() -> None:
+    """``invoke`` is offered beside ``ainvoke``."""
+    stats = get_index_stats.invoke({})
+    found = search_similar_tickets.invoke({"title": "Login fails", "description": ""})
+
+    assert stats["total_vectors"] == stats["metadata_entries"] == len(TICKETS)
+    assert stats["dimension"] == 6
+    assert stats["domain_distribution"]["MM"] == 2
+    assert len(found["similar_tickets"]) == len(TICKETS)
+
+
+async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: SyncPlatform) -> None:
+    """A ``ToolNode`` runs those of a platform of their own."""
+    builder = StateGraph(Workflow)
+    builder.add_node("tools", ToolNode(ticket_tools(platform)))
+    builder.add_edge(START, "tools")
+    builder.add_edge("tools", END)
+    calls = [
+        {"name": "get_index_stats", "args": {}, "id": "1", "type": "tool_call"},
+        {"name": "search_similar_tickets", "args": {"title": "a", "description": "b", "top_k": 1}, "id": "2"},
+    ]
+
+    state = await builder.compile().ainvoke({"messages": [AIMessage("", tool_calls=calls)]})
+
+    told = {message.tool_call_id: message.content for message in state["messages"][1:]}
+    assert f'"total_vectors": {len(TICKETS)}' in told["1"]
+    assert "similar_tickets" in told["2"]
+
+
+def test_the_tools_tell_a_model_what_to_give_them() -> None:
+    """Their schemas have the names, the defaults and a description of each argument."""
+    schema = search_similar_tickets.get_input_jsonschema()
+
+    assert list(schema["properties"]) == ["title", "description", "domain_filter", "top_k"]
+    assert schema["required"] == ["title", "description"]
+    assert schema["properties"]["top_k"]["default"] == 20
+    assert all(one.get("description") for one in schema["properties"].values())
+    assert apply_hybrid_scoring.get_input_jsonschema()["properties"]["vector_weight"]["default"] == 0.7
+
+
+def test_a_program_that_opens_nothing_itself_is_answered_and_ends(platform: SyncPlatform) -> None:
+    """The import opens nothing, the first call a platform, by the environment, and the end of the program closes it."""
+    program = (
+        "import asyncio, threading\n"
+        "import retrieval.surfaces.langchain.agent\n"
+        "from retrieval.surfaces.langchain.tools import get_index_stats\n"
+        "print(threading.active_count())\n"
+        "asyncio.run(get_index_stats.ainvoke({}))\n"
+        "print(get_index_stats.invoke({})['total_vectors'])\n"
+    )
+    url = platform.settings.database_url
+    assert url is not None
+    environment = {
+        "RETRIEVAL_DATABASE_URL": url.get_secret_value(),
+        "RETRIEVAL_DATABASE_SCHEMA": platform.settings.database_schema,
+        "RETRIEVAL_TENANT": platform.settings.tenant,
+        "RETRIEVAL_EMBEDDER": "none",
+        "PYTHONPATH": ":".join(path for path in sys.path if path),
+        "PATH": "/usr/bin:/bin",
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"1\n{len(TICKETS)}\n", "")

@@ -1,0 +1,342 @@
+"""What the vector store and the retriever do beyond LangChain's standard suites."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import psycopg
+import pytest
+from anyio.from_thread import BlockingPortal
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
+
+from retrieval import Context, Platform, Settings, connect
+from retrieval.domain.errors import (
+    ConfigurationError,
+    InvalidItemError,
+    InvalidRequestError,
+    RunningLoopError,
+)
+from retrieval.surfaces.langchain import (
+    EXPLANATION_KEY,
+    Bridge,
+    LangChainEmbedder,
+    RetrievalEmbeddings,
+    RetrievalRetriever,
+    RetrievalVectorStore,
+)
+from retrieval.sync import SyncCollection, SyncPlatform
+
+TEXTS = ["login fails after the update", "the disk is full", "login page is slow", "printer out of paper"]
+METADATA: list[dict[str, Any]] = [
+    {"source": "a.pdf", "page": 1},
+    {"source": "b.pdf", "page": 2},
+    {"source": "a.pdf", "page": 10},
+    {"source": "c.pdf"},
+]
+
+
+@pytest.fixture
+def store(sync_collection: SyncCollection) -> RetrievalVectorStore:
+    """A store with four texts."""
+    opened = RetrievalVectorStore(sync_collection)
+    opened.add_texts(TEXTS, METADATA, ids=["1", "2", "3", "4"])
+    return opened
+
+
+def ids(documents: list[Document]) -> list[str | None]:
+    """Their ids, in order."""
+    return [document.id for document in documents]
+
+
+def test_metadata_come_back_as_they_were_given(store: RetrievalVectorStore) -> None:
+    """Whatever JSON can say, under any name, the names of an item's fields among them."""
+    metadata = {
+        "source": "a.pdf", "tags": ["x", "x", "y"], "status": "archived", "kind": 7, "title": "A",
+        "nested": {"a": [1, None]},
+        "true": True, "float": 0.1, "id": "other", "": "empty", "ü.$'": "", "occurred_at": "soon",
+    }  # fmt: skip
+    document = Document(page_content="  white\n space ", metadata=metadata)
+
+    [item_id] = store.add_documents([document])
+
+    assert store.get_by_ids([item_id]) == [Document(id=item_id, page_content="  white\n space ", metadata=metadata)]
+    [found] = store.similarity_search("white space", k=1, filter={"attributes.title": "A"})
+    assert found.metadata == metadata
+
+
+def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fields(
+    store: RetrievalVectorStore, sync_collection: SyncCollection
+) -> None:
+    """The text has the title, which stands in the metadata too, and stored anew it comes back the same."""
+    sync_collection.add(
+        [{"_id": "t", "title": "Timeout", "text": "At peak hours", "tags": ["db"], "metadata": {"priority": "High"}}]
+    )
+
+    [document] = store.get_by_ids(["t"])
+    store.add_documents([document])
+
+    assert document.page_content == "Timeout\nAt peak hours"
+    assert document.metadata == {"title": "Timeout", "tags": ["db"], "priority": "High"}
+    assert store.get_by_ids(["t"]) == [document]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({"source": "a.pdf"}, {"1", "3"}),
+        ({"source": ["b.pdf", "c.pdf"]}, {"2", "4"}),
+        ({"page": {"gt": 2}}, {"3"}),
+        ({"page": {"exists": False}}, {"4"}),
+        ({"not": {"source": "a.pdf"}, "page": 2}, {"2"}),
+        ({"item_id": {"in": ["1", "4"]}}, {"1", "4"}),
+        ({"source": "nowhere"}, set()),
+    ],
+)
+def test_filters_are_the_collections_by_either_name(
+    store: RetrievalVectorStore, where: dict[str, Any], expected: set[str]
+) -> None:
+    """``filter`` and ``where`` are the same, and a page is full whenever so many match."""
+    assert set(ids(store.similarity_search("login", k=4, filter=where))) == expected
+    assert set(ids(store.similarity_search("login", k=4, where=where))) == expected
+
+
+def test_a_filter_is_given_once(store: RetrievalVectorStore) -> None:
+    """Two names with two filters are refused."""
+    with pytest.raises(InvalidRequestError, match="two names of the same"):
+        store.similarity_search("login", filter={"page": 1}, where={"page": 2})
+
+
+def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
+    """The explanation adds up to the score, and its retrieval takes feedback."""
+    [(document, score)] = store.similarity_search_with_score("login fails", k=1, explain=True)
+    told = document.metadata[EXPLANATION_KEY]
+
+    sync_platform.recorded()
+    report = sync_platform.feedback(told["retrieval_id"], document.id or "", helpful=True)
+
+    assert report.recorded == 1
+    assert told["rank"] == 1
+    assert told["score"] == score
+    assert sum(part["value"] for part in told["explanation"]["contributions"]) == pytest.approx(score)
+    assert EXPLANATION_KEY not in store.similarity_search("login fails", k=1)[0].metadata
+    store.add_documents([document])
+    assert EXPLANATION_KEY not in store.get_by_ids([document.id or ""])[0].metadata
+
+
+def test_relevance_is_the_cosine(store: RetrievalVectorStore) -> None:
+    """From 0 to 1, falling, 1 for the very text, and a threshold keeps what reaches it."""
+    found = store.similarity_search_with_relevance_scores(TEXTS[1], k=4)
+    scores = [score for _, score in found]
+    kept = store.as_retriever(
+        search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.999, "k": 4}
+    ).invoke(TEXTS[1])
+
+    assert found[0][0].id == "2"
+    assert scores[0] == pytest.approx(1, abs=1e-3)
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert ids(kept) == ["2"]
+
+
+def test_without_vectors_there_is_no_relevance(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection of words alone searches all the same, and says why it has no relevance."""
+    monkeypatch.setenv("RETRIEVAL_EMBEDDER", "none")
+    monkeypatch.setenv("RETRIEVAL_TENANT", f"tenant-{uuid.uuid4()}")
+    with RetrievalVectorStore.from_texts(TEXTS, collection_name="words", url=database_url) as words:
+        assert words.similarity_search("printer", k=1)[0].page_content == TEXTS[3]
+        with pytest.raises(InvalidRequestError, match="no vectors"):
+            words.similarity_search_with_relevance_scores("printer")
+
+
+def test_maximal_marginal_relevance_leaves_the_alike_out(store: RetrievalVectorStore) -> None:
+    """With nothing but difference the second is not the twin of the first; with nothing but relevance it is."""
+    store.add_texts([TEXTS[0]], ids=["twin"])
+    vector = store.embeddings.embed_query(TEXTS[0])
+
+    different = store.max_marginal_relevance_search(TEXTS[0], k=2, lambda_mult=0.0)
+    relevant = store.max_marginal_relevance_search_by_vector(vector, k=2, lambda_mult=1.0)
+
+    assert len(set(ids(different)) & {"1", "twin"}) == 1
+    assert set(ids(relevant)) == {"1", "twin"}
+
+
+async def test_every_search_is_the_same_awaited(store: RetrievalVectorStore) -> None:
+    """What begins with ``a`` gives what its twin gives."""
+    question, vector = "login", [0.1, -0.4, 0.2, 0.9, 0.3, 0.1]
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("similarity_search", (question,)),
+        ("similarity_search_with_score", (question,)),
+        ("similarity_search_with_relevance_scores", (question,)),
+        ("similarity_search_by_vector", (vector,)),
+        ("max_marginal_relevance_search", (question,)),
+        ("max_marginal_relevance_search_by_vector", (vector,)),
+    ]
+    for name, arguments in calls:
+        expected = await asyncio.to_thread(getattr(store, name), *arguments, k=3)
+        assert await getattr(store, f"a{name}")(*arguments, k=3) == expected
+        assert len(expected) == 3
+
+
+def test_delete_with_no_ids_empties_the_collection(
+    store: RetrievalVectorStore, sync_collection: SyncCollection
+) -> None:
+    """Archived items go too."""
+    sync_collection.add([{"_id": "old", "text": "gone", "status": "archived"}])
+
+    store.delete()
+
+    assert sync_collection.get(["1", "2", "3", "4", "old"]) == {}
+
+
+def test_what_cannot_be_stored_is_told_and_nothing_is(store: RetrievalVectorStore) -> None:
+    """One bad document refuses the call."""
+    with pytest.raises(InvalidItemError, match="NaN"):
+        store.add_texts(["a", "b"], [{}, {"n": float("nan")}], ids=["a", "b"])
+    with pytest.raises(InvalidRequestError, match="1 ids for 2 documents"):
+        store.add_texts(["a", "b"], ids=["a"])
+
+    assert store.get_by_ids(["a", "b"]) == []
+
+
+async def test_a_sync_method_does_not_freeze_a_running_loop(store: RetrievalVectorStore) -> None:
+    """It is refused with the way out."""
+    with pytest.raises(RunningLoopError, match="await the async one"):
+        store.similarity_search("login")
+
+
+async def test_a_store_on_an_async_collection_answers_in_its_loop_and_from_threads(
+    fake_settings: Settings, sync_collection: SyncCollection, store: RetrievalVectorStore
+) -> None:
+    """A web application awaits it; what LangChain runs in a thread calls the sync methods."""
+    embedder = LangChainEmbedder(DeterministicFakeEmbedding(size=6), dimensions=6)
+    async with connect(settings=fake_settings, embedder=embedder) as platform:
+        same = RetrievalVectorStore(await platform.collection(sync_collection.name))
+
+        awaited = await same.asimilarity_search("login", k=2)
+        threaded = await asyncio.to_thread(same.similarity_search, "login", k=2)
+
+    assert awaited == threaded == await store.asimilarity_search("login", k=2)
+
+
+async def test_a_call_that_is_cancelled_is_cancelled_where_it_runs(
+    async_elsewhere: tuple[BlockingPortal, Platform],
+) -> None:
+    """The other loop does not go on with what nobody waits for."""
+    portal, platform = async_elsewhere
+
+    async def made() -> Bridge[Platform]:
+        return Bridge(platform)
+
+    bridge = await asyncio.to_thread(portal.call, made)
+    began, ended = asyncio.Event(), asyncio.Event()
+    here = asyncio.get_running_loop()
+
+    async def endless() -> None:
+        here.call_soon_threadsafe(began.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            here.call_soon_threadsafe(ended.set)
+
+    call = asyncio.create_task(bridge.arun(endless))
+    await began.wait()
+    call.cancel()
+
+    await asyncio.wait_for(ended.wait(), 30)
+    assert call.cancelled() or call.cancelling()
+
+
+def test_from_texts_opens_a_platform_of_its_own_and_closes_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embeddings given are those of its collection, and the documents stay when it is closed."""
+    tenant = f"tenant-{uuid.uuid4()}"
+    monkeypatch.setenv("RETRIEVAL_TENANT", tenant)
+    embedding = DeterministicFakeEmbedding(size=6)
+    with RetrievalVectorStore.from_texts(TEXTS, embedding, METADATA, url=database_url) as store:
+        assert store.similarity_search(TEXTS[2], k=1)[0].metadata == METADATA[2]
+        vector = store.embeddings.embed_query(TEXTS[2])
+    with RetrievalVectorStore.from_texts([], embedding, url=database_url) as again:
+        assert again.similarity_search_by_vector(vector, k=1)[0].page_content == TEXTS[2]
+
+    with pytest.raises(InvalidRequestError, match="not open"):
+        store.similarity_search("login")
+
+
+async def test_from_documents_fills_a_collection_that_is_given(sync_collection: SyncCollection) -> None:
+    """Its own embeddings, or those it was made with, and no others: vectors of two models are not mixed."""
+    document = Document(id="d", page_content="text")
+    own = RetrievalEmbeddings(sync_collection)
+
+    for embedding in (own, DeterministicFakeEmbedding(size=6)):
+        store = await RetrievalVectorStore.afrom_documents([document], embedding, collection=sync_collection)
+        assert await store.aget_by_ids(["d"]) == [document]
+    with pytest.raises(ConfigurationError, match="not those of"):
+        await RetrievalVectorStore.afrom_documents(
+            [document], DeterministicFakeEmbedding(size=7), collection=sync_collection
+        )
+
+
+def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_collection: SyncCollection) -> None:
+    """Options given with the call go before its own."""
+    retriever = RetrievalRetriever(
+        collection=sync_collection,
+        k=3,
+        where={"source": "a.pdf"},
+        search_kwargs={"legs": ["lexical"]},
+    )
+
+    found = retriever.invoke("login fails")
+    others = retriever.invoke("disk", where={"source": "b.pdf"}, explain=False)
+
+    assert ids(found) == ["1", "3"]
+    [parts] = {tuple(part["leg"] for part in one.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
+               for one in found}  # fmt: skip
+    assert parts == ("lexical",)
+    assert others == store.get_by_ids(["2"])
+
+
+def test_searches_are_recorded_with_their_context(
+    database_url: str, sync_collection: SyncCollection, sync_platform: SyncPlatform
+) -> None:
+    """The store's, or that of the call."""
+    store = RetrievalVectorStore(sync_collection, explain=True, context=Context(session="s-1"))
+    store.add_texts(TEXTS)
+
+    found = [
+        store.similarity_search("login", k=1),
+        store.similarity_search("login", k=1, context=Context(session="s-2")),
+    ]
+
+    sync_platform.recorded()
+    asked = "SELECT session FROM retrieval.retrievals WHERE retrieval_id = %s"
+    with psycopg.connect(database_url) as connection:
+        sessions = [
+            connection.execute(asked, [one.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall() for [one] in found
+        ]
+    assert sessions == [[("s-1",)], [("s-2",)]]
+
+
+def test_langchains_index_keeps_a_source_in_step(sync_collection: SyncCollection) -> None:
+    """What is the same is skipped, what is gone is deleted."""
+    store, records = RetrievalVectorStore(sync_collection), InMemoryRecordManager("docs")
+    records.create_schema()
+    documents = [Document(page_content=text, metadata={"source": "a"}) for text in TEXTS]
+
+    def kept(documents: list[Document]) -> dict[str, Any]:
+        done = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
+        return {name: number for name, number in done.items() if number}
+
+    assert kept(documents) == {"num_added": 4}
+    assert kept(documents[:3]) == {"num_skipped": 3, "num_deleted": 1}
+    assert {document.page_content for document in store.similarity_search("login", k=4)} == set(TEXTS[:3])
+
+
+def test_a_retriever_needs_a_collection() -> None:
+    """A name, or anything else, is refused when it is made."""
+    with pytest.raises(ValueError, match="a collection or a platform is needed"):
+        RetrievalRetriever(collection="docs")

@@ -1,0 +1,63 @@
+"""The hybrid score of tickets that were found already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.apps.tickets import PriorityWeights, ProcessingError, rescored
+from retrieval.domain.errors import InvalidProfileError
+
+
+def test_the_score_is_the_formulas() -> None:
+    """vector_weight × similarity + metadata_weight × (0.6 × priority + 0.4 × time)."""
+    tickets = [
+        {"ticket_id": "a", "vector_similarity": 0.9, "priority": "Low", "resolution_time_hours": 80.0, "extra": 1},
+        {"ticket_id": "b", "vector_similarity": 0.8, "priority": "critical", "resolution_time_hours": 20},
+        {"ticket_id": "c", "vector_similarity": -0.5},
+    ]
+
+    found = rescored(tickets, 0.6, 0.4)
+
+    assert [one["ticket_id"] for one in found] == ["b", "a", "c"]
+    metadata = [0.6 * 1.0 + 0.4 * 0.8, 0.6 * 0.3 + 0.4 * 0.2, 0.6 * 0.5]
+    assert [one["metadata_score"] for one in found] == pytest.approx(metadata)
+    expected = [0.6 * 0.8 + 0.4 * metadata[0], 0.6 * 0.9 + 0.4 * metadata[1], 0.4 * metadata[2]]
+    assert [one["similarity_score"] for one in found] == pytest.approx(expected)
+    assert found[1]["extra"] == 1
+    assert "similarity_score" not in tickets[0]
+
+
+def test_weights_of_priorities_and_hours_can_be_given() -> None:
+    """As in a request."""
+    ticket = {"vector_similarity": 0.5, "priority": "Urgent", "resolution_time_hours": 5}
+
+    [one] = rescored(
+        [ticket], time_normalization_hours=10, priority_weights=PriorityWeights.model_validate({"Urgent": 0.9})
+    )
+
+    assert one["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
+
+
+def test_equal_scores_are_ordered_by_id_and_nothing_is_nothing() -> None:
+    """The order does not depend on the order given."""
+    tickets = [{"ticket_id": name, "vector_similarity": 0.5} for name in ("b", "a")]
+
+    assert [one["ticket_id"] for one in rescored(tickets)] == ["a", "b"]
+    assert rescored([]) == []
+
+
+@pytest.mark.parametrize("value", [None, "0.5", True, float("nan")])
+def test_a_ticket_needs_its_similarity(value: Any) -> None:
+    """The error names the ticket."""
+    with pytest.raises(ProcessingError, match=r"'T-1': vector_similarity"):
+        rescored([{"ticket_id": "T-1", "vector_similarity": value}])
+
+
+def test_weights_that_make_no_score_are_refused() -> None:
+    """As everywhere."""
+    with pytest.raises(ProcessingError, match="add up to"):
+        rescored([], 0.9, 0.9)
+    with pytest.raises(InvalidProfileError, match="normalization_hours"):
+        rescored([], time_normalization_hours=0)

@@ -1,0 +1,28 @@
+"""The package: what it offers, and what importing it does."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import pytest
+
+from retrieval.domain.errors import MissingExtraError
+from retrieval.surfaces import langchain
+from retrieval.surfaces.langchain.extra import require_extra
+
+
+def test_every_name_is_there() -> None:
+    """Each is imported from its module when it is asked for."""
+    for name in langchain.__all__:
+        assert getattr(langchain, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = langchain.nothing
+
+
+def test_without_the_extra_the_import_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with the command."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "langgraph" else object())
+
+    with pytest.raises(MissingExtraError, match=r"needs langgraph; .*pip install 'retrieval-platform\[langchain\]'"):
+        require_extra()
