@@ -43,11 +43,11 @@ def complete_profile(context: typer.Context, incomplete: str) -> Completions:
     return _asked(context, lambda database: profile_versions(database, name, incomplete, seconds=ASK_SECONDS))
 
 
-def complete_job(incomplete: str) -> Completions:
-    """The jobs."""
-    from retrieval.jobs.registry import JOBS
+def complete_job(incomplete: str) -> list[str]:
+    """The jobs, each of which has a schedule."""
+    from retrieval.domain.schedule import DEFAULT_SCHEDULE
 
-    return [(job.name, job.what) for job in JOBS.values() if job.name.startswith(incomplete)]
+    return [name for name in DEFAULT_SCHEDULE if name.startswith(incomplete)]
 
 
 def complete_legs(incomplete: str) -> list[str]:
