@@ -103,10 +103,11 @@ def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
         return
     if table.analyzed_at is not None and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
         return
-    when = f"{table.changed:,} of {table.live:,} rows changed since" if table.analyzed_at else "there are none"
+    when = f"{table.changed:,} of {table.live:,} rows changed since" if table.analyzed_at else "there are none yet"
     yield Finding(
         check="statistics",
-        severity=Severity.WARNING,
+        # The server makes the first ones a minute after a table was filled.
+        severity=Severity.WARNING if table.analyzed_at else Severity.ADVICE,
         about=table.name,
         found=f"the planner's statistics of table {table.name!r} are stale: {when}",
         mend=f"ANALYZE {name};",
