@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from retrieval.adapters.store.ann_indexes import hnsw_name
@@ -33,8 +33,8 @@ class Surroundings:
     """Whether the server is the platform's own."""
     now: datetime
     """This machine's time when the server was looked at, in UTC."""
-    expected_indexes: frozenset[str] = frozenset()
-    """The names of those that the schema is made with."""
+    expected_indexes: Mapping[str, str] = field(default_factory=dict)
+    """Those that the schema is made with, by name, with the statements that make them."""
 
 
 def server_findings(installation: Installation, status: SchemaStatus | None, where: Surroundings) -> Iterator[Finding]:

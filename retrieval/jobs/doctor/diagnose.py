@@ -7,10 +7,12 @@ from datetime import datetime
 from retrieval.adapters.store.collections import all_collections
 from retrieval.adapters.store.examination.collection_state import TenantState, read_tenant
 from retrieval.adapters.store.examination.installation import Installation, read_installation
+from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.revisions import status_of
 from retrieval.domain.diagnosis import Diagnosis, diagnosis_of
 from retrieval.jobs.doctor.checks import Surroundings, collection_findings, server_findings, storage_findings
 from retrieval.jobs.doctor.embedders import EmbedderState, try_embedders
+from retrieval.jobs.doctor.findings import qualified
 from retrieval.jobs.weights import DRIFT
 from retrieval.jobs.workplace import Workplace
 
@@ -35,7 +37,7 @@ async def diagnose(workplace: Workplace, tenant_id: int, collection: str | None 
         pool_size=settings.pool_size,
         is_embedded=settings.database_url is None,
         now=seen_at,
-        expected_indexes=expected_indexes(),
+        expected_indexes=expected_indexes(database.names.schema),
     )
     return _diagnosis(installation, tenant, embedders, where, workplace.now())
 
@@ -55,11 +57,23 @@ def _diagnosis(
     return diagnosis_of(findings, examined_at)
 
 
-def expected_indexes() -> frozenset[str]:
-    """The names of the indexes and keys that the schema is made with."""
+def expected_indexes(schema: str) -> dict[str, str]:
+    """The indexes and keys that the schema is made with, each with the statement that makes it again."""
+    from sqlalchemy.dialects import postgresql
+    from sqlalchemy.schema import CreateIndex
+
     from retrieval.adapters.store.tables import metadata
 
-    tables = metadata.tables.values()
-    indexes = (str(index.name) for table in tables for index in table.indexes)
-    keys = (str(table.primary_key.name) for table in tables if table.primary_key.columns)
-    return frozenset((*indexes, *keys))
+    dialect, made = postgresql.dialect(), {}  # type: ignore[no-untyped-call]
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            statement = CreateIndex(index).compile(
+                dialect=dialect, schema_translate_map={None: schema}, render_schema_translate=True
+            )
+            made[str(index.name)] = f"{str(statement).strip()};"
+        if names := [quote_identifier(column.name) for column in table.primary_key.columns]:
+            key = quote_identifier(str(table.primary_key.name))
+            made[str(table.primary_key.name)] = (
+                f"ALTER TABLE {qualified(schema, table.name)} ADD CONSTRAINT {key} PRIMARY KEY ({', '.join(names)});"
+            )
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrieval.adapters.store.examination.index_state import IndexState
 from retrieval.adapters.store.examination.server_settings import Settings
@@ -43,16 +43,16 @@ def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[st
         )
 
 
-def check_missing(indexes: Sequence[IndexState], expected: Collection[str]) -> Iterator[Finding]:
-    """Every index that the schema is made with is there."""
+def check_missing(indexes: Sequence[IndexState], expected: Mapping[str, str]) -> Iterator[Finding]:
+    """Every index that the schema is made with is there; ``expected``: what makes each, by name."""
     present = {index.name for index in indexes}
-    for name in sorted(set(expected) - present):
+    for name in sorted(expected.keys() - present):
         yield Finding(
             check="indexes",
             severity=Severity.ERROR,
             about=name,
             found=f"index {name!r}, with which the schema is made, is gone: what needs it reads whole tables",
-            mend=f"retrieval db sql prints how it is made: look for {name} there",
+            mend=expected[name],
         )
 
 

@@ -35,8 +35,10 @@ def test_an_index_that_is_being_built_is_no_fault() -> None:
 
 def test_an_index_that_somebody_dropped_is_missed() -> None:
     """The schema is made with it."""
-    (finding,) = check_missing([index()], {"items_pkey", "arms_anywhere_idx"})
+    expected = {"items_pkey": "", "arms_anywhere_idx": "CREATE INDEX arms_anywhere_idx ...;"}
+    (finding,) = check_missing([index()], expected)
     assert (finding.severity, finding.about) == (Severity.ERROR, "arms_anywhere_idx")
+    assert finding.mend == "CREATE INDEX arms_anywhere_idx ...;"
 
 
 @pytest.mark.parametrize(
