@@ -41,6 +41,7 @@ from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.context import Context
+from retrieval.domain.diagnosis import Diagnosis
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.llm import LLM
@@ -55,6 +56,7 @@ from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
+from retrieval.jobs.doctor import diagnose
 from retrieval.jobs.installation_calls import InstallationCalls
 from retrieval.jobs.remove_collection import remove_collection
 from retrieval.jobs.workplace import Workplace
@@ -187,6 +189,16 @@ class Platform(InstallationCalls, KeyCalls):
             raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
         await self.recorded()
         return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
+
+    async def doctor(self, collection: str | None = None) -> Diagnosis:
+        """Examine the server, the installation and the tenant's collections, or that one alone; it changes nothing.
+
+        Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
+        ``DatabaseUnreachableError`` where there is nothing to examine.
+        """
+        if collection is not None:
+            await self.collection(collection, create=False)
+        return await diagnose(self.workplace, self._tenant_id, collection)
 
     @property
     def _open_recorder(self) -> Recorder:

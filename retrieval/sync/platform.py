@@ -18,6 +18,7 @@ from retrieval.adapters.store.actors import Pseudonymised
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
 from retrieval.domain.api_key import ApiKey, NewApiKey
 from retrieval.domain.context import Context
+from retrieval.domain.diagnosis import Diagnosis
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.feedback import RATING, Feedback, FeedbackReport
@@ -118,6 +119,10 @@ class SyncPlatform:
     def pseudonymise(self, actor: str) -> Pseudonymised:
         """See ``Platform.pseudonymise``."""
         return self.door.run(self.twin.pseudonymise, actor)
+
+    def doctor(self, collection: str | None = None) -> Diagnosis:
+        """See ``Platform.doctor``."""
+        return self.door.run(self.twin.doctor, collection)
 
     @property
     def now(self) -> datetime:

@@ -63,6 +63,11 @@ class CachedEmbedder:
             self._queries.popitem(last=False)
         return [known[text] for text in texts]
 
+    async def try_out(self) -> None:
+        """Ask the embedder itself for a vector, past the cache, and keep nothing. Raises as ``embed_documents``."""
+        vectors = await self._ask(["retrieval"], ["a word to try it out"], TextRole.QUERY)
+        checked_vectors(vectors, self._embedder.space, ["a word to try it out"])
+
     async def _embed(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
         hashes = [cache_key(self._embedder.space, role, text) for text in texts]
         known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))

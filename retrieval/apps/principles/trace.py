@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from retrieval.apps.principles.tags import normalised_tags
 from retrieval.domain.errors import InvalidRequestError
@@ -59,6 +60,18 @@ class Trace:
             occurred_at=self.at,
             attributes={OUTCOME: self.outcome.status, NOTE: self.outcome.note, SESSION: self.session},
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "tags": list(self.tags),
+            "outcome": self.outcome.status,
+            "note": self.outcome.note,
+            "at": self.at.isoformat(),
+            "session": self.session,
+        }
 
     @property
     def is_success(self) -> bool:

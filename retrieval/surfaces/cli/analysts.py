@@ -36,7 +36,7 @@ def analysts(context: typer.Context) -> None:
 
 
 @app.command(epilog=examples(*EXAMPLES))
-def add(context: typer.Context, *, login: Login, only_sql: Sql = False) -> None:
+def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login see the tenant; it writes nothing.
 
     RETRIEVAL_DATABASE_URL must be of the login that set up the schema.
@@ -50,11 +50,11 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False) -> None:
             await add_analyst(platform.database, platform.tenant_id, login)
         return adding(platform.database.names, platform.tenant_id, login)
 
-    _print(run(state_of(context), work))
+    _print(run(state_of(context), work), login, is_run=not only_sql, as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval analysts remove ann"))
-def remove(context: typer.Context, *, login: Login, only_sql: Sql = False) -> None:
+def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login see the tenant no more; the login itself stays."""
     from retrieval.surfaces.cli.run import run
 
@@ -65,7 +65,7 @@ def remove(context: typer.Context, *, login: Login, only_sql: Sql = False) -> No
             await remove_analyst(platform.database, platform.tenant_id, login)
         return removing(platform.database.names, platform.tenant_id, login)
 
-    _print(run(state_of(context), work))
+    _print(run(state_of(context), work), login, is_run=not only_sql, as_json=as_json)
 
 
 @app.command("list", epilog=examples("retrieval analysts list"))
@@ -89,8 +89,11 @@ async def _analysts(platform: Platform) -> list[Analyst]:
     return await analysts(platform.database, platform.tenant_id)
 
 
-def _print(statements: list[str]) -> None:
-    from retrieval.surfaces.cli.output import console, plain
+def _print(statements: list[str], login: str, *, is_run: bool, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, plain, print_json
 
+    if as_json:
+        print_json({"login": login, "is_run": is_run, "statements": [f"{one};" for one in statements]})
+        return
     for statement in statements:
         console().print(plain(f"{statement};"), soft_wrap=True)

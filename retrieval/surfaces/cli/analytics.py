@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.completion import complete_collection, complete_view
 from retrieval.surfaces.cli.options import Json
 from retrieval.surfaces.cli.state import state_of
 
@@ -35,10 +36,23 @@ def analytics(
     context: typer.Context,
     *,
     view: Annotated[
-        str | None, typer.Argument(metavar="VIEW", help="What to show; without it, what there is.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="VIEW",
+            help="What to show; without it, what there is.",
+            show_default=False,
+            autocompletion=complete_view,
+        ),
     ] = None,
     collection: Annotated[
-        str | None, typer.Option("--collection", "-c", metavar="NAME", help="This collection; else all of the tenant.")
+        str | None,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="This collection; else all of the tenant.",
+            autocompletion=complete_collection,
+        ),
     ] = None,
     since: Annotated[
         str | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from retrieval.surfaces.cli import (
     actors,
@@ -13,6 +14,7 @@ from retrieval.surfaces.cli import (
     collections,
     compare,
     db,
+    doctor,
     evaluate,
     feedback,
     import_langchain,
@@ -46,10 +48,31 @@ EXAMPLES = (
 )
 
 
-_USE, _LEARNING, _QUALITY = "Store and find", "What was asked", "Quality"
-_BACKGROUND, _DATABASE, _SERVE = "In the background", "Database", "Serve"
+_USE, _SERVE, _LEARN = "Store and find", "Serve", "Learn"
+_MEASURE, _RUN, _DATABASE = "Measure and tune", "Run and maintain", "Database"
+
+_ORDER = (
+    *("ingest", "search", "collections", "items", "memories"),
+    *("serve", "keys", "mcp", "session-start", "session-end"),
+    *("feedback", "retrievals", "replay", "models", "actors"),
+    *("evaluate", "tune", "compare", "profiles", "analytics"),
+    *("worker", "jobs", "status", "doctor", "reindex"),
+    *("db", "analysts"),
+)
+"""The commands as a reader comes to need them, panel by panel."""
+
+
+class _Contents(TyperGroup):
+    """Lists the commands in that order, groups among them."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Every command by name."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+
 
 app = typer.Typer(
+    cls=_Contents,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -98,24 +121,25 @@ app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(s
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.add_typer(items.app, name="items", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
-app.command("serve", rich_help_panel=_USE, epilog=examples(*serve.EXAMPLES))(serve.serve)
-app.command("mcp", rich_help_panel=_USE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
-app.command("session-start", rich_help_panel=_USE, epilog=examples(*sessions.START_EXAMPLES))(sessions.session_start)
-app.command("session-end", rich_help_panel=_USE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
+app.command("serve", rich_help_panel=_SERVE, epilog=examples(*serve.EXAMPLES))(serve.serve)
 app.add_typer(keys.app, name="keys", rich_help_panel=_SERVE)
-app.command("feedback", rich_help_panel=_LEARNING, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
-app.add_typer(retrievals.app, name="retrievals", rich_help_panel=_LEARNING)
-app.command("replay", rich_help_panel=_LEARNING, epilog=examples(*replay.EXAMPLES))(replay.replay)
-app.command("models", rich_help_panel=_LEARNING, epilog=examples(*models.EXAMPLES))(models.models)
-app.add_typer(actors.app, name="actors", rich_help_panel=_LEARNING)
-app.command("evaluate", rich_help_panel=_QUALITY, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
-app.command("tune", rich_help_panel=_QUALITY, epilog=examples(*tune.EXAMPLES))(tune.tune)
-app.command("compare", rich_help_panel=_QUALITY, epilog=examples(*compare.EXAMPLES))(compare.compare)
-app.add_typer(profiles.app, name="profiles", rich_help_panel=_QUALITY)
-app.command("analytics", rich_help_panel=_QUALITY, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
-app.command("worker", rich_help_panel=_BACKGROUND, epilog=examples(*worker.EXAMPLES))(worker.worker)
-app.add_typer(jobs.app, name="jobs", rich_help_panel=_BACKGROUND)
-app.command("reindex", rich_help_panel=_BACKGROUND, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)
-app.command("status", rich_help_panel=_BACKGROUND, epilog=examples(*status.EXAMPLES))(status.status)
+app.command("mcp", rich_help_panel=_SERVE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
+app.command("session-start", rich_help_panel=_SERVE, epilog=examples(*sessions.START_EXAMPLES))(sessions.session_start)
+app.command("session-end", rich_help_panel=_SERVE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
+app.command("feedback", rich_help_panel=_LEARN, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
+app.add_typer(retrievals.app, name="retrievals", rich_help_panel=_LEARN)
+app.command("replay", rich_help_panel=_LEARN, epilog=examples(*replay.EXAMPLES))(replay.replay)
+app.command("models", rich_help_panel=_LEARN, epilog=examples(*models.EXAMPLES))(models.models)
+app.add_typer(actors.app, name="actors", rich_help_panel=_LEARN)
+app.command("evaluate", rich_help_panel=_MEASURE, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
+app.command("tune", rich_help_panel=_MEASURE, epilog=examples(*tune.EXAMPLES))(tune.tune)
+app.command("compare", rich_help_panel=_MEASURE, epilog=examples(*compare.EXAMPLES))(compare.compare)
+app.add_typer(profiles.app, name="profiles", rich_help_panel=_MEASURE)
+app.command("analytics", rich_help_panel=_MEASURE, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
+app.command("worker", rich_help_panel=_RUN, epilog=examples(*worker.EXAMPLES))(worker.worker)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=_RUN)
+app.command("status", rich_help_panel=_RUN, epilog=examples(*status.EXAMPLES))(status.status)
+app.command("doctor", rich_help_panel=_RUN, epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
+app.command("reindex", rich_help_panel=_RUN, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)
 app.add_typer(db.app, name="db", rich_help_panel=_DATABASE)
 app.add_typer(analysts.app, name="analysts", rich_help_panel=_DATABASE)

@@ -108,20 +108,24 @@ def half_life(
     *,
     collection: CollectionName,
     days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.", show_default=False)],
+    as_json: Json = False,
 ) -> None:
     """Let feedback lose half its weight in so many days.
 
     What was learned so far is computed anew; the tenant's feedback waits
     meanwhile.
     """
-    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> None:
         await (await platform.collection(collection, create=False)).set_half_life(days)
 
     run(state_of(context), work)
-    console().print(f"feedback of {collection} halves in {days:g} days", soft_wrap=True)
+    if as_json:
+        print_json({"collection": collection, "half_life_days": days})
+    else:
+        console().print(f"feedback of {collection} halves in {days:g} days", soft_wrap=True)
 
 
 @app.command("daily-cap", epilog=examples(DAILY_CAP_EXAMPLE))
@@ -132,19 +136,23 @@ def daily_cap(
     events: Annotated[
         int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.", show_default=False)
     ],
+    as_json: Json = False,
 ) -> None:
     """Let so many events of one actor count in a day.
 
     What came beyond the cap before stays as it is.
     """
-    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> None:
         await (await platform.collection(collection, create=False)).set_daily_cap(events)
 
     run(state_of(context), work)
-    console().print(f"of each actor, {events:,} events a day count in {collection}", soft_wrap=True)
+    if as_json:
+        print_json({"collection": collection, "daily_cap": events})
+    else:
+        console().print(f"of each actor, {events:,} events a day count in {collection}", soft_wrap=True)
 
 
 @app.command(epilog=examples(*NEIGHBOURS_EXAMPLES))

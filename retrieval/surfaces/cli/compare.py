@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_profile
 from retrieval.surfaces.cli.options import CollectionName, Json
 from retrieval.surfaces.cli.state import state_of
 
@@ -27,10 +28,17 @@ def compare(
             metavar="PROFILE",
             help="A stored version such as 3, 'active', or a JSON file.",
             show_default=False,
+            autocompletion=complete_profile,
         ),
     ],
     against: Annotated[
-        str, typer.Option("--against", metavar="PROFILE", help="What it is compared with; named the same way.")
+        str,
+        typer.Option(
+            "--against",
+            metavar="PROFILE",
+            help="What it is compared with; named the same way.",
+            autocompletion=complete_profile,
+        ),
     ] = "active",
     since: Annotated[
         str, typer.Option("--since", metavar="WHEN", help="Searches from then on: 7d, 24h, 2w, 2026-03-01.")

@@ -39,6 +39,7 @@ def upgrade(
     context: typer.Context,
     *,
     revision: Annotated[str, typer.Argument(help="The revision to go to.")] = "head",
+    as_json: Json = False,
 ) -> None:
     """Make the schema, or bring it to a newer revision.
 
@@ -48,7 +49,8 @@ def upgrade(
 
     with _server(state_of(context)) as (url, name):
         schema.upgrade(url, name, revision)
-        typer.echo(_sentence(schema.status(url, name)))
+        found = schema.status(url, name)
+        _print(found, url, _sentence(found), as_json=as_json)
 
 
 @app.command(
@@ -61,6 +63,7 @@ def downgrade(
     *,
     revision: Annotated[str, typer.Argument(help="The revision to go back to: its name, -1 for one back, or base.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Take the schema back to an older revision. This destroys data.
 
@@ -71,7 +74,8 @@ def downgrade(
     with _server(state_of(context)) as (url, name):
         _confirm(yes, f"Going back to {revision!r} destroys what newer revisions of schema {name!r} hold. Go on?")
         schema.downgrade(url, name, revision)
-        typer.echo(_sentence(schema.status(url, name)))
+        found = schema.status(url, name)
+        _print(found, url, _sentence(found), as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval db status --json"))
@@ -85,20 +89,22 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
 
     with _server(state_of(context)) as (url, name):
         found = schema.status(url, name)
-    if as_json:
-        print_json(_as_dict(found, server_name(url)))
-    else:
-        typer.echo(f"{server_name(url)}: {_sentence(found)}")
+    _print(found, url, f"{server_name(url)}: {_sentence(found)}", as_json=as_json)
     if not found.is_current:
         raise typer.Exit(FAILED)
 
 
 @app.command(epilog=examples("retrieval db sql > schema.sql"))
-def sql(context: typer.Context) -> None:
+def sql(context: typer.Context, *, as_json: Json = False) -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
     from retrieval.adapters.store import schema
 
-    typer.echo(schema.upgrade_sql(state_of(context).settings().database_schema), nl=False)
+    name = state_of(context).settings().database_schema
+    text = schema.upgrade_sql(name)
+    if as_json:
+        print_json({"schema": name, "sql": text})
+    else:
+        typer.echo(text, nl=False)
 
 
 @contextmanager
@@ -121,6 +127,15 @@ def _confirm(yes: bool, question: str) -> None:
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidRequestError("this destroys data and nobody is there to be asked; say it with --yes")
     typer.confirm(question, abort=True, err=True)
+
+
+def _print(found: SchemaStatus, url: str, sentence: str, *, as_json: bool) -> None:
+    from retrieval.adapters.store.translate import server_name
+
+    if as_json:
+        print_json(_as_dict(found, server_name(url)))
+    else:
+        typer.echo(sentence)
 
 
 def _sentence(found: SchemaStatus) -> str:

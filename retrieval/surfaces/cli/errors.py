@@ -18,10 +18,16 @@ USAGE = 2
 INTERNAL = 70
 INTERRUPTED = 130
 
-EXIT_CODES = (
-    "Exit codes: 0 done, 1 an error (or: the schema is not current), 2 wrong usage, "
-    "70 a fault of the program, 130 interrupted."
-)
+EXIT_MEANINGS = {
+    0: "done",
+    FAILED: "an error (or: the schema is not current, a job failed, the doctor found an error)",
+    USAGE: "wrong usage",
+    INTERNAL: "a fault of the program",
+    INTERRUPTED: "interrupted",
+}
+"""What the program's exit codes say. The hooks session-start and session-end end with 0 whatever happens."""
+
+EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
 
 
 class InterruptedRunError(Exception):

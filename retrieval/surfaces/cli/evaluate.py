@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_legs
 from retrieval.surfaces.cli.options import (
     CollectionName,
     DropSelfOption,
@@ -37,6 +38,7 @@ def evaluate(
             "-l",
             metavar="LEGS",
             help="The legs to measure, such as dense,lexical; else the profile's.",
+            autocompletion=complete_legs,
         ),
     ] = None,
     metrics: Annotated[

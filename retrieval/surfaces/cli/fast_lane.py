@@ -97,7 +97,11 @@ def _end(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say) -
     with _limited(settings.session_start_seconds, give_up) as deadline:
         from retrieval.surfaces.cli.ending import store_trace
 
-        store_trace(options, settings, deadline, say)
+        trace = store_trace(options, settings, deadline, say)
+        if options.is_told:
+            import json
+
+            _print(json.dumps(trace.as_dict(), indent=2) + "\n")
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.options import Json
 from retrieval.surfaces.cli.state import state_of
 
@@ -28,7 +29,14 @@ def feedback(
         ),
     ] = None,
     collection: Annotated[
-        str | None, typer.Option("--collection", "-c", metavar="NAME", help="Judge an item of it, without a search.")
+        str | None,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="Judge an item of it, without a search.",
+            autocompletion=complete_collection,
+        ),
     ] = None,
     helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
     reward: Annotated[

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection, complete_job
 from retrieval.surfaces.cli.options import Json, examples
 from retrieval.surfaces.cli.state import state_of
 
@@ -53,9 +54,24 @@ def list_jobs(context: typer.Context, *, as_json: Json = False) -> None:
 def run_now(
     context: typer.Context,
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name, as listed.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The job's name, as listed.",
+            show_default=False,
+            autocompletion=complete_job,
+        ),
+    ],
     collection: Annotated[
-        str | None, typer.Option("--collection", "-c", metavar="NAME", help="This collection; else all of the tenant.")
+        str | None,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="This collection; else all of the tenant.",
+            autocompletion=complete_collection,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

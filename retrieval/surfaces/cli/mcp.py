@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
     from retrieval.settings import Settings
+    from retrieval.surfaces.mcp.running import Place
 
 EXAMPLES = (
     "retrieval mcp",
@@ -43,8 +45,18 @@ def mcp(
         typer.Option("--name", metavar="NAME", help="Another name that clients call this machine by. Repeatable."),
     ] = None,
     collection: Annotated[
-        str, typer.Option("--collection", "-c", metavar="NAME", help="The collection of principles; made if missing.")
+        str,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="The collection of principles; made if missing.",
+            autocompletion=complete_collection,
+        ),
     ] = "principles",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Tell the address as JSON; over stdio it is the protocol that is printed.")
+    ] = False,
 ) -> None:
     """Serve principles to agents, by the Model Context Protocol (MCP).
 
@@ -62,7 +74,9 @@ def mcp(
     check_collection_name(collection)
     settings = state_of(context).settings()
     if transport is Transport.HTTP:
-        _serve_http(settings, collection, host, port, names or [])
+        from retrieval.surfaces.mcp.running import Place
+
+        _serve_http(settings, collection, Place(host, port, names or []), as_json=as_json)
     else:
         _serve_stdio(settings, collection)
 
@@ -82,18 +96,21 @@ def _serve_stdio(settings: Settings, collection: str) -> None:
     asyncio.run(serve())
 
 
-def _serve_http(settings: Settings, collection: str, host: str, port: int, names: list[str]) -> None:
+def _serve_http(settings: Settings, collection: str, place: Place, *, as_json: bool) -> None:
     import asyncio
 
-    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.stopping import stop_signal
-    from retrieval.surfaces.mcp.running import Place, run_http
+    from retrieval.surfaces.mcp.running import run_http
 
     def announce(url: str) -> None:
-        console().print(f"serving principles at {url}", soft_wrap=True)
+        if as_json:
+            print_json_line({"url": url})
+        else:
+            console().print(f"serving principles at {url}", soft_wrap=True)
 
     async def serve() -> None:
-        await run_http(settings, collection, Place(host, port, names), stop_signal(), announce)
+        await run_http(settings, collection, place, stop_signal(), announce)
 
     asyncio.run(serve())
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.options import Json, examples
 from retrieval.surfaces.cli.state import state_of
 
@@ -19,7 +21,10 @@ FORGET = (
     "retrieval memories forget --user ann",
 )
 
-Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Where the memories are.")]
+Collection = Annotated[
+    str,
+    typer.Option("--collection", metavar="NAME", help="Where the memories are.", autocompletion=complete_collection),
+]
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*SHOW, *FORGET))
 
@@ -35,15 +40,20 @@ def show(
     *,
     memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)],
     collection: Collection = "memories",
+    as_json: Json = False,
 ) -> None:
-    """Print a memory as JSON, with its links, its access count and what took its place."""
-    from retrieval.surfaces.cli.output import print_json
+    """Show a memory with its links, its access count and what took its place."""
+    from retrieval.surfaces.cli.output import console, print_json, table
     from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> dict[str, Any]:
         return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
 
-    print_json(run(state_of(context), work))
+    found = run(state_of(context), work)
+    if as_json:
+        print_json(found)
+    else:
+        console().print(table(["", ""], ((name, _cell(value)) for name, value in found.items() if value)))
 
 
 @app.command(epilog=examples(*FORGET))
@@ -82,6 +92,10 @@ def forget(
         print_json({"forgotten": forgotten})
     else:
         console().print(f"{count(forgotten, 'memory')} forgotten")
+
+
+def _cell(value: Any) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
 async def _store(platform: Platform, name: str) -> MemoryStore:

@@ -8,8 +8,21 @@ from typing import Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
-CollectionName = Annotated[str, typer.Argument(metavar="COLLECTION", help="The collection's name.", show_default=False)]
+JsonLines = Annotated[
+    bool, typer.Option("--json", help="Print JSON, an object a line as it comes, and nothing else, on standard output.")
+]
+CollectionName = Annotated[
+    str,
+    typer.Argument(
+        metavar="COLLECTION",
+        help="The collection's name.",
+        show_default=False,
+        autocompletion=complete_collection,
+    ),
+]
 Queries = Annotated[
     Path,
     typer.Option(

@@ -30,6 +30,12 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=not is_utf8, indent=2, allow_nan=False))  # noqa: T201
 
 
+def print_json_line(value: Any) -> None:
+    """Print the value as JSON on a line of its own, at once."""
+    if sys.stdout is not None:
+        print(json.dumps(value, allow_nan=False), flush=True)  # noqa: T201
+
+
 def plain(text: str) -> str:
     """The text without control characters: stored texts must not steer the reader's terminal."""
     return "".join(" " if char in "\t\n\r" else "" if _is_control(char) else char for char in text)

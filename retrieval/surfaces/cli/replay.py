@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.options import Json
 from retrieval.surfaces.cli.state import state_of
 
@@ -29,7 +30,13 @@ def replay(
     ],
     collection: Annotated[
         str | None,
-        typer.Option("--collection", "-c", metavar="NAME", help="Only if the search was in this collection."),
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="Only if the search was in this collection.",
+            autocompletion=complete_collection,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_legs
 from retrieval.surfaces.cli.options import CollectionName, Json, legs_of
 from retrieval.surfaces.cli.state import state_of
 
@@ -38,7 +39,11 @@ def search(
     legs: Annotated[
         str | None,
         typer.Option(
-            "--legs", "-l", metavar="LEGS", help="The legs to use, such as dense,lexical; else the profile's."
+            "--legs",
+            "-l",
+            metavar="LEGS",
+            help="The legs to use, such as dense,lexical; else the profile's.",
+            autocompletion=complete_legs,
         ),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")] = False,

@@ -40,6 +40,7 @@ def serve(
         LogFormat,
         typer.Option("--log-format", help="How the log on standard error is written: a line a request."),
     ] = LogFormat.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell the address as JSON, on one line.")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
@@ -55,7 +56,7 @@ def serve(
     state = state_of(context)
     settings = state.settings()
     _configure_logging(settings, log_format, debug=state.debug)
-    _run(settings, host, port, insecure_local=insecure_local)
+    _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
 
 
 def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool) -> None:
@@ -64,15 +65,18 @@ def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool
     configure_service_logging(settings, as_json=log_format is LogFormat.JSON, debug=debug)
 
 
-def _run(settings: Settings, host: str, port: int, *, insecure_local: bool) -> None:
+def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
     import asyncio
 
-    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.stopping import stop_signal
     from retrieval.surfaces.http.serving import run_service
     from retrieval.surfaces.listening import new_loop
 
     def announce(url: str) -> None:
+        if as_json:
+            print_json_line({"url": url})
+            return
         console().print(f"serving at {url} (what there is to call: {url}/docs)", soft_wrap=True)
         if not insecure_local:
             console().print("who calls needs a key; make one with: retrieval keys create NAME", soft_wrap=True)

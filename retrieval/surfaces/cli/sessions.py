@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.fast_lane import END, START, run_hook
+from retrieval.surfaces.cli.options import Json
 from retrieval.surfaces.cli.state import state_of
 
 START_EXAMPLES = (
@@ -19,7 +21,15 @@ Folder = Annotated[
     str | None, typer.Option("--cwd", metavar="DIR", help="The session's folder; else the hook's, else the current.")
 ]
 SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session; else the hook's.")]
-Principles = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection of the principles.")]
+Principles = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        metavar="NAME",
+        help="The collection of the principles.",
+        autocompletion=complete_collection,
+    ),
+]
 
 
 def session_start(
@@ -33,6 +43,7 @@ def session_start(
     explore: Annotated[
         str, typer.Option("--explore", metavar="N", help="How many of them are explored, 0 to 100.")
     ] = "2",
+    as_json: Json = False,
 ) -> None:
     """Give a session the principles that fit its project, and some that are new.
 
@@ -43,7 +54,7 @@ def session_start(
     usage too, and a hint is one line on standard error.
     RETRIEVAL_SESSION_START_SECONDS says how long it may take.
     """
-    asked = {"cwd": cwd, "format": shape, "session": session, "collection": collection}
+    asked = {"cwd": cwd, "format": "json" if as_json else shape, "session": session, "collection": collection}
     run_hook(START, _arguments({**asked, "limit": limit, "explore": explore}), state_of(context).tenant)
 
 
@@ -60,6 +71,7 @@ def session_end(
         str, typer.Option("--title", metavar="TEXT", help="In a sentence; else by folder and latest commit.")
     ] = "",
     collection: Principles = "principles",
+    as_json: Json = False,
 ) -> None:
     """Keep what a session was about, and how it went.
 
@@ -68,7 +80,8 @@ def session_end(
     code is 0 whatever happens, and a hint is one line on standard error.
     """
     asked = {"cwd": cwd, "session": session, "outcome": outcome, "tags": tags, "title": title}
-    run_hook(END, _arguments({**asked, "collection": collection}), state_of(context).tenant)
+    flags = ["--json"] if as_json else []
+    run_hook(END, [*_arguments({**asked, "collection": collection}), *flags], state_of(context).tenant)
 
 
 def _arguments(asked: dict[str, str | None]) -> list[str]:

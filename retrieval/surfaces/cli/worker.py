@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli.options import JsonLines
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def worker(
             "--concurrency", min=1, max=100, metavar="N", help="Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY."
         ),
     ] = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Run jobs for every tenant: embed, index, measure, prune.
 
@@ -47,7 +49,7 @@ def worker(
         from retrieval.jobs.worker import work_once
         from retrieval.surfaces.cli.stopping import stop_signal
 
-        await (work_once if once else work_on)(workplace, stop_signal(), report=show)
+        await (work_once if once else work_on)(workplace, stop_signal(), report=show_line if as_json else show)
 
     run(state, work)
 
@@ -57,6 +59,13 @@ def show(report: RunReport) -> None:
     from retrieval.surfaces.cli.output import console, plain
 
     console().print(plain(sentence(report)), soft_wrap=True)
+
+
+def show_line(report: RunReport) -> None:
+    """Say the same as a JSON object on a line."""
+    from retrieval.surfaces.cli.output import print_json_line
+
+    print_json_line(report.as_dict())
 
 
 def sentence(report: RunReport) -> str:

@@ -1,4 +1,4 @@
-"""Options as a hook's commands take them: each with a value, once or again, the last one counts. Pure."""
+"""Options as a hook's commands take them: with a value each, or as a flag; the last one counts. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from retrieval.domain.errors import InvalidRequestError
 LONGEST_SESSION = 200
 
 
-def paired(arguments: Sequence[str], known: Collection[str], command: str) -> Mapping[str, str]:
-    """Values by the option's name, from ``--option value`` and ``--option=value``.
+def paired(
+    arguments: Sequence[str], known: Collection[str], command: str, *, flags: Collection[str] = ()
+) -> Mapping[str, str]:
+    """Values by the option's name, from ``--option value`` and ``--option=value``; of the ``flags`` it is empty.
 
     Raises ``InvalidRequestError`` for an option that is not ``known``, or has no value.
     """
@@ -20,6 +22,9 @@ def paired(arguments: Sequence[str], known: Collection[str], command: str) -> Ma
     while rest:
         option, equals, value = rest.pop(0).partition("=")
         name = option.removeprefix("--")
+        if option == f"--{name}" and name in flags and not equals:
+            said[name] = ""
+            continue
         if name == option or name not in known:
             raise InvalidRequestError(f"{option!r:.80} is no option; see: retrieval {command} --help")
         if not equals:

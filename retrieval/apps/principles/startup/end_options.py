@@ -29,11 +29,14 @@ class EndOptions:
     """Empty: the folder's name and the latest commit."""
     collection: str = COLLECTION
     """The one of the principles; the traces lie beside it."""
+    is_told: bool = False
+    """Whether what was stored is printed, as JSON."""
 
 
 def end_options(arguments: Sequence[str]) -> EndOptions:
     """The options of the arguments after the command's name. Raises ``InvalidRequestError``."""
-    said = paired(arguments, ("cwd", "session", "outcome", "tags", "title", "collection"), END)
+    known = ("cwd", "session", "outcome", "tags", "title", "collection")
+    said = paired(arguments, known, END, flags=("json",))
     outcome = said.get("outcome", OUTCOMES[0])
     if outcome not in OUTCOMES:
         raise InvalidRequestError(f"--outcome is {outcome!r:.80}; it must be {' or '.join(OUTCOMES)}")
@@ -44,4 +47,5 @@ def end_options(arguments: Sequence[str]) -> EndOptions:
         tags=tuple(tag for tag in map(str.strip, said.get("tags", "").split(",")) if tag),
         title=said.get("title", "").strip(),
         collection=collection_name(said.get("collection", COLLECTION)),
+        is_told="json" in said,
     )

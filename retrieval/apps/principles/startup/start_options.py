@@ -36,8 +36,9 @@ class StartOptions:
 
 def start_options(arguments: Sequence[str]) -> StartOptions:
     """The options of the arguments after the command's name. Raises ``InvalidRequestError``."""
-    said = paired(arguments, ("cwd", "format", "session", "collection", "limit", "explore"), START)
-    shape = said.get("format", TEXT)
+    known = ("cwd", "format", "session", "collection", "limit", "explore")
+    said = paired(arguments, known, START, flags=("json",))
+    shape = JSON if "json" in said else said.get("format", TEXT)
     if shape not in (TEXT, JSON):
         raise InvalidRequestError(f"--format is {shape!r:.80}; it must be {TEXT} or {JSON}")
     return StartOptions(

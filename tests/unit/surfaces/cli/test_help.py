@@ -6,6 +6,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -29,6 +30,11 @@ ALL = dict(commands())
 def examples_of(command: Any) -> list[str]:
     """The lines of its example."""
     return [line for line in (command.epilog or "").split("\n\n") if "retrieval " in line]
+
+
+def does_something(path: str) -> bool:
+    """Whether the command does more than list those below it."""
+    return not hasattr(ALL[path], "commands") or path == "retrieval collections"
 
 
 def test_every_command_is_there() -> None:
@@ -89,6 +95,7 @@ def test_every_command_is_there() -> None:
         "retrieval jobs run",
         "retrieval reindex",
         "retrieval status",
+        "retrieval doctor",
         "retrieval session-start",
         "retrieval session-end",
         "retrieval db",
@@ -105,6 +112,21 @@ def test_it_is_described_with_an_example(path: str) -> None:
     command = ALL[path]
     assert inspect.cleandoc(command.help).split("\n")[0].endswith(".")
     assert any(path in example for example in examples_of(command))
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if does_something(path)])
+def test_every_command_can_answer_in_json(path: str) -> None:
+    """A program reads what a person does."""
+    assert "--json" in {name for one in ALL[path].params for name in one.opts}
+
+
+def test_the_contents_are_in_the_order_of_tasks() -> None:
+    """Each command stands in a panel, and a panel's commands together."""
+    root = ALL["retrieval"]
+    panels = [root.commands[name].rich_help_panel for name in root.list_commands(typer.Context(root))]
+    assert [panel for panel, _ in groupby(panels)] == [
+        *("Store and find", "Serve", "Learn", "Measure and tune", "Run and maintain", "Database")
+    ]
 
 
 @pytest.mark.parametrize("path", ALL)

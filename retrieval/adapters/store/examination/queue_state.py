@@ -1,0 +1,68 @@
+"""The queue of jobs and its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row
+
+from retrieval.adapters.store.installed_sql import Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """The queue, of every tenant."""
+
+    waiting: int
+    oldest_seconds: float
+    """How long the oldest job has been waiting that may run by now."""
+    failed: int
+    """Jobs that ended with an error, as far back as they are kept."""
+    last_failed: str
+    """The job that failed last; empty for none."""
+    stalled: int
+    """Jobs that were begun by a worker that gives no more sign of life."""
+    workers: int
+    """Workers that gave a sign of life lately."""
+    silent_seconds: float | None
+    """Since any worker's last sign of life; None: none is known."""
+    due_seconds: float | None
+    """Since a worker last looked what is due; None: none ever did."""
+
+
+_STATE = """
+    SELECT
+        (SELECT count(*) FROM {jobs}.procrastinate_jobs j
+         WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()) AS waiting,
+        coalesce((SELECT extract(epoch FROM now() - min(greatest(e.at, j.scheduled_at)))::float
+                  FROM {jobs}.procrastinate_jobs j JOIN {jobs}.procrastinate_events e ON e.job_id = j.id
+                  WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()
+                      AND e.type = 'deferred'), 0) AS oldest_seconds,
+        (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed') AS failed,
+        coalesce((SELECT j.task_name FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed'
+                  ORDER BY j.id DESC LIMIT 1), '') AS last_failed,
+        (SELECT count(*) FROM {jobs}.procrastinate_jobs j
+         LEFT JOIN {jobs}.procrastinate_workers w ON w.id = j.worker_id
+         WHERE j.status = 'doing'
+             AND (w.id IS NULL OR w.last_heartbeat < now() - make_interval(secs => %(stalled)s))) AS stalled,
+        (SELECT count(*) FROM {jobs}.procrastinate_workers w
+         WHERE w.last_heartbeat >= now() - make_interval(secs => %(stalled)s)) AS workers,
+        (SELECT extract(epoch FROM now() - max(w.last_heartbeat))::float
+         FROM {jobs}.procrastinate_workers w) AS silent_seconds,
+        (SELECT extract(epoch FROM now())::float - max(p.defer_timestamp)
+         FROM {jobs}.procrastinate_periodic_defers p) AS due_seconds
+"""
+
+
+async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, stalled_seconds: float) -> QueueState:
+    """The queue, for a login that may act as the definer role; ``stalled_seconds``: a worker's longest silence."""
+    statement = sql.SQL(_STATE).format(jobs=sql.Identifier(names.jobs_schema))
+    async with connection.cursor(row_factory=class_row(QueueState)) as cursor:
+        await cursor.execute(statement, {"stalled": stalled_seconds})
+        row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.errors.NoData("the queue gave no row")
+    return row

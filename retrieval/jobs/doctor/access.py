@@ -1,0 +1,81 @@
+"""Checks of who may do what: the login, the roles, and row-level security."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from retrieval.adapters.store.examination.server_state import ServerState
+from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.jobs.doctor.findings import qualified
+
+
+def check_login(server: ServerState, names: Names, *, is_embedded: bool) -> Iterator[Finding]:
+    """The login and the roles that it acts as. The embedded server has one login alone, its owner's."""
+    app, login = quote_identifier(names.app_role), quote_identifier(server.login)
+    if not server.may_act:
+        yield Finding(
+            check="login",
+            severity=Severity.ERROR,
+            found=f"login {server.login!r} may not act as role {names.app_role!r}",
+            mend=f"have the schema's owner run: GRANT {app} TO {login};",
+        )
+    elif not server.may_stage:
+        database = quote_identifier(server.database)
+        yield Finding(
+            check="login",
+            severity=Severity.ERROR,
+            found=f"role {names.app_role!r} may not make temporary tables, which bulk writes need",
+            mend=f"have the database's owner run: GRANT TEMPORARY ON DATABASE {database} TO {app};",
+        )
+    if server.is_superuser and not is_embedded:
+        yield Finding(
+            check="login",
+            severity=Severity.WARNING,
+            found=f"login {server.login!r} is a superuser or bypasses row-level security: whoever gets its password "
+            "gets every tenant's data",
+            mend=f"CREATE ROLE shop LOGIN PASSWORD '...'; GRANT {app} TO shop; and put it into RETRIEVAL_DATABASE_URL",
+        )
+    if server.may_act and not server.may_define:
+        definer = quote_identifier(names.definer_role)
+        yield Finding(
+            check="login",
+            severity=Severity.ADVICE,
+            found=f"login {server.login!r} may neither build indexes nor run a worker, without {names.definer_role!r}",
+            mend=f"for a worker's login, run: GRANT {definer} TO {login};",
+        )
+
+
+def check_roles(server: ServerState) -> Iterator[Finding]:
+    """The installation's own roles, for which row-level security must hold and which nobody may log in as."""
+    for role in server.unsafe_roles:
+        yield Finding(
+            check="roles",
+            severity=Severity.ERROR,
+            about=role,
+            found=f"role {role!r} may log in or bypass row-level security: tenants are not kept apart",
+            mend=f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;",
+        )
+
+
+def check_isolation(tables: Sequence[TableState], names: Names) -> Iterator[Finding]:
+    """Row-level security is forced on every table with tenants' rows, and the application role can read its own."""
+    for table in tables:
+        name = qualified(names.schema, table.name)
+        if table.is_private and not table.is_forced:
+            yield Finding(
+                check="isolation",
+                severity=Severity.ERROR,
+                about=table.name,
+                found=f"row-level security is not forced on table {table.name!r}: tenants can see each other's rows",
+                mend=f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY; ALTER TABLE {name} FORCE ROW LEVEL SECURITY;",
+            )
+        if not table.is_granted:
+            yield Finding(
+                check="privileges",
+                severity=Severity.ERROR,
+                about=table.name,
+                found=f"role {names.app_role!r} may not read table {table.name!r}",
+                mend=f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {quote_identifier(names.app_role)};",
+            )

@@ -1,0 +1,114 @@
+"""Checks of tables and indexes: whole, of a sensible size, cleaned and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from retrieval.adapters.store.examination.index_state import IndexState
+from retrieval.adapters.store.examination.server_settings import Settings
+from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.jobs.doctor.findings import qualified
+
+LEAST_ROWS = 10_000
+"""Tables with fewer dead or changed rows are left to the server."""
+
+STALE = 0.25
+"""The planner's statistics are stale when this share of the rows has changed; the server renews them at a tenth."""
+
+BEHIND = 2.0
+"""Autovacuum is behind when there are this many times the dead rows at which it should have begun."""
+
+_LEFTOVERS = ("_ccnew", "_ccold")
+
+
+def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
+    """No index is invalid. ``owners``: the collections of HNSW indexes, by the index's name."""
+    for index in indexes:
+        if index.is_valid or index.is_being_built:
+            continue
+        name, owner = qualified(schema, index.name), owners.get(index.name)
+        if any(ending in index.name for ending in _LEFTOVERS):
+            found, mend = "is what an interrupted rebuild left", f"DROP INDEX CONCURRENTLY {name};"
+        elif owner is not None:
+            found, mend = "is invalid: searches compare all vectors", f"retrieval jobs run indexes --collection {owner}"
+        else:
+            found, mend = "is invalid: nothing may use it", f"REINDEX INDEX CONCURRENTLY {name};"
+        yield Finding(
+            check="indexes",
+            severity=Severity.ERROR,
+            about=index.name,
+            found=f"index {index.name!r} on {index.table!r} {found}",
+            mend=mend,
+        )
+
+
+def check_missing(indexes: Sequence[IndexState], expected: Mapping[str, str]) -> Iterator[Finding]:
+    """Every index that the schema is made with is there; ``expected``: what makes each, by name."""
+    present = {index.name for index in indexes}
+    for name in sorted(expected.keys() - present):
+        yield Finding(
+            check="indexes",
+            severity=Severity.ERROR,
+            about=name,
+            found=f"index {name!r}, with which the schema is made, is gone: what needs it reads whole tables",
+            mend=expected[name],
+        )
+
+
+def check_tables(tables: Sequence[TableState], schema: str, settings: Settings) -> Iterator[Finding]:
+    """Tables that survive a crash, are cleaned, and whose statistics are fresh."""
+    for table in tables:
+        name = qualified(schema, table.name)
+        if not table.is_logged:
+            yield Finding(
+                check="tables",
+                severity=Severity.ERROR,
+                about=table.name,
+                found=f"table {table.name!r} is unlogged: a crash of the server empties it",
+                mend=f"ALTER TABLE {name} SET LOGGED;",
+            )
+        if not table.is_vacuumed:
+            yield Finding(
+                check="tables",
+                severity=Severity.WARNING,
+                about=table.name,
+                found=f"autovacuum is turned off for table {table.name!r}",
+                mend=f"ALTER TABLE {name} RESET (autovacuum_enabled);",
+            )
+        yield from _check_dead(table, name, settings)
+        yield from _check_statistics(table, name)
+
+
+def _check_dead(table: TableState, name: str, settings: Settings) -> Iterator[Finding]:
+    share = table.dead_share
+    if share is None:
+        share = float(settings.get("autovacuum_vacuum_scale_factor", 0.2))
+    due = float(settings.get("autovacuum_vacuum_threshold", 50)) + share * table.live
+    if table.dead < max(LEAST_ROWS, BEHIND * due):
+        return
+    when = f"was cleaned last at {table.vacuumed_at:%Y-%m-%d %H:%M} UTC" if table.vacuumed_at else "was never cleaned"
+    yield Finding(
+        check="bloat",
+        severity=Severity.WARNING,
+        about=table.name,
+        found=f"table {table.name!r} holds {table.dead:,} dead rows beside {table.live:,} live ones and {when}: "
+        "autovacuum does not keep up, or something keeps it from removing them",
+        mend=f"VACUUM (ANALYZE) {name};",
+    )
+
+
+def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
+    if table.live + table.changed < LEAST_ROWS or table.live == 0:
+        return
+    if table.analyzed_at is not None and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
+        return
+    when = f"{table.changed:,} of {table.live:,} rows changed since" if table.analyzed_at else "there are none yet"
+    yield Finding(
+        check="statistics",
+        # The server makes the first ones a minute after a table was filled.
+        severity=Severity.WARNING if table.analyzed_at else Severity.ADVICE,
+        about=table.name,
+        found=f"the planner's statistics of table {table.name!r} are stale: {when}",
+        mend=f"ANALYZE {name};",
+    )

@@ -1,0 +1,220 @@
+"""The doctor on real servers: a sound one, one that was broken by hand, and ones that the platform cannot open."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.examination.activity import read_holdups
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
+from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
+from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
+from retrieval.jobs.doctor import diagnose_closed
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.run import run_job
+from tests.integration.migrations.test_logins import login
+from tests.support.database import opened
+from tests.support.jobs import make_pending, target_of
+
+NewDatabase = Callable[..., str]
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+LOOKED_AT = {
+    *("postgresql", "pgvector", "pg_textsearch", "schema", "login", "roles", "settings", "connections"),
+    *("transactions", "wraparound", "clock", "isolation", "indexes", "tables", "worker", "months", "embedder"),
+    "collection",
+}
+
+
+@pytest.fixture
+def url(new_database: NewDatabase) -> str:
+    """A database of this test's own."""
+    return new_database()
+
+
+@pytest.fixture
+async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform on it, as a superuser."""
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as opened_platform:
+        yield opened_platform
+
+
+def told(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
+    """The one finding of that check, about that."""
+    (finding,) = [one for one in diagnosis.findings if one.check == check and about in (one.about, "")]
+    return finding
+
+
+async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
+    """Everything is looked at; what the tests' server gives up for speed is told, and that its login is a superuser."""
+    await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
+    found = await platform.doctor()
+    assert found.is_sound
+    assert {one.check for one in found.findings} == LOOKED_AT
+    fine = {one.check for one in found.findings if one.severity is Severity.OK}
+    assert fine >= LOOKED_AT - {"settings", "login", "worker"}
+    assert told(found, "login").severity is Severity.WARNING
+    assert told(found, "worker").found.startswith("no worker has ever run")
+    assert "'tickets': 1 item, nothing waits" in told(found, "collection").found
+
+
+BROKEN = """
+    SET search_path = retrieval, public;
+    UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'retrieval.items_pkey'::regclass;
+    ALTER TABLE memories NO FORCE ROW LEVEL SECURITY;
+    REVOKE ALL ON arms FROM retrieval_app;
+    ALTER TABLE query_samples SET UNLOGGED;
+    ALTER TABLE items SET (autovacuum_enabled = off);
+    DROP INDEX feedback_received_at_idx;
+    INSERT INTO retrieval_jobs.procrastinate_workers (last_heartbeat) VALUES (now() - interval '2 hours');
+    INSERT INTO retrieval_jobs.procrastinate_jobs (queue_name, task_name, status) VALUES ('default', 'embed', 'failed');
+    INSERT INTO recording_losses (collection_id, day, reason, retrievals)
+        SELECT collection_id, current_date, 'full', 12 FROM collections WHERE name = 'things';
+    INSERT INTO job_runs (collection_id, job, finished_at, outcome, details)
+        SELECT collection_id, 'learn', now(), 'failed', '{"error": "it broke"}' FROM collections WHERE name = 'things';
+"""
+MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.months_of('retrieval.retrievals') AS m"
+
+
+async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, platform: Platform) -> None:
+    """Each thing, with how bad it is; afterwards only what needs a worker is left."""
+    await make_pending(platform, "things", 3)
+    with opened(url) as connection:
+        connection.execute(BROKEN)
+        row = connection.execute(MONTH).fetchone()
+        assert row is not None
+        connection.execute(row[0])
+    found = await platform.doctor("things")
+    assert not found.is_sound
+    for check, about, severity in (
+        ("indexes", "items_pkey", Severity.ERROR),
+        ("indexes", "feedback_received_at_idx", Severity.ERROR),
+        ("isolation", "memories", Severity.ERROR),
+        ("privileges", "arms", Severity.ERROR),
+        ("tables", "query_samples", Severity.ERROR),
+        ("tables", "items", Severity.WARNING),
+        ("pending", "things", Severity.WARNING),
+        ("jobs", "things", Severity.WARNING),
+        ("recording", "things", Severity.WARNING),
+        ("worker", "", Severity.WARNING),
+        ("months", "", Severity.WARNING),
+    ):
+        (finding,) = [one for one in found.findings if (one.check, one.about) == (check, about)]
+        assert (finding.severity, bool(finding.mend)) == (severity, True), finding
+    for finding in found.findings:
+        await mend(url, platform, finding)
+    left = (await platform.doctor("things")).findings
+    assert {one.check for one in left if one.severity.rank > 1} == {"worker", "jobs", "recording", "login", "settings"}
+    assert "the last run" not in " ".join(one.found for one in left)
+
+
+async def mend(url: str, platform: Platform, finding: Finding) -> None:
+    """Do what the finding says, where that is a statement or a job; leave the server's settings and logins alone."""
+    if finding.mend.startswith("retrieval jobs run "):
+        job = JOBS[finding.mend.split()[3]]
+        target = await target_of(platform, await platform.collection("things"))
+        assert (await run_job(platform.workplace, job, target)).outcome == "done"
+    elif finding.mend.endswith(";") and finding.check not in {"settings", "login"}:
+        with opened(url) as connection:
+            for statement in finding.mend.removesuffix(";").split(";"):
+                connection.execute(statement.encode())
+
+
+async def test_an_index_of_vectors_that_failed_is_told_of_with_its_collection(url: str, platform: Platform) -> None:
+    """The job that mends it is named for the collection."""
+    collection = await platform.collection("things")
+    await collection.add([{"_id": str(number), "text": f"thing {number}"} for number in range(5)])
+    stored = (await target_of(platform, collection)).collection
+    assert stored.space is not None
+    name = f"embeddings_{stored.space.space_id}_{stored.collection_id}_hnsw"
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        connection.execute(
+            f"CREATE INDEX {name} ON {stored.space.table_name} USING hnsw (vector halfvec_ip_ops) "
+            f"WHERE collection_id = {stored.collection_id}".encode()
+        )
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
+    finding = told(await platform.doctor(), "indexes", name)
+    assert finding.severity is Severity.ERROR
+    assert finding.mend == "retrieval jobs run indexes --collection things"
+
+
+async def test_a_transaction_that_only_sits_there_is_seen(url: str) -> None:
+    """As is who holds it."""
+    with psycopg.connect(url) as sitting:
+        sitting.execute("SELECT 1")
+        process = str(sitting.info.backend_pid)
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as looking:
+            found = await read_holdups(looking, long_seconds=0)
+    assert (process, "idle") in [(one.who, one.kind) for one in found]
+
+
+class Down:
+    """An embedder that does not answer."""
+
+    space = EmbeddingSpace(provider="test", model="down", dimensions=3)
+
+    async def embed(self, _texts: Sequence[str], _role: TextRole) -> Vectors:
+        """Refuses."""
+        raise EmbedderUnavailableError("the endpoint is down; try again later")
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_warning(
+    url: str, settings: Settings
+) -> None:
+    """Each collection's own is asked, past the cache."""
+    async with connect(url, settings=settings, embedder=Down()) as platform:
+        await platform.collection("mine")
+        await platform.collection("theirs", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
+        found = await platform.doctor()
+    severities = {one.about: one.severity for one in found.findings if one.check == "embedder"}
+    assert severities == {"test/down (3)": Severity.ERROR, "test/other (3)": Severity.WARNING}
+
+
+async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, settings: Settings) -> None:
+    """It examines what it may, and changes nothing to find out."""
+    with login(url, "IN ROLE retrieval_app") as (_, limited):
+        async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:
+            found = await platform.doctor()
+    assert found.is_sound
+    assert "worker" not in {one.check for one in found.findings}
+    assert told(found, "login").severity is Severity.ADVICE
+    assert "pg_read_all_stats" in told(found, "transactions").mend
+
+
+async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> None:
+    """With those that are."""
+    with pytest.raises(UnknownCollectionError):
+        await platform.doctor("nothing")
+
+
+async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
+    new_database: NewDatabase, settings: Settings
+) -> None:
+    """The platform does not open; the server is looked at, and what is missing comes first."""
+    own = settings.changed(database_url=SecretStr(new_database(empty=True)))
+    with pytest.raises(SchemaRevisionError) as refused:
+        await connect(settings=own).__aenter__()
+    found = await diagnose_closed(own, refused.value, NOW)
+    assert (told(found, "schema").severity, told(found, "schema").mend) == (Severity.ERROR, "retrieval db upgrade")
+    assert told(found, "postgresql").severity is Severity.OK
+
+
+async def test_a_server_that_is_not_there_is_one_finding(settings: Settings) -> None:
+    """Without the password of its URL."""
+    own = settings.changed(database_url=SecretStr("postgresql://shop:geheim@127.0.0.1:1/shop"))
+    found = await diagnose_closed(own, SchemaRevisionError("unused"), NOW)
+    (finding,) = found.findings
+    assert finding.severity is Severity.ERROR
+    assert finding.found.startswith("cannot reach PostgreSQL at 127.0.0.1:1")
+    assert "geheim" not in str(found.as_dict())

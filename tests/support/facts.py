@@ -1,0 +1,133 @@
+"""Facts of a sound installation, for tests that change one of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from retrieval.adapters.store.ann_indexes import AnnIndex
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.examination.collection_state import CollectionState, RecallState
+from retrieval.adapters.store.examination.index_state import IndexState
+from retrieval.adapters.store.examination.queue_state import QueueState
+from retrieval.adapters.store.examination.server_state import ServerState
+from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.engine.defaults import default_profile
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NAMES = Names("retrieval")
+SPACE = StoredSpace(4, EmbeddingSpace(provider="minilm", model="small", dimensions=384))
+
+_SERVER = {
+    "version_number": 180006,
+    "version": "18.6",
+    "database": "shop",
+    "login": "shop",
+    "is_superuser": False,
+    "may_act": True,
+    "may_define": True,
+    "may_stage": True,
+    "sees_activity": True,
+    "unsafe_roles": (),
+    "pgvector": "0.8.6",
+    "pgvector_available": "0.8.6",
+    "textsearch": None,
+    "textsearch_available": None,
+    "is_textsearch_loaded": False,
+    "has_schema": True,
+    "is_standby": False,
+    "encoding": "UTF8",
+    "is_collation_changed": False,
+    "checksum_failures": 0,
+    "database_bytes": 50 << 20,
+    "connections": 5,
+    "max_connections": 97,
+    "frozen_age": 1_000_000,
+    "freeze_max_age": 200_000_000,
+    "now": NOW,
+}
+
+
+def server(**changes: Any) -> ServerState:
+    """A sound server, but for the changes."""
+    return ServerState(**{**_SERVER, **changes})
+
+
+def table(**changes: Any) -> TableState:
+    """A table of items, cleaned and counted."""
+    sound: dict[str, Any] = {
+        "name": "items",
+        "live": 100_000,
+        "dead": 500,
+        "changed": 500,
+        "analyzed_at": NOW,
+        "vacuumed_at": NOW,
+        "bytes": 30 << 20,
+        "is_private": True,
+        "is_forced": True,
+        "is_granted": True,
+        "is_logged": True,
+        "is_vacuumed": True,
+        "dead_share": None,
+    }
+    return TableState(**{**sound, **changes})
+
+
+def index(**changes: Any) -> IndexState:
+    """A valid index on items."""
+    sound: dict[str, Any] = {
+        "name": "items_pkey",
+        "table": "items",
+        "method": "btree",
+        "is_valid": True,
+        "is_being_built": False,
+        "is_constraint": True,
+        "bytes": 3 << 20,
+    }
+    return IndexState(**{**sound, **changes})
+
+
+def queue(**changes: Any) -> QueueState:
+    """A queue with a worker and nothing to do."""
+    sound: dict[str, Any] = {
+        "waiting": 0,
+        "oldest_seconds": 0.0,
+        "failed": 0,
+        "last_failed": "",
+        "stalled": 0,
+        "workers": 1,
+        "silent_seconds": 3.0,
+        "due_seconds": 60.0,
+    }
+    return QueueState(**{**sound, **changes})
+
+
+def collection(**changes: Any) -> CollectionState:
+    """Tickets: 20,000 items with a measured index, nothing waiting. ``stored`` takes changes as a mapping."""
+    stored: dict[str, Any] = {
+        "collection_id": 7,
+        "name": "tickets",
+        "text_search_config": "english",
+        "profile": default_profile(SPACE.space),
+        "profile_version": 1,
+        "space": SPACE,
+        "documents": 20_000,
+        "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20),
+        "attributes": {},
+    }
+    sound: dict[str, Any] = {
+        "recall": RecallState(recall=0.997, samples=200, measured_at=NOW),
+        "lost": {},
+        "failed": {},
+    }
+    made = StoredCollection(**{**stored, **changes.pop("stored", {})})
+    return CollectionState(stored=made, **{**sound, **changes})
+
+
+def hnsw(**changes: Any) -> IndexState:
+    """The HNSW index of that collection."""
+    own = {"name": "embeddings_4_7_hnsw", "table": "embeddings_4", "method": "hnsw", "bytes": 40 << 20}
+    return index(**{**own, "is_constraint": False, **changes})

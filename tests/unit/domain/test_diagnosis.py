@@ -1,0 +1,49 @@
+"""A diagnosis: the worst first, and sound without errors."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def finding(severity: Severity, check: str = "any") -> Finding:
+    """A finding of that severity."""
+    return Finding(check=check, severity=severity, found="something", mend="do something")
+
+
+def test_the_worst_stands_first_and_else_nothing_moves() -> None:
+    """A reader sees errors before what is as it should be."""
+    given = [
+        finding(Severity.OK, "a"),
+        finding(Severity.ERROR, "b"),
+        finding(Severity.OK, "c"),
+        finding(Severity.ADVICE),
+    ]
+    made = diagnosis_of(given, NOW)
+    assert [one.check for one in made.findings] == ["b", "any", "a", "c"]
+    assert made.worst is Severity.ERROR
+    assert not made.is_sound
+
+
+def test_without_an_error_it_is_sound() -> None:
+    """Warnings and advice do not fail a check."""
+    made = diagnosis_of([finding(Severity.ADVICE), finding(Severity.WARNING)], NOW)
+    assert (made.worst, made.is_sound) == (Severity.WARNING, True)
+    assert diagnosis_of([], NOW).worst is Severity.OK
+
+
+def test_it_is_told_as_plain_json() -> None:
+    """Every finding with what was found and how to mend it."""
+    told = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
+    assert told == {
+        "examined_at": "2026-03-01T00:00:00+00:00",
+        "is_sound": True,
+        "worst": "warning",
+        "findings": [
+            {"check": "any", "severity": "warning", "about": "", "found": "something", "mend": "do something"}
+        ],
+    }

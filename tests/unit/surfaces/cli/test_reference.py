@@ -1,0 +1,21 @@
+"""The reference of the command line is written from the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retrieval.surfaces.cli.errors import EXIT_MEANINGS
+from retrieval.surfaces.cli.reference import reference
+
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "cli.md"
+
+
+def test_the_page_is_what_the_program_says() -> None:
+    """Otherwise run: python scripts/cli_reference.py."""
+    assert PAGE.read_text(encoding="utf-8") == reference()
+
+
+def test_it_tells_every_exit_code() -> None:
+    """What a script has to know."""
+    page = reference()
+    assert all(f"| {code} | {meaning} |" in page for code, meaning in EXIT_MEANINGS.items())

@@ -1,0 +1,111 @@
+"""What one door can do the others can: the page that says so names what there is, and all of it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import retrieval.sync
+from retrieval import Collection, Platform, Settings
+from retrieval.surfaces.cli.app import app
+from retrieval.surfaces.http.app import create_app
+from retrieval.sync.mirror import Mirror
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "surfaces.md"
+PYTHON, HTTP, COMMANDS, LANGCHAIN = range(4)
+
+NO_DOORS = {"refresh"}
+"""Public for the parts of the platform that keep a collection."""
+
+
+def rows() -> list[tuple[str, list[str]]]:
+    """What each row is about, with its four cells."""
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [(what.lstrip("| "), rest) for what, *rest in cells if what.lstrip("| ") != "What"]
+
+
+def named(column: int) -> list[str]:
+    """Every name of a column, once."""
+    found = (name for _, cells in rows() if not cells[column].startswith("–") for name in names_in(cells[column]))
+    return list(dict.fromkeys(found))
+
+
+def names_in(cell: str) -> list[str]:
+    """What stands between the cell's backticks."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def methods(cls: type) -> set[str]:
+    """The public methods of a class, its bases' among them."""
+    return {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
+
+
+def mirrored() -> dict[str, type]:
+    """The classes of the sync door, by the name of what they stand for."""
+    shown = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
+    classes = {one.__name__: one for one in shown if isinstance(one, type) and issubclass(one, Mirror)}
+    return {**classes, "Platform": retrieval.sync.SyncPlatform, "Collection": retrieval.sync.SyncCollection}
+
+
+def operations() -> set[str]:
+    """The service's operations, as ``GET /v1/collections``."""
+    paths = create_app(Settings()).openapi()["paths"]
+    return {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+
+
+def commands(group: Any = None, path: str = "retrieval") -> set[str]:
+    """The commands that do something, by their path."""
+    group = typer.main.get_command(app) if group is None else group
+    below = getattr(group, "commands", {})
+    found = {one for name, inner in below.items() for one in commands(inner, f"{path} {name}")}
+    return found | ({path} if not below or path == "retrieval collections" else set())
+
+
+@pytest.mark.parametrize(("what", "cells"), rows(), ids=lambda one: one if isinstance(one, str) else "")
+def test_each_cell_names_a_call_or_says_why_there_is_none(what: str, cells: list[str]) -> None:
+    """No cell is left empty."""
+    assert len(cells) == 4, what
+    for cell in cells:
+        assert re.fullmatch(r"– \S.*|(`[^`]+`, )*`[^`]+`", cell), f"{what}: {cell}"
+
+
+def test_each_python_name_exists_with_and_without_await() -> None:
+    """The sync door has the same methods."""
+    doors = mirrored()
+    for name in named(PYTHON):
+        cls, _, method = name.partition(".")
+        assert hasattr(doors[cls], method), name
+    assert {name.partition(".")[2] for name in named(PYTHON) if name.startswith("Platform.")} <= methods(Platform)
+    assert {name.partition(".")[2] for name in named(PYTHON) if name.startswith("Collection.")} <= methods(Collection)
+
+
+def test_each_name_of_langchain_exists() -> None:
+    """A class, a method of one, or a function."""
+    for name in named(LANGCHAIN):
+        found: Any = importlib.import_module("retrieval.surfaces.langchain")
+        for part in name.split("."):
+            found = getattr(found, part)
+
+
+def test_no_call_of_the_platform_is_missing() -> None:
+    """A new one needs its other doors, or a reason."""
+    there = set(named(PYTHON))
+    assert sorted(name for name in methods(Platform) - NO_DOORS if f"Platform.{name}" not in there) == []
+    assert sorted(name for name in methods(Collection) - NO_DOORS if f"Collection.{name}" not in there) == []
+
+
+def test_the_operations_are_those_of_the_service() -> None:
+    """None that is not there, and none left out."""
+    assert set(named(HTTP)) == operations()
+
+
+def test_the_commands_are_those_of_the_program() -> None:
+    """None that is not there, and none left out."""
+    assert set(named(COMMANDS)) == commands()
