@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from retrieval import Settings
 from retrieval.domain.errors import (

@@ -96,7 +96,7 @@ class Conversation:
         }  # fmt: skip
 
         async def serve() -> None:
-            await self._app(scope, self._sent.get, self._hear)  # type: ignore[arg-type]
+            await self._app(scope, self._sent.get, self._hear)
 
         return asyncio.create_task(serve())
 
