@@ -52,7 +52,7 @@ _USE, _SERVE, _LEARN = "Store and find", "Serve", "Learn"
 _MEASURE, _RUN, _DATABASE = "Measure and tune", "Run and maintain", "Database"
 
 _ORDER = (
-    *("ingest", "search", "collections", "items", "memories", "import-langchain"),
+    *("ingest", "import-langchain", "search", "collections", "items", "memories"),
     *("serve", "keys", "mcp", "session-start", "session-end"),
     *("feedback", "retrievals", "replay", "models", "actors"),
     *("evaluate", "tune", "compare", "profiles", "analytics"),
