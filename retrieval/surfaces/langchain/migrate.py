@@ -29,7 +29,7 @@ __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 Rejected = Callable[[str, str], None]
 """Is given the id of a document that cannot be an item, and why."""
 
-PAGE = 500
+PAGE = 1000
 
 _SAME = 0.9995
 """The cosine from which a stored vector is the one of the source, which is kept in half precision."""

@@ -16,6 +16,8 @@ from retrieval.sync import SyncPlatform
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_Made = tuple[Bridge[Platform], RetrievalService]
+
 
 class Tickets:
     """Calls of ``RetrievalService``, with and without ``await``, from any loop.
@@ -26,16 +28,15 @@ class Tickets:
 
     def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
         self._making = threading.Lock()
-        self._given = platform
         self._config = config
         self._own: Opened | None = None
-        self._made: tuple[Bridge[Platform], RetrievalService] | None = None
+        self._made: _Made | None = None if platform is None else _bridged(platform, config)
 
     def use(self, platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
         """Call another platform from now on; None: one of its own, opened anew."""
+        made = None if platform is None else _bridged(platform, config)
         with self._making:
-            own, self._own, self._made = self._own, None, None
-            self._given, self._config = platform, config
+            own, self._own, self._made, self._config = self._own, None, made, config
         if own is not None:
             own.close()
 
@@ -50,20 +51,20 @@ class Tickets:
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """What the method returns or raises."""
-        must_open = self._given is None and self._made is None
-        bridge, service = await asyncio.to_thread(self._ready) if must_open else self._ready()
+        bridge, service = self._made or await asyncio.to_thread(self._ready)
         return await bridge.arun(method, service, *args, **kwargs)
 
-    def _ready(self) -> tuple[Bridge[Platform], RetrievalService]:
+    def _ready(self) -> _Made:
         with self._making:
             if self._made is None:
-                platform = self._given
-                if platform is None:
-                    self._own = Opened()
-                    platform = self._own.platform
-                bridge: Bridge[Platform] = Bridge(platform)
-                self._made = bridge, RetrievalService(self._config, bridge.twin)
+                self._own = Opened()
+                self._made = _bridged(self._own.platform, self._config)
             return self._made
+
+
+def _bridged(platform: Platform | SyncPlatform, config: RetrievalConfig | None) -> _Made:
+    bridge: Bridge[Platform] = Bridge(platform)
+    return bridge, RetrievalService(config, bridge.twin)
 
 
 SHARED = Tickets()

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -13,6 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
+from pydantic import BaseModel
 
 from retrieval import connect
 from retrieval.apps.tickets import TICKET_FILTERABLE, RetrievalConfig, RetrievalRequest, ticket_item
@@ -142,11 +144,28 @@ def test_the_node_serves_one_loop_after_another() -> None:
 
 
 async def test_the_agent_works_on_a_platform_of_the_same_loop(platform: SyncPlatform) -> None:
-    """An async platform's own loop answers without another thread."""
+    """An async platform's own loop answers, and threads that call it."""
     async with connect(settings=platform.settings, embedder=platform.twin._embedders._given) as opened:  # noqa: SLF001 - the same vectors
-        state = await PatternRecognitionAgent(opened)(dict(QUESTION))
+        agent = PatternRecognitionAgent(opened)
+        threaded = await asyncio.to_thread(agent.invoke, QUESTION)
+        state = await agent(QUESTION)
 
-    assert state["status"] == "success"
+    assert state["status"] == threaded["status"] == "success"
+    assert state["similar_tickets"] == threaded["similar_tickets"]
+
+
+async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
+    """Graphs pass pydantic models and dataclasses, too; what is unset or None is the default."""
+
+    class Config(BaseModel):
+        top_k: int = 7
+        vector_weight: float | None = None
+
+    state = SimpleNamespace(title=QUESTION["title"], description="", search_config=Config(top_k=1, vector_weight=None))
+
+    found = await pattern_recognition_agent(state)  # type: ignore[arg-type] # as LangGraph does
+
+    assert (found["status"], len(found["similar_tickets"])) == ("success", 1)
 
 
 async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(platform: SyncPlatform) -> None:
