@@ -51,7 +51,8 @@ class Tickets:
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """What the method returns or raises."""
-        bridge, service = self._made or await asyncio.to_thread(self._ready)
+        made = self._made
+        bridge, service = await asyncio.to_thread(self._ready) if made is None else made
         return await bridge.arun(method, service, *args, **kwargs)
 
     def _ready(self) -> _Made:
