@@ -24,7 +24,8 @@ def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().split()[2]
         assert url.startswith("http://127.0.0.1:")
-        ready = httpx2.get(f"{url}/readyz", timeout=SECONDS)
+        while (ready := httpx2.get(f"{url}/readyz", timeout=SECONDS)).status_code == 503:
+            """Its database is being started."""
         assert (ready.status_code, ready.json()["status"]) == (200, "ready")
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=SECONDS)

@@ -35,7 +35,7 @@ from retrieval.adapters.store.pool_state import PoolState
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
-from retrieval.adapters.store.waiting import wait_for_connection
+from retrieval.adapters.store.waiting import put_back, wait_for_connection
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
 
@@ -233,7 +233,7 @@ class Database:
             connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
             while _was_closed(connection):
                 await connection.close()
-                await self._pool.putconn(connection)
+                await put_back(self._pool, connection)
                 await self._check_reachable()
                 connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
         except PoolTimeout:
@@ -247,7 +247,7 @@ class Database:
                 await connection.close()
             raise
         finally:
-            await self._pool.putconn(connection)
+            await put_back(self._pool, connection)
 
     async def _check_reachable(self) -> None:
         """A pool that cannot connect times out as an exhausted one does; tell the two apart by connecting.

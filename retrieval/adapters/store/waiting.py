@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -34,6 +35,21 @@ async def wait_for_connection(pool: _Pool, check_reachable: Callable[[], Awaitab
             return getting.result()
 
 
+async def put_back(pool: _Pool, connection: _Connection) -> None:
+    """Give a connection back, also where the caller is cancelled meanwhile: the pool would have lost it for ever."""
+    giving = _started(pool.putconn(connection))
+    if not giving.done():
+        await asyncio.shield(giving)
+
+
+def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """The work in a task of its own, begun at once where Python can: mostly it is then done too."""
+    loop = asyncio.get_running_loop()
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(work, loop=loop, eager_start=True)
+    return loop.create_task(work)
+
+
 async def _is_given(pool: _Pool, getting: asyncio.Task[_Connection], every: float) -> bool:
     """Whether it came to a result; else the pool gave up, and it is let go."""
     is_done = False
@@ -57,4 +73,4 @@ async def _let_go(pool: _Pool, getting: asyncio.Task[_Connection]) -> None:
     getting.cancel()
     await asyncio.wait({getting})
     if not getting.cancelled() and getting.exception() is None:
-        await pool.putconn(getting.result())
+        await put_back(pool, getting.result())

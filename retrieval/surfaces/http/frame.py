@@ -13,7 +13,7 @@ from retrieval.surfaces.http.exchange import Exchange
 from retrieval.surfaces.http.limits import TIMEOUT_HEADER, Limits, check_length, is_stream
 from retrieval.surfaces.http.load import Load
 from retrieval.surfaces.http.request_refusals import OverloadedError
-from retrieval.surfaces.http.tenants import give_back
+from retrieval.surfaces.http.tenants import begin_holding, give_back
 
 OPERATORS = frozenset({"/livez", "/readyz", "/metrics"})
 """What tells how the service is has to be answered also when there is too much to do."""
@@ -43,6 +43,7 @@ class Frame:
             if scope["path"] in OPERATORS:
                 await self._limited(exchange, scope, found)
             elif self._load.enter():
+                begin_holding(scope)
                 try:
                     await self._limited(exchange, scope, found)
                 finally:
@@ -54,9 +55,8 @@ class Frame:
             ids.reset_request_id(token)
 
     async def _limited(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
-        path = scope["path"]
         try:
-            body_limit = self._limits.body_of(path)
+            body_limit = self._limits.body_of(scope)
             check_length(found.get(_LENGTH), body_limit)
             seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
         except RetrievalError as refusal:
@@ -64,7 +64,7 @@ class Frame:
             return
         has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
         token = set_deadline(
-            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(path))
+            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(scope))
         )
         try:
             await self._app(scope, exchange.receive, exchange.send)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+
+from starlette.types import Scope
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.settings import Settings
@@ -11,7 +14,7 @@ from retrieval.surfaces.http.request_refusals import BodyTooLargeError
 
 TIMEOUT_HEADER = b"x-request-timeout"
 
-_BULK = "/items/bulk"
+_BULK = re.compile(r"/v1/collections/.+/items/bulk", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +35,9 @@ class Limits:
             seconds=settings.http_deadline_seconds,
         )
 
-    def body_of(self, path: str) -> int:
-        """The most bytes of a body that is sent there."""
-        return self.bulk_bytes if is_stream(path) else self.body_bytes
+    def body_of(self, scope: Scope) -> int:
+        """The most bytes of the request's body."""
+        return self.bulk_bytes if is_stream(scope) else self.body_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
         """How long the request may take: as it asks for, and no longer than the service allows.
@@ -52,9 +55,10 @@ class Limits:
         return min(seconds, self.seconds)
 
 
-def is_stream(path: str) -> bool:
-    """Whether what is sent there flows, item by item."""
-    return path.endswith(_BULK)
+def is_stream(scope: Scope) -> bool:
+    """Whether what the request brings flows, item by item; it is not an item of such a name."""
+    path: str = scope["path"]
+    return path.endswith("/bulk") and scope["method"] == "POST" and _BULK.fullmatch(path) is not None
 
 
 def check_length(header: bytes | None, limit: int) -> None:

@@ -39,9 +39,10 @@ class Tenants:
         if tenant is None:
             tenant = self._tenants[name] = _Tenant(Opening(lambda: self._host.of_tenant(name)))
         self._tenants.move_to_end(name)
-        if _HELD not in holder:
+        held = holder.setdefault(_HELD, [])
+        if tenant not in held:
             tenant.users += 1
-            holder[_HELD] = tenant
+            held.append(tenant)
         platform = tenant.opening.opened or await tenant.opening.platform()
         if len(self._tenants) > self._most_open:
             await self._close_one()
@@ -64,8 +65,12 @@ class Tenants:
             await self._tenants.pop(idle).opening.aclose()
 
 
+def begin_holding(holder: Holder) -> None:
+    """Let the holder give back what a copy of it used: middleware may hand on another scope than it was given."""
+    holder[_HELD] = []
+
+
 def give_back(holder: Holder) -> None:
-    """The holder is done with the view that it used, if it did."""
-    tenant: _Tenant | None = holder.pop(_HELD, None)
-    if tenant is not None:
+    """The holder is done with what it used."""
+    for tenant in holder.pop(_HELD, ()):
         tenant.users -= 1

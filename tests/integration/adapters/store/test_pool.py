@@ -209,3 +209,26 @@ async def test_what_is_called_after_the_platform_was_closed_says_so(database_url
         await collection.info()
     with pytest.raises(InvalidRequestError, match="the platform is closed"):
         await collection.add([{"_id": "1", "text": "the cat sat"}])
+
+
+async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(database_url: str, settings: Settings) -> None:
+    """Also where giving it back has to wait its turn: the pool would be the smaller by it for ever."""
+    async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - its lock is what the call has to wait for
+        entered, leave = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            async with platform.database.transaction(None):
+                entered.set()
+                await leave.wait()
+
+        task = asyncio.create_task(work())
+        await entered.wait()
+        async with pool._lock:  # noqa: SLF001
+            leave.set()
+            while not pool._lock._waiters:  # noqa: SLF001, ASYNC110 - no event tells
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await platform.database.read(None, PID)

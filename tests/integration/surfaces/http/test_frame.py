@@ -37,7 +37,7 @@ class World:
         self.app.get("/wait")(self._wait)
         self.app.get("/livez")(self._alive)
         self.app.post("/length")(self._length)
-        self.app.post("/items/bulk")(self._length)
+        self.app.post("/v1/collections/a/items/bulk")(self._length)
         self.client = AsyncClient(transport=ASGITransport(app=self.app), base_url="http://localhost")
 
     async def _raise(self, which: str) -> None:
@@ -129,8 +129,8 @@ async def test_a_body_that_is_too_large_is_refused(world: World, *, chunked: boo
 
 async def test_a_stream_of_items_may_be_longer(world: World) -> None:
     """For it is never held at once."""
-    assert (await world.client.post("/items/bulk", content=b"x" * 5 * LIMIT)).json() == 5 * LIMIT
-    assert (await world.client.post("/items/bulk", content=b"x" * 11 * LIMIT)).status_code == 413
+    assert (await world.client.post("/v1/collections/a/items/bulk", content=b"x" * 5 * LIMIT)).json() == 5 * LIMIT
+    assert (await world.client.post("/v1/collections/a/items/bulk", content=b"x" * 11 * LIMIT)).status_code == 413
 
 
 async def test_what_comes_beside_too_many_is_told_to_come_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval import Platform
 from retrieval.domain.errors import DatabaseUnreachableError
-from retrieval.surfaces.http.tenants import Tenants, give_back
+from retrieval.surfaces.http.tenants import Tenants, begin_holding, give_back
 
 
 def is_open(platform: Platform) -> bool:
@@ -60,6 +60,18 @@ async def test_a_request_holds_a_view_once(platform: Platform) -> None:
     assert is_open(view)
     give_back(other)
     await _used(tenants, f"{name}-c")
+    assert not is_open(view)
+    await tenants.aclose()
+
+
+async def test_what_a_copy_of_a_request_uses_is_given_back_too(platform: Platform) -> None:
+    """Middleware may hand on a scope of its own making."""
+    tenants = Tenants(platform, most_open=1)
+    scope: dict[str, Any] = {"path": "/"}
+    begin_holding(scope)
+    view = await tenants.platform(f"{platform.settings.tenant}-a", {**scope, "path": "/other"})
+    give_back(scope)
+    await _used(tenants, f"{platform.settings.tenant}-b")
     assert not is_open(view)
     await tenants.aclose()
 
