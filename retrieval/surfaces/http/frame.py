@@ -54,9 +54,9 @@ class Frame:
             ids.reset_request_id(token)
 
     async def _limited(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
-        path = scope["path"]
+        target = scope["method"], scope["path"]
         try:
-            body_limit = self._limits.body_of(path)
+            body_limit = self._limits.body_of(*target)
             check_length(found.get(_LENGTH), body_limit)
             seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
         except RetrievalError as refusal:
@@ -64,7 +64,7 @@ class Frame:
             return
         has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
         token = set_deadline(
-            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(path))
+            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(*target))
         )
         try:
             await self._app(scope, exchange.receive, exchange.send)

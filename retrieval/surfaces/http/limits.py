@@ -32,9 +32,9 @@ class Limits:
             seconds=settings.http_deadline_seconds,
         )
 
-    def body_of(self, path: str) -> int:
+    def body_of(self, method: str, path: str) -> int:
         """The most bytes of a body that is sent there."""
-        return self.bulk_bytes if is_stream(path) else self.body_bytes
+        return self.bulk_bytes if is_stream(method, path) else self.body_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
         """How long the request may take: as it asks for, and no longer than the service allows.
@@ -52,9 +52,9 @@ class Limits:
         return min(seconds, self.seconds)
 
 
-def is_stream(path: str) -> bool:
-    """Whether what is sent there flows, item by item."""
-    return path.endswith(_BULK)
+def is_stream(method: str, path: str) -> bool:
+    """Whether what is sent there flows, item by item; an item may be called like that, and is put or changed."""
+    return method == "POST" and path.endswith(_BULK)
 
 
 def check_length(header: bytes | None, limit: int) -> None:

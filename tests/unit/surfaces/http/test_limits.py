@@ -13,8 +13,9 @@ from retrieval.surfaces.http.request_refusals import BodyTooLargeError
 def test_the_limits_are_those_of_the_settings() -> None:
     """A stream of items has one of its own."""
     limits = Limits.of(Settings().changed(http_max_body_bytes=2048, http_max_bulk_bytes=4096, http_deadline_seconds=7))
-    assert limits.body_of("/v1/collections/a/items") == 2048
-    assert limits.body_of("/v1/collections/a/items/bulk") == 4096
+    assert limits.body_of("POST", "/v1/collections/a/items") == 2048
+    assert limits.body_of("POST", "/v1/collections/a/items/bulk") == 4096
+    assert limits.body_of("PUT", "/v1/collections/a/items/items/bulk") == 2048
     assert limits.seconds_of(None) == 7
 
 
