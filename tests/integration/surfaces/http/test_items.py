@@ -83,7 +83,7 @@ async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
     assert (await client.patch(f"{ITEMS}/nowhere", json={})).status_code == 404
 
 
-@pytest.mark.parametrize("item_id", ["a/b", "/", "a b", "ä日本", "x\ny", "bulk", "a%2Fb", "?#&", "..\\", '"'])
+@pytest.mark.parametrize("item_id", ["a/b", "ä 日\n", "bulk", "a%2Fb", '?#&"\\'])
 async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
     """Percent-encoded, it comes back as it was."""
     path = f"{ITEMS}/{quote(item_id, safe='')}"
