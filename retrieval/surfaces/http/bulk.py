@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,22 +13,22 @@ from starlette.types import Receive, Scope, Send
 
 from retrieval.adapters.readers.jsonl import item_from_line
 from retrieval.collection import Collection
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import InvalidItemError, RetrievalError
 from retrieval.domain.item import Item
+from retrieval.domain.stored_item import Became
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.add_each import ItemOutcome
 from retrieval.surfaces.http.intake import Intake
 from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
 from retrieval.surfaces.http.problems import problem_of
+from retrieval.surfaces.http.request_refusals import BrokenStreamError
 from retrieval.surfaces.http.spool import Spool
 
 MEDIA_TYPE = "application/x-ndjson"
 
+_REJECTED = "rejected"
+
 _Line = Mapping[str, Any]
-
-
-class BrokenStreamError(InvalidRequestError):
-    """The body ended before its end, or became larger than the service takes."""
 
 
 class BulkAnswer(Response):
@@ -46,18 +47,18 @@ class BulkAnswer(Response):
         """Serve the request."""
         intake = Intake(receive)
         with Spool() as spool:
-            reading = asyncio.create_task(intake.run())
-            # A client may wait to be told to go on before it sends anything: asking for the body tells it.
-            first = await intake.batch()
-            sending = asyncio.create_task(self._send(spool, send))
+            tasks = [asyncio.create_task(intake.run())]
             try:
+                # A client may wait to be told to go on before it sends anything: asking for the body tells it.
+                first = await intake.batch()
+                tasks.append(asyncio.create_task(self._send(spool, send)))
                 await self._store(first, intake, spool)
                 spool.end()
-                await sending
+                await tasks[-1]
             finally:
-                for task in (reading, sending):
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(reading, sending, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, spool: Spool, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -67,22 +68,22 @@ class BulkAnswer(Response):
 
     async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool) -> None:
         """Store batch after batch, and tell of each of its lines."""
-        done, rejected = AddReport(), 0
+        done, told = AddReport(), Counter[str]()
         error: RetrievalError | None = None
         try:
             while batch:
                 outcomes, report = await self._added(batch)
                 done += report
-                rejected += sum(one.error is not None for one in outcomes)
+                told.update(one.became or _REJECTED for one in outcomes)
                 spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
                 batch = await intake.batch()
             if intake.is_cut_off:
                 # What is left to do for the indexes is left to jobs.
-                raise BrokenStreamError("the body broke off, or is larger than the service takes; send the rest again")
+                raise BrokenStreamError
             done += (await self._collection.add_each([])).report
         except RetrievalError as broken:
             error = broken
-        spool.write(_lines([_summary(done, rejected, error)]))
+        spool.write(_lines([_summary(done, told, error)]))
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
         read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
@@ -111,8 +112,10 @@ def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
     return {"line": line.number, "item_id": outcome.item_id, "result": outcome.became}
 
 
-def _summary(done: AddReport, rejected: int, error: RetrievalError | None) -> _Line:
-    summary = {"summary": {**done.as_dict(), "rejected": rejected}}
+def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
+    """The lines that were told each word, and what became of the items besides."""
+    counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
+    summary = {"summary": {**counts, "embedded": done.embedded, "pending": done.pending, "notes": list(done.notes)}}
     return summary if error is None else {**summary, "error": problem_of(error)}
 
 

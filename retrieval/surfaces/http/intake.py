@@ -31,20 +31,20 @@ class Intake:
 
     async def run(self) -> None:
         """Read until the body ends, or the client is gone; wait while enough is there."""
-        cutter, more = LineCutter(), True
-        while more:
-            message = await self._receive()
-            more = message.get("more_body", False)
-            self.is_cut_off = message["type"] != "http.request"
-            if not self.is_cut_off:
+        cutter, self.is_cut_off = LineCutter(), True
+        try:
+            while (message := await self._receive())["type"] == "http.request":
                 self._take(cutter.feed(message.get("body", b"")))
-            while self._is_full:
-                self._has_room.clear()
-                await self._has_room.wait()
-        if not self.is_cut_off:
-            self._take(cutter.end())
-        self._is_over = True
-        self._arrived.set()
+                if not message.get("more_body", False):
+                    self._take(cutter.end())
+                    self.is_cut_off = False
+                    return
+                while self._is_full:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+        finally:
+            self._is_over = True
+            self._arrived.set()
 
     async def batch(self) -> list[StreamLine]:
         """The next lines, at least one; none at the end."""

@@ -2,6 +2,7 @@
 
 RefusalError
 ├── MalformedBodyError      400: the body is not what its content type says
+├── BrokenStreamError       400: a stream of items broke off before its end
 ├── BodyTimeoutError        408: the body did not arrive in time
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
@@ -26,6 +27,15 @@ class BodyTimeoutError(RefusalError):
 
     def __init__(self) -> None:
         super().__init__("the body did not arrive in time; send it faster, or in smaller parts")
+
+
+class BrokenStreamError(RefusalError):
+    """The stream broke off before its end, or became larger than the service takes."""
+
+    status = 400
+
+    def __init__(self) -> None:
+        super().__init__("the stream broke off, or is larger than the service takes; send again what has no answer")
 
 
 class BodyTooLargeError(RefusalError):

@@ -54,7 +54,7 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
     assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
     assert last == {
-        "summary": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "notes": [], "rejected": 4}
+        "summary": {"added": 3, "changed": 1, "unchanged": 0, "rejected": 4, "embedded": 3, "pending": 0, "notes": []}
     }
     assert (await client.get(f"{ITEMS}/a")).json()["body"] == "two"
 

@@ -79,7 +79,7 @@ async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> No
     assert (await client.put("/v1/collections/gone")).json()["documents"] == 0
 
 
-@pytest.mark.parametrize("name", ["with/slash", "ä\nb", "..", "a?b#c%2F"])
+@pytest.mark.parametrize("name", ["ä\n/b", "..", "a?b#c%2F"])
 async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
     """Percent-encoded; those that no collection can have are refused."""
     path = f"/v1/collections/{quote(name, safe='')}"

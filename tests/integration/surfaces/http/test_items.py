@@ -7,7 +7,11 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
+from fastapi import FastAPI
 from httpx2 import AsyncClient
+
+from retrieval.domain.api_key import EVERY_SCOPE, Scope
+from retrieval.surfaces.http.caller import Caller, current_caller
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -79,7 +83,7 @@ async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
     assert (await client.patch(f"{ITEMS}/nowhere", json={})).status_code == 404
 
 
-@pytest.mark.parametrize("item_id", ["a/b", "/", "a b", "ä日本", "x\ny", "bulk", "a%2Fb", "?#&", "..\\", '"'])
+@pytest.mark.parametrize("item_id", ["a/b", "ä 日\n", "bulk", "a%2Fb", '?#&"\\'])
 async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
     """Percent-encoded, it comes back as it was."""
     path = f"{ITEMS}/{quote(item_id, safe='')}"
@@ -138,6 +142,36 @@ async def test_vectors_of_ones_own_are_taken(client: AsyncClient) -> None:
     assert (await client.post("/v1/collections/own/items", json=send)).json()["embedded"] == 1
     short = await client.post("/v1/collections/own/items", json=send | {"embeddings": [[1.0]]})
     assert (short.status_code, short.json()["type"]) == (422, "/problems/wrong-dimension")
+
+
+@pytest.mark.parametrize(
+    ("scope", "operations"),
+    [
+        (Scope.READ, ["GET /docs", "GET ", "GET /docs/items", "GET /docs/items/a"]),
+        (
+            Scope.WRITE,
+            [
+                *("POST /docs/items", "POST /docs/items/bulk", "POST /docs/items/delete"),
+                *("PUT /docs/items/a", "PATCH /docs/items/a", "DELETE /docs/items/a"),
+            ],
+        ),
+        (Scope.ADMIN, ["PUT /docs", "DELETE /docs"]),
+    ],
+)
+async def test_every_operation_needs_its_scope(
+    client: AsyncClient, app: FastAPI, scope: Scope, operations: list[str]
+) -> None:
+    """Reading, changing items, and what is the administrator's; with all others it is refused."""
+    others = EVERY_SCOPE - {scope, Scope.ADMIN}
+    app.dependency_overrides[current_caller] = lambda: Caller("any", others)
+    try:
+        for operation in operations:
+            method, path = operation.split(" ")
+            body = {} if method in {"GET", "DELETE"} else {"json": {}}
+            answer = await client.request(method, f"/v1/collections{path}", **body)
+            assert (answer.status_code, answer.json()["type"]) == (403, "/problems/forbidden"), operation
+    finally:
+        app.dependency_overrides.clear()
 
 
 async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
