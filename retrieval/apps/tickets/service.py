@@ -121,12 +121,16 @@ class RetrievalService:
         return await self._with_collection(ask)
 
     async def health_check(self) -> dict[str, Any]:
-        """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``."""
+        """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
+
+        ``error_type`` is the name of the error's class, where there was one.
+        """
         about = {"component": "retrieval", "collection": self.config.collection}
         try:
             stats = await self.get_index_stats()
         except RetrievalError as error:
-            return {"status": "unhealthy", **about, "index_loaded": False, "error": str(error)}
+            why = {"error": str(error), "error_type": type(error).__name__}
+            return {"status": "unhealthy", **about, "index_loaded": False, **why}
         found = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
         missing = stats["metadata_entries"] - stats["total_vectors"]
         if not stats["total_vectors"]:

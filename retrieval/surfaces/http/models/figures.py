@@ -145,3 +145,48 @@ class FiguresTold(Told):
     columns: list[str]
     rows: list[dict[str, Any]]
     """By column; times in ISO 8601."""
+
+
+class FindingTold(Told):
+    """One thing that was looked at."""
+
+    check: str
+    """What was looked at: `indexes`, `recall`, `connections`, ..."""
+    severity: str
+    """`ok`, `advice`, `warning` or `error`."""
+    about: str
+    """Which of many it is; empty: the installation."""
+    found: str
+    mend: str
+    """What to do: a command, or SQL; empty where there is nothing to do."""
+
+
+class DiagnosisTold(Told):
+    """Everything that was looked at, the worst first."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "examined_at": "2026-05-31T12:00:00+00:00",
+                    "is_sound": True,
+                    "worst": "warning",
+                    "findings": [
+                        {
+                            "check": "pending",
+                            "severity": "warning",
+                            "about": "tickets",
+                            "found": "12 items wait for their vector",
+                            "mend": "retrieval jobs run embed-pending --collection tickets",
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    examined_at: str
+    is_sound: bool
+    """Whether nothing that was found is an error."""
+    worst: str
+    findings: list[FindingTold]

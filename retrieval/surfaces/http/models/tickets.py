@@ -127,6 +127,7 @@ class HealthTold(Told):
     pending: int | None = None
     """Tickets that wait for their vector."""
     error: str | None = None
+    error_type: str | None = None
 
 
 class StatsTold(Told):

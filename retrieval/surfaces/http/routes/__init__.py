@@ -27,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     retrievals.router,
     profiles.router,
     figures.router,
+    figures.of_installation,
     tickets.router,
     health.router,
     metrics.router,

@@ -48,6 +48,9 @@ async def search_tickets(
 async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
     """200 where the collection is there and holds vectors, else 503 with the reason."""
     found = await tickets.health_check()
+    if found.get("error_type") not in (None, ConfigurationError.__name__):
+        # What a database says may tell of the inside.
+        found["error"] = "the collection cannot be read at the moment; try again later"
     return JSONResponse(found, status_code=200 if found["status"] == "healthy" else 503)
 
 

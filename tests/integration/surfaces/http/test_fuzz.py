@@ -30,7 +30,7 @@ from retrieval.apps.tickets import TICKET_FILTERABLE, ticket_item
 from retrieval.surfaces.http.app import create_app
 from tests.support.database import SCHEMA
 
-EXAMPLES = 6
+EXAMPLES = 3
 """Of each operation and way of making them."""
 
 CHECKS = [

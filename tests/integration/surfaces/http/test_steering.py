@@ -88,6 +88,14 @@ async def test_statistics_are_those_of_the_platform(client: AsyncClient, platfor
     assert told[0]["documents"] == 4
 
 
+async def test_the_doctor_is_asked_too(client: AsyncClient, platform: Platform) -> None:
+    """It looks at the same things as it does in Python."""
+    told = (await client.get("/v1/doctor", params={"collection": "docs"})).json()
+    same = (await platform.doctor("docs")).as_dict()
+    assert {one["check"] for one in told["findings"]} == {one["check"] for one in same["findings"]}
+    assert (await client.get("/v1/doctor", params={"collection": "nothing"})).status_code == 404
+
+
 async def test_figures_are_those_of_the_platform(client: AsyncClient, platform: Platform) -> None:
     """The views by name, and their rows of a collection and a period."""
     views = (await client.get("/v1/analytics")).json()["views"]

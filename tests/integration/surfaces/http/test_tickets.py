@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from fastapi import FastAPI
 from httpx2 import AsyncClient
 
 from retrieval import Platform
 from retrieval.apps.tickets import TICKET_FILTERABLE, RetrievalRequest, RetrievalService, ticket_item
+from retrieval.domain.errors import DatabaseUnreachableError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -102,3 +104,17 @@ async def test_a_preview_answers_as_the_service_does(
     answer = await client.post("/v2/retrieval/preview", json=body)
     assert answer.status_code == 200, answer.text
     assert answer.json() == (await service.preview_search("timeout", "database", "MM", config)).model_dump(mode="json")
+
+
+async def test_health_tells_nothing_of_the_inside(
+    client: AsyncClient, app: FastAPI, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the database said stays in the log."""
+
+    async def broken() -> dict[str, Any]:
+        raise DatabaseUnreachableError("cannot reach PostgreSQL at secret-host:5432")
+
+    monkeypatch.setattr(app.state.handles.tickets(platform), "get_index_stats", broken)
+    health = await client.get("/v2/retrieval/health")
+    assert (health.status_code, health.json()["error_type"]) == (503, "DatabaseUnreachableError")
+    assert "secret-host" not in health.text
