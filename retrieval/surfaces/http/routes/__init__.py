@@ -5,11 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from retrieval.surfaces.http.routes import (
+    actors,
     collections,
+    doctor,
     feedback,
     figures,
     health,
     items,
+    learning,
     metrics,
     profiles,
     retrievals,
@@ -23,10 +26,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     items.router,
     search.router,
     feedback.router,
+    learning.router,
+    actors.router,
     retrievals.in_collection,
     retrievals.router,
     profiles.router,
     figures.router,
+    doctor.router,
     tickets.router,
     health.router,
     metrics.router,
