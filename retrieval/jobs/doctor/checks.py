@@ -17,7 +17,7 @@ from retrieval.jobs.doctor.collections import check_collection, index_of
 from retrieval.jobs.doctor.embedders import EmbedderState, check_embedders
 from retrieval.jobs.doctor.findings import or_fine, several, shell_word, size
 from retrieval.jobs.doctor.server_settings import check_settings
-from retrieval.jobs.doctor.storage import check_indexes, check_missing, check_tables
+from retrieval.jobs.doctor.storage import ExpectedIndex, check_indexes, check_missing, check_tables
 from retrieval.jobs.doctor.traffic import check_clock, check_connections, check_holdups, check_wraparound
 from retrieval.jobs.doctor.versions import check_pgvector, check_revision, check_server, check_textsearch
 from retrieval.jobs.doctor.workers import check_months, check_queue
@@ -33,8 +33,8 @@ class Surroundings:
     """Whether the server is the platform's own."""
     now: datetime
     """This machine's time when the server was looked at, in UTC."""
-    expected_indexes: Mapping[str, str] = field(default_factory=dict)
-    """Those that the schema is made with, by name, with the statements that make them."""
+    expected_indexes: Mapping[str, ExpectedIndex] = field(default_factory=dict)
+    """Those that the schema is made with, by name."""
 
 
 def server_findings(installation: Installation, status: SchemaStatus | None, where: Surroundings) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def storage_findings(
     fine = f"row-level security is forced on all {several(sum(one.is_private for one in tables), 'table')} of tenants"
     yield from or_fine(check_isolation(tables, where.names), "isolation", fine)
     owners = {hnsw_of(one): shell_word(one.stored.name) for one in collections}
-    found = [*check_indexes(indexes, schema, owners), *check_missing(indexes, where.expected_indexes)]
+    found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"
     yield from or_fine(found, "indexes", f"{fine}, {size(sum(one.bytes for one in indexes))}")
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(one.bytes for one in tables))}"

@@ -13,6 +13,7 @@ from retrieval.domain.diagnosis import Diagnosis, diagnosis_of
 from retrieval.jobs.doctor.checks import Surroundings, collection_findings, server_findings, storage_findings
 from retrieval.jobs.doctor.embedders import EmbedderState, try_embedders
 from retrieval.jobs.doctor.findings import qualified
+from retrieval.jobs.doctor.storage import ExpectedIndex
 from retrieval.jobs.weights import DRIFT
 from retrieval.jobs.workplace import Workplace
 
@@ -57,8 +58,8 @@ def _diagnosis(
     return diagnosis_of(findings, examined_at)
 
 
-def expected_indexes(schema: str) -> dict[str, str]:
-    """The indexes and keys that the schema is made with, each with the statement that makes it again."""
+def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
+    """The indexes and keys that the schema is made with, by name."""
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateIndex
 
@@ -70,10 +71,12 @@ def expected_indexes(schema: str) -> dict[str, str]:
             statement = CreateIndex(index).compile(
                 dialect=dialect, schema_translate_map={None: schema}, render_schema_translate=True
             )
-            made[str(index.name)] = f"{str(statement).strip()};"
+            made[str(index.name)] = ExpectedIndex(table.name, f"{str(statement).strip()};")
         if names := [quote_identifier(column.name) for column in table.primary_key.columns]:
-            key = quote_identifier(str(table.primary_key.name))
-            made[str(table.primary_key.name)] = (
-                f"ALTER TABLE {qualified(schema, table.name)} ADD CONSTRAINT {key} PRIMARY KEY ({', '.join(names)});"
+            key = str(table.primary_key.name)
+            made[key] = ExpectedIndex(
+                table.name,
+                f"ALTER TABLE {qualified(schema, table.name)} ADD CONSTRAINT {quote_identifier(key)} "
+                f"PRIMARY KEY ({', '.join(names)});",
             )
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from retrieval.adapters.store.examination.index_state import IndexState
 from retrieval.adapters.store.examination.server_settings import Settings
@@ -43,17 +44,37 @@ def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[st
         )
 
 
-def check_missing(indexes: Sequence[IndexState], expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Every index that the schema is made with is there; ``expected``: what makes each, by name."""
-    present = {index.name for index in indexes}
-    for name in sorted(expected.keys() - present):
+@dataclass(frozen=True, slots=True)
+class ExpectedIndex:
+    """An index that the schema is made with."""
+
+    table: str
+    statement: str
+    """Makes it again."""
+
+
+def check_missing(
+    tables: Sequence[TableState], indexes: Sequence[IndexState], expected: Mapping[str, ExpectedIndex]
+) -> Iterator[Finding]:
+    """Every table and index that the schema is made with is there."""
+    present, named = {index.name for index in indexes}, {table.name for table in tables}
+    for table in sorted({one.table for one in expected.values()} - named):
         yield Finding(
-            check="indexes",
+            check="tables",
             severity=Severity.ERROR,
-            about=name,
-            found=f"index {name!r}, with which the schema is made, is gone: what needs it reads whole tables",
-            mend=expected[name],
+            about=table,
+            found=f"table {table!r}, with which the schema is made, is gone",
+            mend="restore it from a backup; retrieval db sql prints how it is made",
         )
+    for name in sorted(expected.keys() - present):
+        if expected[name].table in named:
+            yield Finding(
+                check="indexes",
+                severity=Severity.ERROR,
+                about=name,
+                found=f"index {name!r}, with which the schema is made, is gone: what needs it reads whole tables",
+                mend=expected[name].statement,
+            )
 
 
 def check_tables(tables: Sequence[TableState], schema: str, settings: Settings) -> Iterator[Finding]:

@@ -151,7 +151,8 @@ def _completed(described: Json) -> Json:
 
 
 def _statuses(path: str, method: str) -> list[str]:
-    names_things = "{" in path or path.startswith("/v2/") or path.endswith(("/feedback", "/feedback/batch", "/outcome"))
+    in_bodies = ("/feedback", "/feedback/batch", "/outcome", "/doctor")
+    names_things = "{" in path or path.startswith("/v2/") or path.endswith(in_bodies)
     return [*_EVERYWHERE, *(["404"] if names_things else []), *(["409"] if method != "get" else [])]
 
 

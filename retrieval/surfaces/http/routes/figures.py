@@ -13,7 +13,6 @@ from retrieval.surfaces.http.caller import CurrentPlatform, needs
 from retrieval.surfaces.http.models import figures as models
 
 router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])
-of_installation = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.ADMIN)])
 
 _SINCE = "From then on: an ISO 8601 date or time, or an age such as `30m`, `12h`, `7d`, `4w`."
 
@@ -45,12 +44,3 @@ async def analytics(
     end = None if until is None else time_of("until", until)
     found = await platform.analytics(view, collection=collection, since=begin, until=end, limit=limit)
     return JSONResponse({"view": found.view, "columns": list(found.columns), "rows": found.as_dicts()})
-
-
-@of_installation.get("/doctor", response_model=models.DiagnosisTold, summary="What is wrong, and how to mend it")
-async def doctor(
-    platform: CurrentPlatform,
-    collection: Annotated[str | None, Query(description="Of this collection alone.")] = None,
-) -> JSONResponse:
-    """The server, the installation and the collections are examined, as `retrieval doctor` does; nothing is changed."""
-    return JSONResponse((await platform.doctor(collection)).as_dict())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval.domain.diagnosis import Severity
-from retrieval.jobs.doctor.storage import check_indexes, check_missing, check_tables
+from retrieval.jobs.doctor.storage import ExpectedIndex, check_indexes, check_missing, check_tables
 from tests.support.facts import hnsw, index, table
 
 SETTINGS = {"autovacuum_vacuum_threshold": 50.0, "autovacuum_vacuum_scale_factor": 0.2}
@@ -33,12 +33,24 @@ def test_an_index_that_is_being_built_is_no_fault() -> None:
     assert list(check_indexes([hnsw(is_valid=False, is_being_built=True)], "retrieval", OWNERS)) == []
 
 
+EXPECTED = {
+    "items_pkey": ExpectedIndex("items", ""),
+    "items_by_arrival_idx": ExpectedIndex("items", "CREATE INDEX items_by_arrival_idx ...;"),
+    "arms_pkey": ExpectedIndex("arms", ""),
+}
+
+
 def test_an_index_that_somebody_dropped_is_missed() -> None:
-    """The schema is made with it."""
-    expected = {"items_pkey": "", "arms_anywhere_idx": "CREATE INDEX arms_anywhere_idx ...;"}
-    (finding,) = check_missing([index()], expected)
-    assert (finding.severity, finding.about) == (Severity.ERROR, "arms_anywhere_idx")
-    assert finding.mend == "CREATE INDEX arms_anywhere_idx ...;"
+    """With the statement that makes it again."""
+    (finding,) = check_missing([table(), table(name="arms")], [index(), index(name="arms_pkey")], EXPECTED)
+    assert (finding.check, finding.severity, finding.about) == ("indexes", Severity.ERROR, "items_by_arrival_idx")
+    assert finding.mend == "CREATE INDEX items_by_arrival_idx ...;"
+
+
+def test_a_table_that_somebody_dropped_is_missed_and_its_indexes_are_not() -> None:
+    """They went with it."""
+    (finding,) = check_missing([table()], [index(), index(name="items_by_arrival_idx")], EXPECTED)
+    assert (finding.check, finding.severity, finding.about) == ("tables", Severity.ERROR, "arms")
 
 
 @pytest.mark.parametrize(

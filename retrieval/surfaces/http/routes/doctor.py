@@ -1,0 +1,23 @@
+"""What is wrong with the installation, and how to mend it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+
+from retrieval.domain.api_key import Scope
+from retrieval.surfaces.http.caller import CurrentPlatform, needs
+from retrieval.surfaces.http.models.doctor import DiagnosisTold
+
+router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.ADMIN)])
+
+
+@router.get("/doctor", response_model=DiagnosisTold, summary="Examine the installation")
+async def doctor(
+    platform: CurrentPlatform,
+    collection: Annotated[str | None, Query(description="This collection alone; else all of the tenant's.")] = None,
+) -> JSONResponse:
+    """What is not as it should be, the worst first, each with how to mend it. It changes nothing."""
+    return JSONResponse((await platform.doctor(collection)).as_dict())
