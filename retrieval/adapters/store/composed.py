@@ -16,9 +16,9 @@ from retrieval.adapters.store.compiled import Compiled, LateValue, rendered
 from retrieval.adapters.store.keys import values_shape
 from retrieval.adapters.store.ratings import lets_unrated_through
 from retrieval.domain.attribute import Filterable
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, Not, OneOf, Or
+from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, HasType, Is, Not, OneOf, Or
 
-Leaf = OneOf | AllTags | Compare | Exists | Contains
+Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
 """A filter without parts."""
 
 
@@ -88,7 +88,9 @@ def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
             return ("Compare", field, operator, shape, lets_unrated_through(wanted))
         case AllTags(tags):
             return ("AllTags", len(tags))
-        case Exists(field):
-            return ("Exists", field)
+        case Exists(field) | Is(field):
+            return (type(wanted).__name__, field)
+        case HasType(field, json_type):
+            return ("HasType", field, json_type)
         case Contains():
             return "Contains"
