@@ -24,10 +24,10 @@ class RetrievalStore(BaseStore):
     ``collection``: of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the methods with ``await`` and those
     without work on both, see ``Bridge``. The collection embeds, ranks and records, by its own profile.
 
-    ``index``: ``{"fields": [...]}`` names the paths of the texts that searches by words see, as LangGraph writes them;
-    without it that is the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
-    ``sweep_interval_minutes``, after which a write also removes what has expired. What has expired is never given, swept or
-    not. ``wall_clock`` tells the seconds since 1970 that times to live go by.
+    ``index``: ``{"fields": [...]}`` names the paths of the texts that searches by words see, as LangGraph writes
+    them; without it that is the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
+    ``sweep_interval_minutes``, after which a write also removes what has expired. What has expired is never given,
+    swept or not. ``wall_clock`` tells the seconds since 1970 that times to live go by.
 
     Raises ``ConfigurationError`` for an ``index`` that it cannot keep to.
     """

@@ -22,6 +22,9 @@ KEY = "key"
 TTL_MINUTES, EXPIRES_AT = "ttl_minutes", "expires_at"
 """The attributes of items that expire: how long after they were last used, and when, in seconds since 1970."""
 
+UNINDEXED = "unindexed"
+"""The attribute, true, of items that no words find."""
+
 _EXPIRES = Field(EXPIRES_AT, is_attribute=True)
 
 
@@ -34,8 +37,9 @@ def item_of(put: PutOp, value: Mapping[str, Any], fields: Sequence[str], now: fl
         raise InvalidRequestError(f"a value is a mapping such as {{'text': '...'}}, not {value!r:.80}")
     item_id = item_id_of(put.namespace, put.key)
     plain = json_value(value, item_id)
-    attributes = {NAMESPACE: list(put.namespace), KEY: put.key, VALUE: plain, **_lifetime(put.ttl, now)}
     texts = [] if put.index is False else _texts(plain, fields if put.index is None else put.index)
+    attributes = {NAMESPACE: list(put.namespace), KEY: put.key, VALUE: plain, **_lifetime(put.ttl, now)}
+    attributes |= {} if texts else {UNINDEXED: True}
     return Item(item_id=item_id, body="\n".join(texts), tags=tags_of(put.namespace), attributes=attributes)
 
 
@@ -75,6 +79,11 @@ def is_alive(now: float) -> Filter:
 def has_expired(now: float) -> Filter:
     """The others."""
     return Compare(_EXPIRES, "lte", now)
+
+
+def is_indexed() -> Filter:
+    """The items that words can find."""
+    return Not(Exists(Field(UNINDEXED, is_attribute=True)))
 
 
 def graph_item(stored: StoredItem) -> GraphItem:

@@ -22,11 +22,13 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.langchain.store_filters import value_filter
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,
+    UNINDEXED,
     can_expire,
     graph_item,
     has_expired,
     is_alive,
     is_expired,
+    is_indexed,
     item_of,
     refreshed,
     search_item,
@@ -153,7 +155,8 @@ class StoreOperations:
         return [hit for hit in hits if not is_expired(hit[0].item, now)]
 
     async def _page(self, op: SearchOp, now: float) -> list[Hit]:
-        where = And((within(op.namespace_prefix), await self._alive(now), value_filter(op.filter or {})))
+        alive = await self._if_known(EXPIRES_AT, is_alive(now))
+        where = And((within(op.namespace_prefix), alive, value_filter(op.filter or {})))
         end = op.offset + op.limit
         query = (op.query or "").strip()
         ranked = await self._ranked(query, where, end) if query and op.limit else {}
@@ -169,9 +172,10 @@ class StoreOperations:
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
         """The scores of so many items, by item id, the best first; fewer where the legs find no more."""
         collection, ranked, step = self.collection, dict[str, float](), FIRST_HITS
+        indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:
             limit = wanted if wanted < step <= collection.profile.depth else step
-            hits = await collection.search(query, where=And((where, _none_of(ranked))), limit=limit, syntax=False)
+            hits = await collection.search(query, where=And((indexed, _none_of(ranked))), limit=limit, syntax=False)
             lowest = next(reversed(ranked.values())) if ranked else math.inf
             ranked |= {hit.item_id: min(hit.score, lowest) for hit in hits}
             if len(hits) < limit:
@@ -188,7 +192,8 @@ class StoreOperations:
     async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
         await self.collection.refresh()
         conditions = [matching(one.match_type, one.path) for one in op.match_conditions or ()]
-        where = And((within(_literal_prefix(op)), await self._alive(now), *conditions))
+        alive = await self._if_known(EXPIRES_AT, is_alive(now))
+        where = And((within(_literal_prefix(op)), alive, *conditions))
 
         async def page(size: int, start: int) -> list[tuple[str, ...]]:
             return await self.collection.paths(NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start)
@@ -198,9 +203,10 @@ class StoreOperations:
         except UnknownFieldError:  # nothing was ever put
             return []
 
-    async def _alive(self, now: float) -> Filter:
+    async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
+        """The filter, where any item has the attribute that it is about."""
         known = await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
-        return is_alive(now) if EXPIRES_AT in known.attributes else And(())
+        return wanted if attribute in known.attributes else And(())
 
 
 def checked_operation(op: Op) -> Op:
