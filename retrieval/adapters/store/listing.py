@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.composed import KeptStatements
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.hit_columns import field_value
 from retrieval.adapters.store.matching import matching
@@ -16,15 +16,22 @@ from retrieval.adapters.store.tables import items
 from retrieval.domain.filters import Field, Filter
 from retrieval.domain.stored_item import StoredItem
 
+_ANY_DEPTH = 2**31
+_KEPT = KeptStatements()
+
 
 async def latest_items(
     database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, limit: int, offset: int
 ) -> list[StoredItem]:
     """Those that the filter lets through, archived ones apart; the last changed first, then by item id."""
-    columns = [items.c[name] for name in STORED_COLUMNS]
-    statement = _paged(_active(collection, wanted, *columns), limit, offset)
-    statement = statement.order_by(items.c.updated_at.desc(), items.c.item_id)
-    return [stored_from_row(row) for row in await database.read(tenant_id, compiled(statement))]
+
+    def compose(own: Filter | None) -> sa.Select[Any]:
+        statement = _active(collection, own, *(items.c[name] for name in STORED_COLUMNS))
+        return _paged(statement.order_by(items.c.updated_at.desc(), items.c.item_id))
+
+    shape = "latest", collection.collection_id, collection.filterable
+    statement = _KEPT.of(shape, wanted, collection.filterable, compose).bind(limit=limit, offset=offset)
+    return [stored_from_row(row) for row in await database.read(tenant_id, statement)]
 
 
 async def lists_under(
@@ -39,23 +46,26 @@ async def lists_under(
     offset: int,
 ) -> list[tuple[str, ...]]:
     """The different lists of the items that the filter lets through, each cut to ``depth``; ordered by element."""
+    shape = "lists", collection.collection_id, collection.filterable, name
+    statement = _KEPT.of(shape, wanted, collection.filterable, lambda own: _paged(_lists(collection, name, own)))
+    values = {"limit": limit, "offset": offset, "depth": _ANY_DEPTH if depth is None else depth}
+    return [tuple(row[0]) for row in await database.read(tenant_id, statement.bind(**values))]
+
+
+def _lists(collection: StoredCollection, name: str, wanted: Filter | None) -> sa.Select[Any]:
     value = field_value(Field(name, is_attribute=True))
     is_list = sa.func.jsonb_typeof(value) == sa.literal_column("'array'")
     found = _active(collection, wanted, value.label("list")).where(is_list).distinct().subquery("found")
-    path = sa.func.array(_elements(found.c.list, depth)).label("path")
+    path = sa.func.array(_elements(found.c.list)).label("path")
     paths = sa.select(path).select_from(found).distinct().subquery("paths")
-    statement = sa.select(paths.c.path).order_by(sa.collate(sa.type_coerce(paths.c.path, sa.Text()), "C"))
-    rows = await database.read(tenant_id, compiled(_paged(statement, limit, offset)))
-    return [tuple(row[0]) for row in rows]
+    return sa.select(paths.c.path).order_by(sa.collate(sa.type_coerce(paths.c.path, sa.Text()), "C"))
 
 
-def _elements(of: sa.ColumnElement[Any], depth: int | None) -> sa.ScalarSelect[Any]:
+def _elements(of: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
     each = sa.func.jsonb_array_elements_text(of).table_valued("value", with_ordinality="place", name="element")
     element = each.render_derived()
-    statement = sa.select(sa.collate(element.c.value, "C")).order_by(element.c.place)
-    if depth is not None:
-        statement = statement.where(element.c.place <= sa.bindparam("depth", depth, type_=sa.BigInteger()))
-    return statement.scalar_subquery()
+    within = element.c.place <= sa.bindparam("depth", type_=sa.BigInteger())
+    return sa.select(sa.collate(element.c.value, "C")).where(within).order_by(element.c.place).scalar_subquery()
 
 
 def _active(collection: StoredCollection, wanted: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -69,7 +79,6 @@ def _active(collection: StoredCollection, wanted: Filter | None, *columns: sa.Co
     return statement.where(items.c.item_id.in_(matching(owner, wanted, collection.filterable)))
 
 
-def _paged(statement: sa.Select[Any], limit: int, offset: int) -> sa.Select[Any]:
-    return statement.limit(sa.bindparam("limit", limit, type_=sa.BigInteger())).offset(
-        sa.bindparam("offset", offset, type_=sa.BigInteger())
-    )
+def _paged(statement: sa.Select[Any]) -> sa.Select[Any]:
+    limit, offset = (sa.bindparam(name, type_=sa.BigInteger()) for name in ("limit", "offset"))
+    return statement.limit(limit).offset(offset)
