@@ -169,7 +169,7 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
     planner's idea of its size need it.
     """
 
-    def compose(own: Filter | None) -> sa.ClauseElement:
+    def compose(own: Filter | None) -> Any:
         return _legs(replace(request, condition=own))
 
     return _KEPT.of(request.shape(), request.condition, request.filterable, compose)
