@@ -54,7 +54,16 @@ from retrieval.jobs.workplace import Workplace
 _VECTORS_BATCH_ITEMS = 2000
 
 
-class Collection(ReadingCalls, ListingCalls, ChangingCalls, IndexingCalls, LearningCalls, AnswerCalls, ProfileCalls, RecordCalls):
+class Collection(
+    ReadingCalls,
+    ListingCalls,
+    ChangingCalls,
+    IndexingCalls,
+    LearningCalls,
+    AnswerCalls,
+    ProfileCalls,
+    RecordCalls,
+):
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(
