@@ -30,6 +30,7 @@ from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
+from retrieval.engine.listing_calls import ListingCalls
 from retrieval.engine.profile_calls import ProfileCalls
 from retrieval.engine.reading_calls import ReadingCalls
 from retrieval.engine.record_calls import RecordCalls
@@ -43,9 +44,9 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.add_each import as_item
 from retrieval.jobs.add_new import add_new
+from retrieval.jobs.changing_calls import ChangingCalls
 from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
-from retrieval.jobs.item_calls import ItemCalls
 from retrieval.jobs.learning_calls import LearningCalls
 from retrieval.jobs.weights import refresh_weights
 from retrieval.jobs.workplace import Workplace
@@ -53,7 +54,16 @@ from retrieval.jobs.workplace import Workplace
 _VECTORS_BATCH_ITEMS = 2000
 
 
-class Collection(ReadingCalls, ItemCalls, IndexingCalls, LearningCalls, AnswerCalls, ProfileCalls, RecordCalls):
+class Collection(
+    ReadingCalls,
+    ListingCalls,
+    ChangingCalls,
+    IndexingCalls,
+    LearningCalls,
+    AnswerCalls,
+    ProfileCalls,
+    RecordCalls,
+):
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
     def __init__(

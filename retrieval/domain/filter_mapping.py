@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,8 @@ from retrieval.domain.filters import (
     Exists,
     Field,
     Filter,
+    HasType,
+    Is,
     Not,
     OneOf,
     Or,
@@ -21,12 +24,12 @@ from retrieval.domain.filters import (
 )
 
 
-def as_mapping(condition: Filter) -> dict[str, Any]:
+def as_mapping(wanted: Filter) -> dict[str, Any]:
     """Plain JSON values from which ``parse_where`` makes the same filter.
 
     Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which the mapping cannot say.
     """
-    match condition:
+    match wanted:
         case And(filters):
             return {"and": [as_mapping(part) for part in filters]}
         case Or(filters):
@@ -35,19 +38,33 @@ def as_mapping(condition: Filter) -> dict[str, Any]:
             return {"not": as_mapping(inner)}
         case AllTags(tags):
             return {"tags": {"all": list(tags)}}
-        case OneOf(field, values):
-            return {field_name(field): {"in": [_plain(value) for value in values]}}
-        case Compare(field, operator, value):
-            return {field_name(field): {operator: _plain(value)}}
-        case Exists(field):
-            return {field_name(field): {"exists": True}}
         case Contains():
             raise ValueError("a filter by words in the text has no mapping")
+        case _:
+            return {field_name(wanted.field): _operator(wanted)}
+
+
+def _operator(wanted: OneOf | Compare | Exists | Is | HasType) -> dict[str, Any]:
+    match wanted:
+        case OneOf(_, values):
+            return {"in": [_plain(value) for value in values]}
+        case Compare(_, operator, value):
+            return {operator: _plain(value)}
+        case Exists():
+            return {"exists": True}
+        case Is(_, said):
+            return {"is": json.loads(said)}
+        case HasType(_, json_type):
+            return {"type": json_type}
 
 
 def field_name(field: Field) -> str:
     """The key that means this field; an attribute named like a field, or a word of the language, says what it is."""
-    if field.is_attribute and (field.name in FIELDS | {"and", "or", "not"} or field.name.startswith("attributes.")):
+    if field.path:
+        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (field.name, *field.path))
+    if field.is_attribute and (
+        field.name in FIELDS | {"and", "or", "not"} or field.name.startswith(("attributes.", "/"))
+    ):
         return f"attributes.{field.name}"
     return field.name
 

@@ -8,25 +8,30 @@
     {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    how good the verdicts on it are, and how many
     {"resolution": {"exists": True}}              the attribute is there
     {"priority": {"ne": "Low"}}                   not equal, or absent
+    {"labels": {"is": ["a", "b"]}}                exactly that JSON value, nothing more
+    {"address": {"type": "object"}}               a JSON value of that type
+    {"/address/city": "Bern"}                     what stands within an attribute, by JSON pointer
     {"and": [...]}  {"or": [...]}  {"not": {...}}
 
 Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
 ``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that
-name. An entity in ``links`` is ``type:id``, the type without a colon. ``verdict_count`` is how many verdicts there are
-on the item in all contexts, ``verdict_rating`` is (good ones + 1) / (verdicts + 2): .5 without any.
+name. A JSON pointer (RFC 6901) begins with the attribute's name. An entity in ``links`` is ``type:id``, the type
+without a colon. ``verdict_count`` is how many verdicts there are on the item in all contexts, ``verdict_rating`` is
+(good ones + 1) / (verdicts + 2): .5 without any.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
-from retrieval.domain.errors import InvalidFilterError
-from retrieval.domain.item import MAX_INTEGER_BITS
-from retrieval.domain.moment import fault_of
+from retrieval.domain.errors import InvalidFilterError, InvalidItemError
+from retrieval.domain.filter_values import link_value, number_value, text_value, time_value
+from retrieval.domain.item import MAX_INTEGER_BITS, json_value
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
@@ -49,6 +54,8 @@ class Field:
 
     name: str
     is_attribute: bool
+    path: tuple[str, ...] = ()
+    """Of an attribute, the keys and places that lead to what is meant within it; ``-1`` is the last of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,23 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
+class Is:
+    """The attribute is that JSON value and nothing more: 1 is 1.0 and not true, a list is not what it holds."""
+
+    field: Field
+    json: str
+    """The value as JSON text; make it with ``is_value``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HasType:
+    """The attribute is a JSON value of that type, one of ``JSON_TYPES``."""
+
+    field: Field
+    json_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Contains:
     """The item's title or body holds these words, one after the other, as the collection's language reads them."""
 
@@ -112,7 +136,9 @@ class Not:
 
 _TAGS, LINKS = Field("tags", is_attribute=False), Field("links", is_attribute=False)
 
-Filter = OneOf | AllTags | Compare | Exists | Contains | And | Or | Not
+Filter = OneOf | AllTags | Compare | Exists | Is | HasType | Contains | And | Or | Not
+
+JSON_TYPES = ("array", "boolean", "null", "number", "object", "string")
 
 Where = Mapping[str, Any]
 """The mapping that people write; see the module's description."""
@@ -154,7 +180,9 @@ def attribute_names(condition: Filter | None) -> frozenset[str]:
             return frozenset().union(*map(attribute_names, filters))
         case Not(inner):
             return attribute_names(inner)
-        case OneOf(field=field) | Compare(field=field) | Exists(field=field) if field.is_attribute:
+        case (
+            OneOf(field=field) | Compare(field=field) | Exists(field=field) | Is(field=field) | HasType(field=field)
+        ) if field.is_attribute:
             return frozenset({field.name})
         case _:
             return frozenset()
@@ -168,9 +196,9 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
                 yield from compared_values(one)
         case Not(inner):
             yield from compared_values(inner)
-        case OneOf(field, values) if field.is_attribute:
+        case OneOf(field, values) if field.is_attribute and not field.path:
             yield field, values, False
-        case Compare(field, _, value) if field.is_attribute:
+        case Compare(field, _, value) if field.is_attribute and not field.path:
             yield field, (value,), True
 
 
@@ -210,9 +238,15 @@ def _parse_part(part: object, depth: int) -> Filter:
 
 
 def parse_field(key: object) -> Field:
-    """The field of that name; ``attributes.kind`` is the attribute. Raises ``InvalidFilterError`` for no name."""
+    """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` what its ``a`` has under ``b``.
+
+    Raises ``InvalidFilterError`` for no name.
+    """
     if not isinstance(key, str) or not key or "\x00" in key:
         raise InvalidFilterError(f"a field's name must be a non-empty text, not {key!r}")
+    if key.startswith("/"):
+        name, *path = (part.replace("~1", "/").replace("~0", "~") for part in key[1:].split("/"))
+        return Field(name, is_attribute=True, path=tuple(path))
     if key.startswith(_ATTRIBUTE_PREFIX):
         return Field(key.removeprefix(_ATTRIBUTE_PREFIX), is_attribute=True)
     return Field(key, is_attribute=key not in FIELDS)
@@ -276,6 +310,31 @@ def _equals(field: Field, operand: object) -> Filter:
     return Not(Exists(field)) if operand is None else OneOf(field, (_value(field, operand),))
 
 
+def is_value(field: Field, value: object) -> Is:
+    """The filter for that JSON value exactly; times are ISO 8601 texts.
+
+    Raises ``InvalidFilterError`` for what JSON cannot hold, and for a field that is no attribute.
+    """
+    _check_json(field, "is")
+    try:
+        plain = json_value(value, field.name)
+        return Is(field, json.dumps(plain, ensure_ascii=False, sort_keys=True))
+    except InvalidItemError as error:
+        raise InvalidFilterError(f"{field.name!r}: no item can have the value: {error}") from None
+
+
+def _has_type(field: Field, operand: object) -> Filter:
+    _check_json(field, "type")
+    if operand not in JSON_TYPES:
+        raise InvalidFilterError(f"{field.name!r}: type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
+    return HasType(field, str(operand))
+
+
+def _check_json(field: Field, operator: str) -> None:
+    if not field.is_attribute:
+        raise InvalidFilterError(f"{field.name!r} is no attribute; {operator!r} is for the JSON values of attributes")
+
+
 _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
     "eq": _equals,
     "ne": lambda field, operand: Not(_equals(field, operand)),
@@ -284,6 +343,8 @@ _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
     "any": _one_of,
     "all": _all,
     "exists": _exists,
+    "is": is_value,
+    "type": _has_type,
     "gt": _compare("gt"),
     "gte": _compare("gte"),
     "lt": _compare("lt"),
@@ -299,13 +360,13 @@ def _values(field: Field, values: Sequence[object] | frozenset[object] | set[obj
 
 def _value(field: Field, value: object) -> Scalar:
     if not field.is_attribute and field.name in TIME_FIELDS:
-        return _time(field.name, value)
+        return time_value(field.name, value)
     if field == LINKS:
-        return _link(value)
+        return link_value(value)
     if not field.is_attribute and field.name in NUMBER_FIELDS:
-        return _number(field.name, value)
+        return number_value(field.name, value)
     if isinstance(value, str):
-        return _text(field.name, value)
+        return text_value(field.name, value)
     if not field.is_attribute:
         raise InvalidFilterError(f"{field.name!r} is text; it cannot be compared with {value!r}")
     if isinstance(value, date):
@@ -317,49 +378,3 @@ def _value(field: Field, value: object) -> Scalar:
     if isinstance(value, bool | int | float):
         return value
     raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
-
-
-def _number(name: str, value: object) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or (isinstance(value, float) and not math.isfinite(value))
-    ):
-        raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
-    if name == "verdict_count" and value != int(value):
-        raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r}")
-    # Beyond these, there is nothing that a value could tell apart.
-    return min(max(value, -(2**53)), 2**53)
-
-
-def _link(value: object) -> str:
-    entity_type, colon, entity_id = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if not (entity_type and colon and entity_id):
-        raise InvalidFilterError(f"'links': an entity is 'type:id', such as 'questions:q1', not {value!r:.80}")
-    return _text("links", f"{entity_type}:{entity_id}")
-
-
-def _text(name: str, value: str) -> str:
-    if "\x00" in value:
-        raise InvalidFilterError(f"{name!r}: the value holds a NUL byte; no item can have it")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidFilterError(f"{name!r}: the value holds half of a surrogate pair") from None
-    return value
-
-
-def _time(name: str, value: object) -> datetime:
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise InvalidFilterError(f"{name!r}: {value!r} is no ISO 8601 time such as 2024-05-01T12:00Z") from None
-    elif isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-    if not isinstance(value, datetime):
-        raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
-    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-    if fault := fault_of(moment):
-        raise InvalidFilterError(f"{name!r}: {value!r:.80} cannot be compared with; {fault}")
-    return moment

@@ -140,7 +140,7 @@ def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     if not isinstance(attributes, Mapping):
         raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
-    return MappingProxyType({_attribute_name(k, item_id): _json_value(v, item_id) for k, v in attributes.items()})
+    return MappingProxyType({_attribute_name(k, item_id): json_value(v, item_id) for k, v in attributes.items()})
 
 
 def _attribute_name(name: object, item_id: str) -> str:
@@ -148,8 +148,8 @@ def _attribute_name(name: object, item_id: str) -> str:
     return str(name)
 
 
-def _json_value(value: object, item_id: str, depth: int = 0) -> Any:
-    """The value as JSON can say it; times become ISO 8601 texts."""
+def json_value(value: object, item_id: str, depth: int = 0) -> Any:
+    """An attribute's value as JSON can say it; times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
         raise InvalidItemError(
             f"item {item_id!r}: an attribute is nested deeper than {MAX_NESTING} levels", item_id=item_id
@@ -171,9 +171,9 @@ def _json_value(value: object, item_id: str, depth: int = 0) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_attribute_name(k, item_id): _json_value(v, item_id, depth + 1) for k, v in value.items()}
+        return {_attribute_name(k, item_id): json_value(v, item_id, depth + 1) for k, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return [_json_value(v, item_id, depth + 1) for v in value]
+        return [json_value(v, item_id, depth + 1) for v in value]
     raise InvalidItemError(
         f"item {item_id!r}: an attribute is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
     )

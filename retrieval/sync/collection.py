@@ -31,6 +31,7 @@ from retrieval.domain.stored_profile import StoredProfile
 from retrieval.domain.value_count import ValueCount
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.add_each import AddedEach
+from retrieval.jobs.change import ChangeReport, Decide
 from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 from retrieval.sync.door import Door
 
@@ -188,6 +189,26 @@ class SyncCollection:
     def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """See ``Collection.get``."""
         return self._run(self.twin.get, item_ids)
+
+    def latest(self, where: Where | Filter | None = None, *, limit: int = 100, offset: int = 0) -> list[StoredItem]:
+        """See ``Collection.latest``."""
+        return self._run(self.twin.latest, where, limit=limit, offset=offset)
+
+    def paths(
+        self,
+        name: str,
+        *,
+        where: Where | Filter | None = None,
+        depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[tuple[str, ...]]:
+        """See ``Collection.paths``."""
+        return self._run(self.twin.paths, name, where=where, depth=depth, limit=limit, offset=offset)
+
+    def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
+        """See ``Collection.change``. ``decide`` is called on the door's own thread."""
+        return self._run(self.twin.change, item_ids, decide, keeps_time=keeps_time)
 
     def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> Iterator[Item]:
         """See ``Collection.scan``."""

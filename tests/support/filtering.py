@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 from retrieval import Item
 from retrieval.domain.attribute import AttributeType, Filterable
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Field, Filter, Not, OneOf, Or
+from retrieval.domain.filters import (
+    AllTags,
+    And,
+    Compare,
+    Contains,
+    Exists,
+    Field,
+    Filter,
+    HasType,
+    Is,
+    Not,
+    OneOf,
+    Or,
+)
 
 
 def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
@@ -21,8 +35,8 @@ def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
             return not matches(item, inner, filterable)
         case AllTags(tags):
             return set(tags) <= set(item.tags)
-        case Exists(field):
-            return field.name in item.attributes if field.is_attribute else bool(getattr(item, field.name))
+        case Exists() | Is() | HasType():
+            return _matches_json(item, wanted)
         case OneOf(field, values):
             held = _held(item, field, filterable)
             among = held if isinstance(held, list | tuple) else [held]
@@ -33,13 +47,58 @@ def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
             raise AssertionError("no filter here is about words")
 
 
+def _matches_json(item: Item, wanted: Exists | Is | HasType) -> bool:
+    match wanted:
+        case Exists(field):
+            return _at(item, field) is not ... if field.is_attribute else bool(getattr(item, field.name))
+        case Is(field, said):
+            return _is(_at(item, field), json.loads(said))
+        case HasType(field, json_type):
+            return _JSON_TYPES[_type(_at(item, field))] == json_type
+
+
 def _held(item: Item, field: Field, filterable: Filterable) -> Any:
     if not field.is_attribute:
         return getattr(item, field.name)
-    held = item.attributes.get(field.name, ...)
+    held = _at(item, field)
+    if field.path:
+        return held
     if isinstance(held, list):
         return [_said(one, field, filterable) for one in held]
     return _said(held, field, filterable)
+
+
+def _at(item: Item, field: Field) -> Any:
+    """What stands there, ``...`` for nothing; a place in a list is a whole number, counted from the end below 0."""
+    held: Any = item.attributes.get(field.name, ...)
+    for step in field.path:
+        if isinstance(held, dict):
+            held = held.get(step, ...)
+        elif isinstance(held, list) and step.lstrip("-").isdigit() and -len(held) <= int(step) < len(held):
+            held = held[int(step)]
+        else:
+            return ...
+    return held
+
+
+_JSON_TYPES = {
+    "boolean": "boolean",
+    "number": "number",
+    "str": "string",
+    "list": "array",
+    "dict": "object",
+    "NoneType": "null",
+    "ellipsis": "nothing",
+}
+
+
+def _is(held: Any, wanted: Any) -> bool:
+    """Equal as JSON: neither 1 nor 1.0 is true."""
+    if isinstance(held, list) and isinstance(wanted, list):
+        return len(held) == len(wanted) and all(map(_is, held, wanted))
+    if isinstance(held, dict) and isinstance(wanted, dict):
+        return held.keys() == wanted.keys() and all(_is(held[name], wanted[name]) for name in held)
+    return _same(held, wanted)
 
 
 def _said(value: Any, field: Field, filterable: Filterable) -> Any:

@@ -5,7 +5,7 @@ What the legs share is told here; the module of each says how it finds its own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pgvector import HalfVector
 
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.composed import Composed, composed, shape_of, with_own_leaves
+from retrieval.adapters.store.composed import KeptStatements
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.dense_leg import dense_leg, dense_settings
 from retrieval.adapters.store.hit_columns import HIT_COLUMNS, field_value
@@ -29,6 +29,7 @@ from retrieval.adapters.store.standing import LEFT_OUT, STANDING_LEGS, sifted, s
 from retrieval.adapters.store.statement_parts import literal, matches_of
 from retrieval.adapters.store.tables import items
 from retrieval.adapters.store.tagged_leg import tag_values, tagged_leg
+from retrieval.domain.filters import Filter
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
@@ -46,6 +47,8 @@ _LEGS = {
 }
 _EVERY = 2**62
 """More matching items than there can be."""
+
+_KEPT = KeptStatements()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,33 +168,21 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
     ``bound`` gives its parameters for each search. The collection's number stands in the text: partial indexes and the
     planner's idea of its size need it.
     """
-    shape = request.shape(), shape_of(request.condition, request.filterable)
-    kept = _kept.get(shape)
-    if kept is None:
-        # A filter object may stand at two places; a copy tells them apart. Values are not kept.
-        own = None if request.condition is None else with_own_leaves(request.condition)
-        kept = _composed(replace(request, condition=own))
-        if len(_kept) >= _MOST_KEPT:
-            _kept.pop(next(iter(_kept)), None)
-    else:
-        _kept.pop(shape, None)
-    _kept[shape] = kept  # last, for it was used last
-    return kept.of(request.condition)
+
+    def compose(own: Filter | None) -> Any:
+        return _legs(replace(request, condition=own))
+
+    return _KEPT.of(request.shape(), request.condition, request.filterable, compose)
 
 
-_kept: dict[tuple[Hashable, Hashable], Composed] = {}
-_MOST_KEPT = 1024
-
-
-def _composed(request: CandidateRequest) -> Composed:
+def _legs(request: CandidateRequest) -> Any:
     matches = matches_of(request)
     apart = STANDING_LEGS if request.standing is not None else ()
     parts = [part for leg in request.legs if leg not in apart for part in _LEGS[leg](request, matches)]
     if request.standing is not None:
         parts += standing_legs(request, matches)
-        return composed(_with_fields(sifted(sa.union_all(*parts), request), request), request.condition)
-    legs = sa.union_all(*parts)
-    return composed(_with_fields(legs, request), request.condition)
+        return _with_fields(sifted(sa.union_all(*parts), request), request)
+    return _with_fields(sa.union_all(*parts), request)
 
 
 def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:

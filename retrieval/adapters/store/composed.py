@@ -7,7 +7,7 @@ same statement: its parameters remember which part of the filter they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,9 +16,9 @@ from retrieval.adapters.store.compiled import Compiled, LateValue, rendered
 from retrieval.adapters.store.keys import values_shape
 from retrieval.adapters.store.ratings import lets_unrated_through
 from retrieval.domain.attribute import Filterable
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, Not, OneOf, Or
+from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, HasType, Is, Not, OneOf, Or
 
-Leaf = OneOf | AllTags | Compare | Exists | Contains
+Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
 """A filter without parts."""
 
 
@@ -47,6 +47,33 @@ def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
     return Composed(
         Compiled(made.text, fixed), {name: (places[id(one.source)], one.adapt) for name, one in late.items()}
     )
+
+
+@dataclass(slots=True, eq=False)
+class KeptStatements:
+    """Statements by what their text depends on; those that were not used for longest make room for others."""
+
+    most: int = 1024
+    _kept: dict[Hashable, Composed] = field(default_factory=dict)
+
+    def of(
+        self,
+        shape: Hashable,
+        wanted: Filter | None,
+        filterable: Filterable,
+        compose: Callable[[Filter | None], sa.ClauseElement],
+    ) -> Compiled:
+        """The statement for a filter; ``shape`` is what its text depends on beside that, ``compose`` makes it anew."""
+        key = shape, shape_of(wanted, filterable)
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            # A filter object may stand at two places; a copy tells them apart. Values are not kept.
+            own = None if wanted is None else with_own_leaves(wanted)
+            kept = composed(compose(own), own)
+            if len(self._kept) >= self.most:
+                self._kept.pop(next(iter(self._kept)), None)
+        self._kept[key] = kept  # last, for it was used last
+        return kept.of(wanted)
 
 
 def with_own_leaves(wanted: Filter) -> Filter:
@@ -88,7 +115,9 @@ def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
             return ("Compare", field, operator, shape, lets_unrated_through(wanted))
         case AllTags(tags):
             return ("AllTags", len(tags))
-        case Exists(field):
-            return ("Exists", field)
+        case Exists(field) | Is(field):
+            return (type(wanted).__name__, field)
+        case HasType(field, json_type):
+            return ("HasType", field, json_type)
         case Contains():
             return "Contains"

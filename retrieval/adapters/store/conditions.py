@@ -7,8 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 from psycopg.types.json import Jsonb
+from sqlalchemy.dialects.postgresql import JSONB
 
 from retrieval.adapters.store.compiled import late
+from retrieval.adapters.store.hit_columns import field_value
 from retrieval.adapters.store.keys import (
     ORDER,
     ValuesOf,
@@ -31,6 +33,8 @@ from retrieval.domain.filters import (
     Exists,
     Field,
     Filter,
+    HasType,
+    Is,
     Not,
     OneOf,
     Or,
@@ -40,6 +44,7 @@ Condition = sa.ColumnElement[Any]
 
 # Without their SQL types: a parameter beside them is then adapted by what it is, not cast to what they are.
 _ATTRIBUTES = sa.type_coerce(items.c.attributes, sa.types.NullType())
+_NOWHERE: sa.ColumnClause[Any] = sa.literal_column("'{}'")
 _TAGS = sa.type_coerce(items.c.tags, sa.types.NullType())
 
 _NEVER_NULL = [Field(name, is_attribute=False) for name in sorted(TEXT_FIELDS)]
@@ -68,8 +73,8 @@ def condition(wanted: Filter, collection_id: int, filterable: Filterable = ()) -
             return _TAGS.op("@>", is_comparison=True)(late(wanted, lambda one: list(one.tags)))
         case Contains() | Exists(Field("links", False)) | OneOf(Field("links", False), [_, *_]):
             return items.c.item_id.in_(_found_elsewhere(wanted, collection_id))
-        case Exists(field):
-            return _exists(field)
+        case Exists() | Is() | HasType():
+            return _of_json(wanted)
         case OneOf() | Compare():
             return _of_values(wanted, collection_id, filterable)
 
@@ -116,8 +121,18 @@ def _compared(wanted: OneOf | Compare, values_of: ValuesOf = lambda one: list(on
     return _one_of(wanted, values_of) if isinstance(wanted, OneOf) else _compare(wanted)
 
 
+def _of_json(wanted: Exists | Is | HasType) -> Condition:
+    match wanted:
+        case Exists(field):
+            return _exists(field)
+        case Is(field):
+            return _attribute(field) == sa.cast(late(wanted, lambda one: one.json), JSONB)
+        case HasType(field, json_type):
+            return _has_type(field, json_type)
+
+
 def _attribute(field: Field) -> sa.ColumnElement[Any]:
-    return _ATTRIBUTES.op("->", return_type=sa.types.NullType())(_name(field))
+    return field_value(field)
 
 
 def _name(field: Field) -> sa.BindParameter[str]:
@@ -132,9 +147,13 @@ def _one_of(wanted: OneOf, values_of: ValuesOf) -> Condition:
         if name == "tags":
             return _TAGS.op("&&", is_comparison=True)(late(wanted, values_of))
         return is_one_of(items.c[name], wanted, values_of)
+    is_value = _attribute(wanted.field) == sa.func.any(late(wanted, lambda one: [*map(Jsonb, values_of(one))]))
+    if wanted.field.path:
+        in_list = _attribute(wanted.field).op("@>", is_comparison=True)
+        return sa.or_(is_value, in_list(sa.func.any(late(wanted, lambda one: [Jsonb([v]) for v in values_of(one)]))))
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
-        _attribute(wanted.field) == sa.func.any(late(wanted, lambda one: [Jsonb(value) for value in values_of(one)])),
+        is_value,
         in_list(sa.func.any(late(wanted, lambda one: [Jsonb({name: [value]}) for value in values_of(one)]))),
     )
 
@@ -146,7 +165,7 @@ def _compare(wanted: Compare) -> Condition:
         return result
     # JSON orders values of different types too; only values of one type are compared here.
     if isinstance(wanted.value, str | datetime):
-        text = sa.collate(_ATTRIBUTES.op("->>", return_type=sa.Text())(_name(field)), "C")
+        text = sa.collate(_attribute(field).op("#>>", return_type=sa.Text())(_NOWHERE), "C")
         return sa.and_(_has_type(field, "string"), order(text, late(wanted, lambda one: str(one.value))))
     return sa.and_(_has_type(field, "number"), order(_attribute(field), late(wanted, lambda one: Jsonb(one.value))))
 
@@ -156,6 +175,8 @@ def _has_type(field: Field, name: str) -> Condition:
 
 
 def _exists(field: Field) -> Condition:
+    if field.path:
+        return _attribute(field).is_not(None)
     if field.is_attribute:
         return _ATTRIBUTES.op("?", is_comparison=True)(_name(field))
     if field.name == "tags":

@@ -19,5 +19,8 @@ def field_value(field: Field) -> sa.ColumnElement[Any]:
         column: sa.ColumnElement[Any] = items.c[field.name]
         return column
     attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
+    if field.path:
+        path = sa.bindparam(None, [field.name, *field.path], unique=True, type_=sa.types.NullType())
+        return attributes.op("#>", return_type=sa.types.NullType())(path)
     name: sa.BindParameter[str] = sa.bindparam(None, field.name, unique=True, type_=sa.Text())
     return attributes.op("->", return_type=sa.types.NullType())(name)

@@ -67,6 +67,9 @@ _KNOW_ATTRIBUTES = """
         types = (SELECT array_agg(DISTINCT one ORDER BY one) FROM unnest(known.types || excluded.types) AS one)
     WHERE NOT known.types @> excluded.types
 """
+_KNOW_ATTRIBUTES_OF = _KNOW_ATTRIBUTES.replace(
+    "staged_items", "(SELECT attributes FROM items WHERE collection_id = %(id)s AND item_id = ANY(%(ids)s)) AS written"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,11 @@ async def _index(connection: Connection, collection_id: int, batch: Sequence[Ite
     ids = [item.item_id for item in batch]
     await index_terms(connection, collection_id, ids)
     await index_attributes(connection, collection_id, ids)
+
+
+async def know_attributes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
+    """Keep what attributes these stored items have, and of which types."""
+    await connection.execute(_KNOW_ATTRIBUTES_OF, {"id": collection_id, "ids": list(item_ids)})
 
 
 async def index_terms(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:

@@ -88,8 +88,8 @@ def _how_many(number: int) -> int:
 
 
 def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
-    """The declared type of an attribute; None for any other field."""
-    return dict(filterable).get(field.name) if field.is_attribute else None
+    """The declared type of an attribute; None for any other field, and for what stands within one."""
+    return dict(filterable).get(field.name) if field.is_attribute and not field.path else None
 
 
 def tag_keys(wanted: OneOf, collection_id: int) -> Keys:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retrieval.surfaces.langchain.embedder import LangChainEmbedder
     from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
     from retrieval.surfaces.langchain.retriever import RetrievalRetriever
+    from retrieval.surfaces.langchain.store import RetrievalStore
     from retrieval.surfaces.langchain.tickets import use_platform
     from retrieval.surfaces.langchain.tools import (
         apply_hybrid_scoring,
@@ -38,6 +39,7 @@ __all__ = [
     "PatternRecognitionAgent",
     "RetrievalEmbeddings",
     "RetrievalRetriever",
+    "RetrievalStore",
     "RetrievalVectorStore",
     "apply_hybrid_scoring",
     "get_index_stats",
@@ -54,6 +56,7 @@ _HOMES = {
     "LangChainEmbedder": "embedder",
     "RetrievalEmbeddings": "embeddings",
     "RetrievalRetriever": "retriever",
+    "RetrievalStore": "store",
     "RetrievalVectorStore": "vector_store",
     "PatternRecognitionAgent": "agent",
     "pattern_recognition_agent": "agent",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retrieval.domain.filter_mapping import as_mapping
 from retrieval.domain.filters import (
+    JSON_TYPES,
     LINKS,
     AllTags,
     And,
@@ -19,9 +20,11 @@ from retrieval.domain.filters import (
     Exists,
     Field,
     Filter,
+    HasType,
     Not,
     OneOf,
     Or,
+    is_value,
     parse_where,
 )
 
@@ -32,8 +35,14 @@ TIMES = st.datetimes(min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 2
 )
 ATTRIBUTES = st.builds(
     Field,
-    TEXTS.filter(bool) | st.sampled_from(["kind", "and", "not", "tags", "links", "attributes.x", "attributes."]),
+    TEXTS.filter(bool) | st.sampled_from(["kind", "and", "not", "tags", "links", "attributes.x", "attributes.", "/x"]),
     st.just(True),  # noqa: FBT003
+    st.lists(TEXTS | st.sampled_from(["0", "-1", "a/b", "~1"]), max_size=2).map(tuple),
+)
+JSON = st.recursive(
+    TEXTS | NUMBERS | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
 )
 WORDS = st.builds(Field, st.sampled_from(["item_id", "kind", "status", "source", "tags"]), st.just(False))  # noqa: FBT003
 MOMENTS = st.builds(Field, st.sampled_from(["occurred_at", "created_at"]), st.just(False))  # noqa: FBT003
@@ -60,6 +69,8 @@ LEAVES = (
     | st.builds(Compare, MOMENTS, ORDERS, TIMES)
     | st.builds(Compare, VERDICTS, ORDERS, COUNTS)
     | st.builds(OneOf, VERDICTS, distinct(COUNTS))
+    | st.builds(is_value, ATTRIBUTES, JSON)
+    | st.builds(HasType, ATTRIBUTES, st.sampled_from(JSON_TYPES))
     | st.builds(Exists, ATTRIBUTES | WORDS | MOMENTS)
 )
 FILTERS: st.SearchStrategy[Filter] = st.recursive(

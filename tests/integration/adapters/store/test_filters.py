@@ -47,6 +47,21 @@ SCALARS: list[Any] = [
     "é",
 ]
 NAMES = ["n", "s", "mixed", "list", "odd 'name\"%"]
+DEEP: list[Any] = [
+    {"a": {"b": 1, "c/d": "x"}},
+    {"a": {"b": "1"}},
+    {"a": {"b": [1, 2]}},
+    {"a": {"b": [2, 1], "c/d": None}},
+    {"a": {"b": True}},
+    {"a": {"b": None}},
+    {"a": {"b": {"0": 1.0}}},
+    {"a": [{"b": 9}, {"b": 10}]},
+    [9, 10, "9"],
+    [],
+    {},
+    "a",
+]
+POINTERS = ["/deep", "/deep/a", "/deep/a/b", "/deep/a/b/0", "/deep/a/c~1d", "/deep/a/1/b", "/deep/0", "/deep/-1", "/n"]
 TAGS = ["x", "y", "z", "x y", "%"]
 
 
@@ -59,6 +74,8 @@ def _item(number: int, chance: random.Random) -> Item:
                 attributes[name] = chance.sample(SCALARS, chance.randrange(4))
             elif chance.random() < 0.1:
                 attributes[name] = chance.choice([None, {"a": 1}, [["a"]], []])
+    if chance.random() < 0.8:
+        attributes["deep"] = chance.choice(DEEP)
     return Item(
         item_id=f"{number}",
         title="any words",
@@ -90,8 +107,14 @@ conditions = st.one_of(
     st.builds(lambda there: {"exists": there}, st.booleans()),
     st.dictionaries(st.sampled_from(OPERATORS), ORDERED, min_size=1, max_size=2),
 )
+exactly = st.one_of(
+    st.builds(lambda value: {"is": value}, VALUES | st.none() | st.sampled_from([*DEEP, [1, 2], {"b": 1}, [1.0, 2]])),
+    st.builds(lambda kind: {"type": kind}, st.sampled_from(["array", "boolean", "null", "number", "object", "string"])),
+)
 texts = st.sampled_from(["", "bug", "task", "open", "mail", "a'b"])
 leaves = st.one_of(
+    st.builds(lambda name, value: {name: value}, st.sampled_from([*NAMES, *POINTERS]), exactly),
+    st.builds(lambda name, value: {name: value}, st.sampled_from(POINTERS), conditions),
     st.builds(lambda name, value: {name: value}, st.sampled_from(NAMES), conditions),
     st.builds(
         lambda name, value: {name: value},

@@ -1,0 +1,127 @@
+"""Items are listed by their last change and by the lists they hold, and changed by what is stored of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from retrieval import Collection, Item, Platform
+from retrieval.domain.errors import InvalidItemError, InvalidLimitError, UnknownFieldError
+
+
+@pytest.fixture
+async def notes(platform: Platform) -> Collection:
+    """A collection of three items, the last of them archived."""
+    collection = await platform.collection("notes")
+    for number, (path, status) in enumerate(
+        [(["a", "b"], "active"), (["a", "é", "c"], "active"), (["z"], "archived")], 1
+    ):
+        await collection.add(
+            [Item(item_id=str(number), body=f"note {number}", attributes={"path": path}, status=status)]
+        )
+    return collection
+
+
+def counted(_: str, item: Item | None) -> Item:
+    """One more than the item says."""
+    before = 0 if item is None else item.attributes["n"]
+    return Item(item_id="counter", body="counts", attributes={"n": before + 1})
+
+
+async def test_the_last_changed_comes_first(notes: Collection) -> None:
+    """Pages by offset, archived items apart; a filter says of which."""
+    await notes.add([Item(item_id="1", body="note 1, again", attributes={"path": ["a", "b"]})])
+
+    assert [one.item.item_id for one in await notes.latest()] == ["1", "2"]
+    assert [one.item.item_id for one in await notes.latest(limit=1, offset=1)] == ["2"]
+    assert [one.item.item_id for one in await notes.latest({"path": "é"})] == ["2"]
+    assert await notes.latest(limit=0) == []
+    [first, second] = await notes.latest()
+    assert first.created_at < second.created_at < first.updated_at
+
+
+async def test_lists_come_in_the_order_of_their_elements(notes: Collection) -> None:
+    """Each once, cut to a depth where one is given; no list is taken for one that only looks like it."""
+    more = [["a"], ["a", "b"], ["ab"], ["a!"], ["A", "b"], ["a", "b", "1"], []]
+    await notes.add([Item(item_id=f"m{place}", attributes={"path": path}) for place, path in enumerate(more)])
+    await notes.add([Item(item_id="none", attributes={"path": "a"})])
+
+    every = [("A", "b"), ("a",), ("a", "b"), ("a", "b", "1"), ("a", "é", "c"), ("a!",), ("ab",)]
+    assert await notes.paths("path") == [(), *every]
+    assert await notes.paths("path", depth=1) == [(), ("A",), ("a",), ("a!",), ("ab",)]
+    assert await notes.paths("path", limit=2, offset=3) == every[2:4]
+    assert await notes.paths("path", where={"/path/1": "b"}) == [("A", "b"), ("a", "b"), ("a", "b", "1")]
+
+
+async def test_a_page_that_cannot_be_is_refused(notes: Collection) -> None:
+    """Limits, offsets and attributes that there are not."""
+    for page in ({"limit": -1}, {"offset": -1}, {"limit": 10_001}, {"limit": True}):
+        with pytest.raises(InvalidLimitError, match="whole number"):
+            await notes.latest(**page)
+    with pytest.raises(InvalidLimitError, match="depth is -1"):
+        await notes.paths("path", depth=-1)
+    with pytest.raises(UnknownFieldError, match="did you mean 'path'"):
+        await notes.paths("paht")
+
+
+async def test_no_change_is_lost_however_many_make_one(platform: Platform) -> None:
+    """Each sees what the one before left, for it is held meanwhile."""
+    collection = await platform.collection("counters")
+    await collection.change(["counter"], counted)
+
+    await asyncio.gather(*(collection.change(["counter"], counted) for _ in range(6)))
+
+    assert (await collection.get(["counter"]))["counter"].attributes["n"] == 7
+
+
+async def test_all_changes_are_made_or_none(notes: Collection) -> None:
+    """An item is put, one goes, one stays as it is; what fails leaves everything as it was."""
+
+    def decide(item_id: str, item: Item | None) -> Item | None:
+        return {"1": None, "2": item, "new": Item(item_id="new", body="fresh words")}[item_id]
+
+    before = await notes.stored(["2"])
+    report = await notes.change(["1", "2", "new"], decide)
+
+    assert (report.written.added, report.written.changed, report.written.embedded, report.removed) == (1, 0, 1, 1)
+    assert await notes.stored(["1", "2"]) == before
+    assert [hit.item_id for hit in await notes.search("fresh", legs=["lexical"])] == ["new"]
+    with pytest.raises(InvalidItemError, match="cannot become another one"):
+        await notes.change(["2", "new"], lambda key, _: None if key == "2" else Item(item_id="other"))
+    assert set(await notes.get(["2", "new", "other"])) == {"2", "new"}
+
+
+async def test_an_item_is_written_again_by_its_text(notes: Collection) -> None:
+    """It is embedded where its words are new, and archived where it says so."""
+    same = await notes.change(["1"], lambda _, item: item and replace(item, source="mail"))
+    other = await notes.change(["1"], lambda _, item: item and replace(item, body="other words"))
+    gone = await notes.change(["1"], lambda _, item: item and replace(item, status="archived"))
+
+    assert [one.written.embedded for one in (same, other, gone)] == [0, 1, 0]
+    assert await notes.embeddings(["1"]) == {}
+    assert [one.item.item_id for one in await notes.latest()] == ["2"]
+
+
+async def test_attributes_change_without_the_time(notes: Collection) -> None:
+    """They can be filtered by, declared or not, and nothing else can change so."""
+    await notes.make_filterable({"seen": "number"})
+    before = await notes.stored(["1", "2"])
+
+    def seen(_: str, item: Item | None) -> Item | None:
+        return item and replace(item, attributes={**item.attributes, "seen": 5, "by": "ada"})
+
+    report = await notes.change(["1", "gone"], seen, keeps_time=True)
+
+    after = await notes.stored(["1", "2"])
+    assert report.written.changed == 1
+    assert after["2"] == before["2"]
+    assert after["1"].updated_at == before["1"].updated_at
+    assert after["1"].version != before["1"].version
+    for where in ({"seen": {"gt": 4}}, {"by": "ada"}):
+        assert [hit.item_id for hit in await notes.search("note", where=where)] == ["1"]
+    with pytest.raises(InvalidItemError, match="attributes alone"):
+        await notes.change(["1"], lambda _, item: item and replace(item, body="x"), keeps_time=True)
+    with pytest.raises(InvalidItemError, match="nothing can be removed"):
+        await notes.change(["1"], lambda *_: None, keeps_time=True)
