@@ -102,28 +102,19 @@ _SHOWN_FIELDS = [one.name for one in fields(Impression)]
 
 def encoded(search: RecordedSearch) -> str:
     """The search as ``store_recordings`` takes it. Raises ``ValueError`` for a number that is none."""
+    return json.dumps(values_of(search), default=plain, allow_nan=False)
+
+
+def values_of(search: RecordedSearch) -> dict[str, Any]:
+    """What stands in the columns, by name."""
     values = {name: getattr(search, name) for name in _FIELDS}
     shown = [{name: getattr(each, name) for name in _SHOWN_FIELDS} for each in search.impressions]
-    text = json.dumps({**values, "impressions": shown}, default=_plain, allow_nan=False)
-    return text if search.vector is None else f'{text[:-1]}, "vector": {_numbers(search.vector)}}}'
+    vector = None if search.vector is None else list(search.vector)
+    return {**values, "vector": vector, "impressions": shown}
 
 
-def _numbers(vector: Sequence[float]) -> str:
-    """A vector of unit length as JSON, with nine decimals: it is kept with half precision.
-
-    As whole numbers with an exponent they are written several times as fast as floating point ones, and of a record
-    they are the most.
-    """
-    import numpy as np
-
-    numbers = np.asarray(vector, dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        raise ValueError("a vector holds a number that is none")
-    whole = np.rint(numbers * 1e9).astype(np.int64).tolist()
-    return "[" + ("%de-9, " * len(whole))[:-2] % tuple(whole) + "]"
-
-
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
+    """A value that JSON has no kind for, as one that it has."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):
