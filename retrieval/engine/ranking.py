@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.store.candidates import Found
-from retrieval.domain.fusion import Candidate, Fused, fuse
+from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores
 from retrieval.domain.hit import Contribution
 from retrieval.domain.profile import Profile
 
@@ -24,6 +24,15 @@ def ranking(found: Found, profile: Profile, depth: int, limit: int | None = None
         weights = profile.weights_of(found.rankings)
         return _good_enough(fuse(found.rankings, weights, profile.fusion, depth=depth, limit=limit), profile)
     return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
+
+
+def ranked_scores(found: Found, profile: Profile, depth: int, limit: int) -> list[tuple[str, float]]:
+    """Item ids and scores as ``ranking`` has them, several times as fast: without the parts of the scores."""
+    if len(found.rankings) > 1 or profile.signals:
+        weights, least = profile.weights_of(found.rankings), profile.min_score
+        scored = fused_scores(found.rankings, weights, profile.fusion, depth=depth)[:limit]
+        return scored if least is None else [one for one in scored if one[1] >= least - _ROUNDING]
+    return [(one.item_id, one.score) for candidates in found.rankings.values() for one in candidates[:limit]]
 
 
 def merged(each: Sequence[Found], preferred: Sequence[Found] = ()) -> Found:

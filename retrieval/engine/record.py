@@ -11,15 +11,14 @@ from uuid import UUID
 from retrieval.adapters.store.candidate_request import Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.domain.context import Context
-from retrieval.domain.fusion import Fused
 from retrieval.domain.hit import Hit
 from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
 from retrieval.domain.slate import Placed
 from retrieval.engine.plan import Plan
-from retrieval.engine.ranking import ranking
+from retrieval.engine.ranking import ranked_scores
 from retrieval.engine.recorded_request import recorded_request
-from retrieval.engine.relevance import ends_of, relevances
+from retrieval.engine.relevance import ends_of, on_unit_scale
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.shown import score_spread, signals_of, top_score
 
@@ -106,7 +105,7 @@ def record(answered: Answered) -> RecordedSearch:
     """Everything that is kept of a search."""
     decided, context, found, hits = answered.decided, answered.context, answered.found, answered.hits
     retrieved_at = time_of(answered.retrieval_id)
-    pool = _pool(answered)
+    pool = ranked_scores(found, answered.plan.profile, answered.depth, answered.plan.profile.recording.pool)
     condition, request = recorded_request(answered.request)
     vector = answered.query.vector if answered.request.vector is not None else None
     return RecordedSearch(
@@ -137,36 +136,38 @@ def record(answered: Answered) -> RecordedSearch:
         score_spread=score_spread(hits),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,
-        pool_items=[one.item_id for one in pool],
+        pool_items=[item_id for item_id, _ in pool],
         pool_signals=pool_signals(pool, answered),
         impressions=_impressions(answered),
     )
 
 
-def _pool(answered: Answered) -> list[Fused]:
-    profile = answered.plan.profile
-    return ranking(answered.found, profile, answered.depth, profile.recording.pool)
+def pool_signals(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
+    """The signals of the pool's items by name, each in the order of the pool; see ``RecordedSearch.pool_signals``.
 
-
-def pool_signals(pool: Sequence[Fused], answered: Answered) -> dict[str, Any]:
-    """The signals of the pool's items by name, each in the order of the pool; see ``RecordedSearch.pool_signals``."""
+    ``pool``: item ids with their relevance.
+    """
     decided, rankings = answered.decided, answered.found.rankings
+    places = {item_id: place for place, (item_id, _) in enumerate(pool)}
     legs: dict[str, list[float | None]] = {leg: [None] * len(pool) for leg in rankings}
     ranks: dict[str, list[int | None]] = {leg: [None] * len(pool) for leg in rankings}
-    for place, one in enumerate(pool):
-        for part in one.contributions:
-            legs[part.leg][place] = part.raw_score
-            ranks[part.leg][place] = part.rank
+    for leg, candidates in rankings.items():
+        scores_of, ranks_of = legs[leg], ranks[leg]
+        for _, item_id, rank, score in candidates:
+            place = places.get(item_id)
+            if place is not None:
+                scores_of[place], ranks_of[place] = score, rank
+    relevance, ends = [score for _, score in pool], ends_of(answered.found, answered.depth)
     signals: dict[str, Any] = {
         "legs": legs,
         "ranks": ranks,
-        "bounds": ends_of(answered.found, answered.depth),
-        "relevance": [one.score for one in pool],
-        "scaled": relevances(pool, answered.found, answered.plan.profile, answered.depth),
-        "score": [decided.scores.get(one.item_id, one.score) for one in pool],
+        "bounds": ends,
+        "relevance": relevance,
+        "scaled": on_unit_scale(relevance, ends, answered.plan.profile),
+        "score": [decided.scores.get(item_id, score) for item_id, score in pool],
     }
     for name, values in decided.signals.items():
-        signals[name] = [values.get(one.item_id) for one in pool]
+        signals[name] = [values.get(item_id) for item_id, _ in pool]
     return signals
 
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.recording_statement import encoded
+from retrieval.adapters.store.recording_text import written
 from retrieval.adapters.store.recordings import Losses, store_recordings
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
@@ -203,7 +203,7 @@ class Recorder:
                 self._drop(one, UNREACHABLE)
             elif one.text is None:
                 try:
-                    one.text = encoded(one.answered.record())
+                    one.text = written(one.answered.record())
                 except Exception:  # noqa: BLE001 - as above
                     _log.warning("a search could not be written down", exc_info=True)
                     self._drop(one, UNWRITABLE)

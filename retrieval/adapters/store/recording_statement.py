@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recorded import Impression, RecordedSearch
 
 TYPES = """
     collection_id bigint, retrieval_id uuid, retrieved_at timestamptz, actor text, session text, domain text,
@@ -96,15 +96,25 @@ STORE = f"""
 """  # noqa: S608 - of the names above
 
 
+_FIELDS = [one.name for one in fields(RecordedSearch) if one.name not in ("vector", "impressions")]
+_SHOWN_FIELDS = [one.name for one in fields(Impression)]
+
+
 def encoded(search: RecordedSearch) -> str:
     """The search as ``store_recordings`` takes it. Raises ``ValueError`` for a number that is none."""
-    values = {one.name: getattr(search, one.name) for one in fields(search)}
-    shown = [{one.name: getattr(each, one.name) for one in fields(each)} for each in search.impressions]
+    return json.dumps(values_of(search), default=plain, allow_nan=False)
+
+
+def values_of(search: RecordedSearch) -> dict[str, Any]:
+    """What stands in the columns, by name."""
+    values = {name: getattr(search, name) for name in _FIELDS}
+    shown = [{name: getattr(each, name) for name in _SHOWN_FIELDS} for each in search.impressions]
     vector = None if search.vector is None else list(search.vector)
-    return json.dumps({**values, "vector": vector, "impressions": shown}, default=_plain, allow_nan=False)
+    return {**values, "vector": vector, "impressions": shown}
 
 
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
+    """A value that JSON has no kind for, as one that it has."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
 
 from retrieval.adapters.store.recording_statement import encoded
+from retrieval.adapters.store.recording_text import written
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.context import Context
 from retrieval.domain.profile import Fusion, FusionKind, Profile
@@ -128,10 +129,29 @@ def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
 
 def test_a_record_is_written_as_json() -> None:
     """Identifiers and times are texts, and what is no number is refused."""
-    written = json.loads(encoded(record(answered())))
-    assert written["retrieved_at"].startswith("2026-02-03 04:05:06.789")
-    assert written["impressions"][0]["slot"] == "exploit"
-    assert written["pool_items"] == ["c", "a", "b", "d"]
+    told = json.loads(encoded(record(answered())))
+    assert told["retrieved_at"].startswith("2026-02-03 04:05:06.789")
+    assert told["impressions"][0]["slot"] == "exploit"
+    assert told["pool_items"] == ["c", "a", "b", "d"]
     broken = {**SCORES, "dense": {"a": float("nan")}}
     with pytest.raises(ValueError, match="not JSON compliant"):
         encoded(record(answered(scores=broken)))
+
+
+@pytest.mark.parametrize("query", ["NaN", "Infinity is [1,NaN]", 'ä \U0001f600 "quoted"', ""])
+def test_the_faster_way_of_writing_says_the_same(query: str) -> None:
+    """To the last digit, whatever the words are; and what is no number is refused too."""
+    vector = np.array([0.1, -1 / 3, 1e-9], dtype=np.float32)
+    request = SearchRequest(query=query, vector=vector, limit=3, condition=None, profile=None)
+    made = record(answered(request=request))
+    slow, fast = json.loads(encoded(made)), json.loads(written(made))
+    times = ("retrieved_at", "statistics_at")
+    assert {name: value for name, value in fast.items() if name not in times} == {
+        name: value for name, value in slow.items() if name not in times
+    }
+    assert [datetime.fromisoformat(fast[name]) for name in times] == [
+        datetime.fromisoformat(slow[name]) for name in times
+    ]
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            written(record(answered(scores={**SCORES, "dense": {"a": number}})))
