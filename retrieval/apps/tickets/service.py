@@ -129,8 +129,8 @@ class RetrievalService:
         try:
             stats = await self.get_index_stats()
         except RetrievalError as error:
-            why = {"error": str(error), "error_type": type(error).__name__}
-            return {"status": "unhealthy", **about, "index_loaded": False, **why}
+            told = {"error": str(error), "error_type": type(error).__name__}
+            return {"status": "unhealthy", **about, "index_loaded": False, **told}
         found = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
         missing = stats["metadata_entries"] - stats["total_vectors"]
         if not stats["total_vectors"]:
