@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from retrieval.domain.errors import (
     ConfigurationError,
+    ConflictError,
     DatabaseError,
     DatabaseUnreachableError,
     EmbeddedServerError,
@@ -46,7 +47,7 @@ UNEXPECTED = "an unexpected error. Let the user see the server's log"
 
 def is_the_callers(error: BaseException) -> bool:
     """Whether another call would mend it."""
-    return isinstance(error, InvalidRequestError | NotFoundError)
+    return isinstance(error, InvalidRequestError | NotFoundError | ConflictError)
 
 
 def failure_line(error: BaseException) -> str:

@@ -18,7 +18,8 @@ def server_errors() -> list[type[errors.RetrievalError]]:
         found.append(kind)
         waiting += kind.__subclasses__()
     ours = [kind for kind in found if not kind.__module__.startswith("retrieval.surfaces.http.")]
-    return [kind for kind in ours if not issubclass(kind, errors.InvalidRequestError | errors.NotFoundError)]
+    the_callers = errors.InvalidRequestError | errors.NotFoundError | errors.ConflictError
+    return [kind for kind in ours if not issubclass(kind, the_callers)]
 
 
 @pytest.mark.parametrize("kind", server_errors())
@@ -42,6 +43,7 @@ def test_what_the_caller_asked_wrongly_is_told_in_full() -> None:
     """On one line, since it says how to ask."""
     error = errors.UnknownItemError("there is no principle 'p9';\nsearch for it first")
     assert is_the_callers(error)
+    assert is_the_callers(errors.VersionConflictError("it was changed", item_id="p9"))
     assert failure_line(error) == "there is no principle 'p9'; search for it first"
 
 
