@@ -6,8 +6,10 @@ this speaks to libpq's pipeline directly, through the parts of psycopg that turn
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -25,14 +27,21 @@ _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 async def run_together(connection: psycopg.AsyncConnection[Any], statements: Sequence[Compiled]) -> list[list[Row]]:
     """Each statement's rows. The first error ends them all and is raised.
 
-    A connection that is cut off in the middle keeps its pipeline open: who finds it so must close it.
+    Who is cancelled meanwhile takes the statements along: the server ends them. If it does not do so at once, the
+    connection keeps its pipeline open: who finds it so must close it.
     """
     server = connection.pgconn
     encoding = connection.info.encoding
     async with connection.lock:
         transformers = [_sent(connection, statement, first=not place) for place, statement in enumerate(statements)]
         server.pipeline_sync()
-        answers = await connection.wait(_exchanged(server, len(statements)))
+        try:
+            answers = await connection.wait(_exchanged(server, len(statements)))
+        except asyncio.CancelledError:
+            # The driver has had the statements cancelled, and read what the server said to that.
+            with suppress(psycopg.Error):
+                server.exit_pipeline_mode()
+            raise
         server.exit_pipeline_mode()
     for answer in answers:
         if answer[-1].status == pq.ExecStatus.FATAL_ERROR:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -37,17 +36,20 @@ async def wait_for_connection(pool: _Pool, check_reachable: Callable[[], Awaitab
 
 async def put_back(pool: _Pool, connection: _Connection) -> None:
     """Give a connection back, also where the caller is cancelled meanwhile: the pool would have lost it for ever."""
-    giving = _started(pool.putconn(connection))
-    if not giving.done():
-        await asyncio.shield(giving)
+    try:
+        await pool.putconn(connection)
+    except asyncio.CancelledError:
+        # Cut off as it waited for its lock, the pool has forgotten the connection already. A task for every connection
+        # that is given back would be simpler, and take as long as a third of a small read.
+        connection._pool = pool  # noqa: SLF001
+        again = asyncio.create_task(pool.putconn(connection))
+        _GIVING_BACK.add(again)
+        again.add_done_callback(_GIVING_BACK.discard)
+        raise
 
 
-def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """The work in a task of its own, begun at once where Python can: mostly it is then done too."""
-    loop = asyncio.get_running_loop()
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(work, loop=loop, eager_start=True)
-    return loop.create_task(work)
+_GIVING_BACK: set[asyncio.Task[None]] = set()
+"""Nobody else holds them."""
 
 
 async def _is_given(pool: _Pool, getting: asyncio.Task[_Connection], every: float) -> bool:

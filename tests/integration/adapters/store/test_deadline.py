@@ -89,17 +89,21 @@ async def _raise_translated(connection: psycopg.AsyncConnection[Any]) -> None:
 
 @BOTH_WAYS
 async def test_whoever_is_cancelled_takes_the_statement_along(
-    platform: Platform, database_url: str, work: Work
+    database_url: str, settings: Settings, work: Work
 ) -> None:
-    """The server is told to stop, and it has stopped before the caller goes on."""
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+    """The server has stopped before the caller goes on, and the connection serves the next one."""
+    async with (
+        connect(database_url, settings=settings.changed(pool_size=1)) as platform,
+        await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other,
+    ):
         task = asyncio.ensure_future(work(platform))
-        while not await _active(other):
+        while not (active := await _active(other)):
             pass
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not await _active(other)
+        assert await platform.database.read(None, Compiled("SELECT pg_backend_pid()")) == [(active[0],)]
 
 
 async def _active(connection: psycopg.AsyncConnection[Any]) -> list[int]:
