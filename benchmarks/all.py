@@ -45,6 +45,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     found.append(_script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else [])))
     if peers_python:
         found.append(_script("migration", "--peers-python", peers_python))
+        found.append(_script("graph_store", "--peers-python", peers_python))
         found.append([peers_python, str(FOLDER / "plots.py")])
     return found
 

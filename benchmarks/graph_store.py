@@ -1,0 +1,88 @@
+"""LangGraph's store on a collection beside LangGraph's own on PostgreSQL: filters by type, full pages, paging.
+
+    python benchmarks/graph_store.py --peers-python PATH [--quick] [--server URL] [--out DIRECTORY]
+
+PATH is the Python of the environment that ``requirements-peers.txt`` was installed into. Both have the same items and
+vectors, each its own defaults. Results go to ``benchmarks/results/graph_store.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peers.graph_cases import MadeUp, answers, fill
+from pydantic import SecretStr
+from server import running
+
+from retrieval import Settings
+from retrieval.surfaces.langchain import LangChainEmbedder, RetrievalStore
+from retrieval.sync import connect
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+ITEMS, QUICK = 20_000, 600
+
+
+def of_the_peer(python: str, url: str, items: int) -> Mapping[str, Any]:
+    """What LangGraph's own store answers."""
+    command = [python, "-m", "peers.langgraph_made", url, str(items)]
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    found: Mapping[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def of_ours(url: str, items: int) -> Mapping[str, Any]:
+    """What the store on a collection answers."""
+    settings = Settings(database_url=SecretStr(url), embedder="none")
+    with connect(settings=settings, embedder=LangChainEmbedder.of(MadeUp())) as platform:
+        store = RetrievalStore(platform.collection("memory"), index={"fields": ["text"]})
+        fill(store, items)
+        return answers(store)
+
+
+def written(found: Mapping[str, Mapping[str, Any]], items: int) -> str:
+    """The report."""
+    names = list(found)
+    lines = [
+        f"# Stores of LangGraph on PostgreSQL: {items:,} items of ten namespaces, each with its defaults",
+        "",
+        f"| | {' | '.join(names)} |",
+        f"|---|{'---|' * len(names)}",
+        *(f"| {case} | {' | '.join(str(found[name][case]) for name in names)} |" for case in found[names[0]]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers-python", required=True, help="the Python of the peers' environment")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--server", help="a superuser's URL; without it, the embedded server")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    items = QUICK if given.quick else ITEMS
+    with running(given.server) as server:
+        found = {
+            "RetrievalStore": of_ours(server.database("graph_ours", platform=True), items),
+            "PostgresStore": of_the_peer(given.peers_python, server.database("graph_peer"), items),
+        }
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "graph_store.json").write_text(json.dumps({"items": items, **found}, indent=1) + "\n")
+    report = written(found, items)
+    (given.out / "graph_store.md").write_text(report)
+    sys.stdout.write(report)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
