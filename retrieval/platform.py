@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import secrets
@@ -11,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -32,9 +30,8 @@ from retrieval.adapters.store.collections import (
     set_space,
 )
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embedded import start_embedded
-from retrieval.adapters.store.embedded_home import default_home
 from retrieval.adapters.store.months import ensure_months
+from retrieval.adapters.store.opening import open_database
 from retrieval.adapters.store.spaces import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
@@ -43,7 +40,7 @@ from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.context import Context
 from retrieval.domain.diagnosis import Diagnosis
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
-from retrieval.domain.errors import DatabaseError, InvalidRequestError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.llm import LLM
 from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.domain.profile import Profile
@@ -360,50 +357,10 @@ class Platform(InstallationCalls, KeyCalls):
 
     async def _opened(self, stack: AsyncExitStack) -> Database:
         """The database, opened; the stack closes it, and the models that are used with it."""
-        url = await self._server_url(stack)
-        database = await self._open_database(url)
-        stack.push_async_callback(database.close)
+        database = await open_database(self.settings, stack)
         stack.push_async_callback(self._embedders.aclose)
         stack.push_async_callback(self._llm.aclose)
         return database
-
-    async def _server_url(self, stack: AsyncExitStack) -> str:
-        """The configured server, or the embedded one, started."""
-        if self.settings.database_url is not None:
-            return self.settings.database_url.get_secret_value()
-        server = await asyncio.to_thread(start_embedded, self._home)
-        stack.push_async_callback(asyncio.to_thread, server.close)
-        return server.url
-
-    @property
-    def _home(self) -> Path:
-        return self.settings.home or default_home()
-
-    async def _revive_embedded(self) -> None:
-        """Start the embedded server again, should somebody have killed it; this platform's lease on it still holds."""
-        server = await asyncio.to_thread(start_embedded, self._home)
-        await asyncio.to_thread(server.close)
-
-    async def _open_database(self, url: str) -> Database:
-        try:
-            return await self._connect(url)
-        except SchemaRevisionError:
-            if self.settings.database_url is not None:
-                raise
-            # The embedded database is the platform's own: nobody else would set it up.
-            from retrieval.adapters.store import schema
-
-            await asyncio.to_thread(schema.upgrade, url, self.settings.database_schema)
-            return await self._connect(url)
-
-    async def _connect(self, url: str) -> Database:
-        return await Database.open(
-            url,
-            self.settings.database_schema,
-            pool_size=self.settings.pool_size,
-            pool_timeout_seconds=self.settings.pool_timeout_seconds,
-            revive=self._revive_embedded if self.settings.database_url is None else None,
-        )
 
 
 def connect(
