@@ -95,7 +95,12 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
                     press(ours.url, posts(ours.url, bodies), clients=extent.crowd, seconds=extent.crowd_seconds)
                 )
             about = _about(extent, server, load)
-    return {"about": about, "rows": [_row(ours), _row(bare)], "ratios": _ratios(ours, bare), "crowd": _crowd(crowd)}
+    return {
+        "about": about,
+        "rows": [row_of(ours), row_of(bare)],
+        "ratios": ratios_of(ours, bare),
+        "crowd": _crowd(crowd),
+    }
 
 
 async def _load(url: str, made: Made) -> None:
@@ -163,7 +168,8 @@ def _seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _row(service: Service) -> dict[str, Any]:
+def row_of(service: Service) -> dict[str, Any]:
+    """What a service's rounds came to."""
     latencies = np.array([one for taken in service.rounds for one in taken.latencies]) * 1e3
     answered = len(latencies)
     p50, p99 = np.percentile(latencies, (50, 99))
@@ -182,7 +188,7 @@ def _row(service: Service) -> dict[str, Any]:
     }
 
 
-def _ratios(ours: Service, bare: Service) -> dict[str, float]:
+def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     """Of ours to the bare route's: throughput by pairs of rounds, and by processor's time of service and PostgreSQL."""
     pairs = [one.a_second / other.a_second for one, other in zip(ours.rounds, bare.rounds, strict=True)]
     each = [
@@ -221,7 +227,8 @@ def _about(extent: Extent, server: Server, load: float) -> dict[str, Any]:
     }
 
 
-def _targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+def targets_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is aimed at, with what was reached."""
     ours, ratios, crowd = result["rows"][0], result["ratios"], result["crowd"]
     return [
         _target("errors", ours["errors"], 0, "at most"),
@@ -273,7 +280,7 @@ def page(result: Mapping[str, Any]) -> str:
         _CROWD,
         table([result["crowd"]]),
         "## Targets",
-        table(_targets(result), ("what", "reached", "wanted", "rule", "met")),
+        table(targets_of(result), ("what", "reached", "wanted", "rule", "met")),
     ]
     return "\n\n".join(parts) + "\n"
 

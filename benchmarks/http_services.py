@@ -114,19 +114,20 @@ def bare(url: str, statements: Statements) -> FastAPI:
         async with pool.connection() as connection:
             cursor = connection.cursor(binary=True)
             await cursor.execute(candidates.text.encode(), candidates.parameters)
-            fused = _fused(await cursor.fetchall(), statements.weights)[: asked.limit]
-            items = statements.items.bind(item_ids=[item_id for _, item_id, _ in fused])
+            best = fused(await cursor.fetchall(), statements.weights)[: asked.limit]
+            items = statements.items.bind(item_ids=[item_id for _, item_id, _ in best])
             await cursor.execute(items.text.encode(), items.parameters)
             rows = {row[0]: row[1:] for row in await cursor.fetchall()}
-        return JSONResponse(_answer(fused, rows))
+        return JSONResponse(_answer(best, rows))
 
     return app
 
 
-_Fused = list[tuple[float, str, list[dict[str, Any]]]]
+_Parts = list[tuple[float, str, list[dict[str, Any]]]]
 
 
-def _fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Fused:
+def fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Parts:
+    """Scores, item ids and parts, best first: reciprocal rank fusion of rows of (leg, item id, score)."""
     legs: dict[str, list[tuple[float, str]]] = {leg: [] for leg in weights}
     for leg, item_id, score, *_ in rows:
         if leg in legs:
@@ -144,9 +145,9 @@ def _fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Fu
     return [(scores[item_id], item_id, parts[item_id]) for item_id in best]
 
 
-def _answer(fused: _Fused, rows: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+def _answer(best: _Parts, rows: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     hits = []
-    for rank, (score, item_id, parts) in enumerate(fused, 1):
+    for rank, (score, item_id, parts) in enumerate(best, 1):
         title, body, kind, tags, attributes, status, source, occurred_at = rows[item_id]
         hits.append(
             {

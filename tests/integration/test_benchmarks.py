@@ -7,7 +7,6 @@ from pathlib import Path
 
 import analytics
 import growth
-import http_load
 import pytest
 import side_by_side
 
@@ -60,14 +59,3 @@ def test_the_figures_of_a_week_read_its_month_by_index(server_url: str, tmp_path
     assert "Index Scan of feedback" in views["feedback"]["scans"]
     assert "Index Scan of arms" in views["usage"]["scans"]
     assert all(row["rows"] == row["analyst"]["rows"] > 0 for row in views.values())
-
-
-def test_the_http_service_is_pressed_beside_a_bare_route(server_url: str, tmp_path: Path) -> None:
-    """Both answer every client, and what the processor worked for each is told."""
-    assert http_load.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) == 0
-
-    result = json.loads((tmp_path / "http_load.json").read_text())
-    assert [row["service"] for row in result["rows"]] == ["ours", "bare"]
-    assert all(row["searches"] > 0 and row["errors"] == 0 and row["service_ms"] > 0 for row in result["rows"])
-    assert result["crowd"]["errors"] == 0
-    assert "## Targets" in (tmp_path / "http_load.md").read_text()
