@@ -25,7 +25,7 @@ from retrieval.surfaces.http.problems import (
 )
 from retrieval.surfaces.http.refusals import RefusalError
 from retrieval.surfaces.http.request_id import current_request_id
-from retrieval.surfaces.http.request_refusals import MalformedBodyError
+from retrieval.surfaces.http.request_refusals import MalformedBodyError, OverloadedError
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ def _report(error: Exception) -> None:
     """Log what the client cannot mend, but for refusals: they come by thousands, just when there is too much to do."""
     if isinstance(error, RefusalError):
         return
+    if isinstance(error, OverloadedError):
+        return  # they are many, and counted
     if not isinstance(error, RetrievalError):
         _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
     elif problem_type(type(error)).status >= 500:

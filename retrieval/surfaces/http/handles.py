@@ -13,7 +13,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
-from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.caller import CurrentPlatform, current_platform
 from retrieval.surfaces.http.paths import CollectionName
 
 MOST = 1024
@@ -91,9 +91,10 @@ async def current_handles(request: Request) -> Handles:
 CurrentHandles = Annotated[Handles, Depends(current_handles)]
 
 
-async def named_collection(name: CollectionName, platform: CurrentPlatform, handles: CurrentHandles) -> Collection:
+async def named_collection(name: CollectionName, request: Request) -> Collection:
     """The collection that the path names. Raises ``UnknownCollectionError``."""
-    return await handles.collection(platform, name)
+    handles = await current_handles(request)
+    return await handles.collection(await current_platform(request), name)
 
 
 NamedCollection = Annotated[Collection, Depends(named_collection)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse
 
 from retrieval.domain.api_key import Scope
 from retrieval.domain.hit import SearchResult
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
+from retrieval.surfaces.http.json_answer import JSONAnswer
 from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchRequest
 from retrieval.surfaces.http.places import fields_of, filter_at, profile_at
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], dependencie
 
 
 @router.post("/search", response_model=SearchAnswer, summary="Search a collection")
-async def search(collection: NamedCollection, body: SearchRequest) -> JSONResponse:
+async def search(collection: NamedCollection, body: SearchRequest) -> JSONAnswer:
     """The best hits by meaning and by words, each with what its score is made of."""
     where, prefer = filter_at("where", body.where), filter_at("prefer", body.prefer)
     profile, context = profile_at(("profile",), body.profile), body.context.context()
@@ -28,11 +28,11 @@ async def search(collection: NamedCollection, body: SearchRequest) -> JSONRespon
             group_by=body.group_by, syntax=body.syntax, rewrites=body.rewrites, prefer=prefer, entities=body.entities,
             tags=body.tags, as_of=body.as_of, about=body.about, context=context,
         )  # fmt: skip
-    return JSONResponse(told(result, explain=body.explain))
+    return JSONAnswer(told(result, explain=body.explain))
 
 
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")
-async def search_each(collection: NamedCollection, body: BatchRequest) -> JSONResponse:
+async def search_each(collection: NamedCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: the words are embedded in one call, and the candidates of all come together."""
     where, profile = filter_at("where", body.where), profile_at(("profile",), body.profile)
     with fields_of(where=body.where):
@@ -40,7 +40,7 @@ async def search_each(collection: NamedCollection, body: BatchRequest) -> JSONRe
             body.queries, vectors=body.vectors, where=where, limit=body.limit, legs=body.legs, profile=profile,
             group_by=body.group_by, syntax=body.syntax, context=body.context.context(),
         )  # fmt: skip
-    return JSONResponse({"results": [told(result, explain=body.explain) for result in results]})
+    return JSONAnswer({"results": [told(result, explain=body.explain) for result in results]})
 
 
 def told(result: SearchResult, *, explain: bool) -> dict[str, Any]:

@@ -1,0 +1,308 @@
+"""The HTTP service under load, beside one bare FastAPI route that runs the same statements by hand.
+
+    python benchmarks/http_load.py [--quick] [--server URL]
+
+32 clients at once, each sending its next search (words and a vector, top 10) when it has its answer; 20,000 items of
+384 dimensions. Both services run all the time, each in one process with 8 connections to the same PostgreSQL; they are
+pressed in turns, in an order shuffled anew, so that other work on the machine hits both alike. Then 512 clients at once
+press ours. Service, PostgreSQL and clients share the machine's cores; the processor's time of each is told beside the
+throughput, for it differs less with what else runs. Results go to ``benchmarks/results/http_load.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import psycopg
+from corpora import Made, clustered
+from http_client import Taken, posts, press
+from http_services import PATHS
+from peers.ours import Ours
+from report import table
+from server import Server, running, settle
+
+from retrieval.surfaces.listening import new_loop
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+
+LEAST_SHARE, MOST_SPREAD = 0.6, 6.0
+"""What is aimed at: of the bare route's throughput, and of the 99th percentile beside the median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is measured."""
+
+    items: int = 20_000
+    dimensions: int = 384
+    questions: int = 500
+    clients: int = 32
+    rounds: int = 8
+    seconds: float = 3.0
+    crowd: int = 512
+    crowd_seconds: float = 10.0
+
+
+NORMAL = Extent()
+QUICK = Extent(items=300, dimensions=32, questions=20, clients=4, rounds=1, seconds=0.3, crowd=8, crowd_seconds=0.3)
+
+
+@dataclass(slots=True)
+class Service:
+    """A service that runs, and what its rounds came to."""
+
+    name: str
+    process: subprocess.Popen[str]
+    url: str
+    rounds: list[Taken] = field(default_factory=list)
+    worked: list[tuple[float, float, float]] = field(default_factory=list)
+    """Seconds of the processor by round: the service's, PostgreSQL's, the clients'."""
+
+
+def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
+    """Measure; gives what the JSON file holds."""
+    made = clustered(extent.items, extent.dimensions, extent.questions)
+    with running(server_url) as server:
+        url = server.database("http_load", platform=True)
+        asyncio.run(_load(url, made))
+        settle(url)
+        bodies = [
+            {"query": one.text, "vector": [round(float(x), 6) for x in one.vector], "limit": 10}
+            for one in made.questions
+        ]
+        with _started("ours", url) as ours, _started("bare", url) as bare:
+            load = os.getloadavg()[0]
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(_in_turns((ours, bare), bodies, _postgres(url), extent))
+                crowd = runner.run(
+                    press(ours.url, posts(ours.url, bodies), clients=extent.crowd, seconds=extent.crowd_seconds)
+                )
+            about = _about(extent, server, load)
+    return {
+        "about": about,
+        "rows": [row_of(ours), row_of(bare)],
+        "ratios": ratios_of(ours, bare),
+        "crowd": _crowd(crowd),
+    }
+
+
+async def _load(url: str, made: Made) -> None:
+    ours = Ours()
+    await ours.load(url, made.corpus)
+    await ours.close()
+
+
+@contextlib.contextmanager
+def _started(name: str, url: str) -> Iterator[Service]:
+    command = [sys.executable, str(FOLDER / "http_services.py"), name, url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        place = process.stdout.readline().strip() if process.stdout else ""
+        if not place:
+            raise RuntimeError(f"the service {name} did not start; its message stands above")
+        yield Service(name, process, place.rstrip("/") + PATHS[name])
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+async def _in_turns(
+    services: Sequence[Service], bodies: Sequence[dict[str, Any]], postgres: psutil.Process | None, extent: Extent
+) -> None:
+    chance = random.Random(7)  # noqa: S311 - an order
+    requests = {one.name: posts(one.url, bodies) for one in services}
+    for one in services:
+        await press(one.url, requests[one.name], clients=extent.clients, seconds=extent.seconds / 2)
+    for _ in range(extent.rounds):
+        for one in chance.sample(services, len(services)):
+            before = _worked(one, postgres)
+            one.rounds.append(await press(one.url, requests[one.name], clients=extent.clients, seconds=extent.seconds))
+            await asyncio.sleep(0.2)  # records are stored behind the answers
+            after = _worked(one, postgres)
+            one.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
+
+
+def _worked(service: Service, postgres: psutil.Process | None) -> tuple[float, float, float]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return _seconds(psutil.Process(service.process.pid)), _with_children(postgres), used.ru_utime + used.ru_stime
+
+
+def _postgres(url: str) -> psutil.Process | None:
+    """The server's first process, if it runs on this machine."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        try:
+            parent = psutil.Process(row[0] if row else 0).parent()
+        except psutil.Error:
+            return None
+    return parent if parent is not None and "postgres" in parent.name() else None
+
+
+def _with_children(process: psutil.Process | None) -> float:
+    """What all processes of the server worked; one that ended meanwhile is missing."""
+    return 0.0 if process is None else sum(_seconds(one) for one in [process, *process.children()])
+
+
+def _seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def row_of(service: Service) -> dict[str, Any]:
+    """What a service's rounds came to."""
+    latencies = np.array([one for taken in service.rounds for one in taken.latencies]) * 1e3
+    answered = len(latencies)
+    p50, p99 = np.percentile(latencies, (50, 99))
+    worked = [1e3 * sum(part) / answered for part in zip(*service.worked, strict=True)]
+    return {
+        "service": service.name,
+        "searches": answered,
+        "errors": sum(number for taken in service.rounds for status, number in taken.statuses.items() if status != 200),
+        "searches_a_second": round(statistics.median(taken.a_second for taken in service.rounds), 1),
+        "p50_ms": round(float(p50), 1),
+        "p99_ms": round(float(p99), 1),
+        "p99_to_p50": round(float(p99 / p50), 2),
+        "service_ms": round(worked[0], 3),
+        "postgres_ms": round(worked[1], 3),
+        "clients_ms": round(worked[2], 3),
+    }
+
+
+def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
+    """Of ours to the bare route's: throughput by pairs of rounds, and by processor's time of service and PostgreSQL."""
+    pairs = [one.a_second / other.a_second for one, other in zip(ours.rounds, bare.rounds, strict=True)]
+    each = [
+        sum(service + postgres for service, postgres, _ in one.worked) / sum(taken.answered for taken in one.rounds)
+        for one in (ours, bare)
+    ]
+    return {
+        "throughput": round(statistics.median(pairs), 3),
+        "lowest": round(min(pairs), 3),
+        "highest": round(max(pairs), 3),
+        "by_processor_time": round(each[1] / each[0], 3),
+    }
+
+
+def _crowd(taken: Taken) -> dict[str, Any]:
+    latencies = np.array(taken.latencies or [0.0]) * 1e3
+    return {
+        "answered": taken.answered,
+        "turned_away": taken.statuses[503],
+        "errors": sum(number for status, number in taken.statuses.items() if status not in (200, 503)),
+        "searches_a_second": round(taken.a_second, 1),
+        "p50_ms": round(float(np.percentile(latencies, 50)), 1),
+        "p99_ms": round(float(np.percentile(latencies, 99)), 1),
+    }
+
+
+def _about(extent: Extent, server: Server, load: float) -> dict[str, Any]:
+    return {
+        **{name: getattr(extent, name) for name in ("items", "dimensions", "clients", "rounds", "seconds", "crowd")},
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "python": sys.version.split()[0],
+        "loop": type(new_loop()).__module__,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load": round(load, 1),
+        "server": dict(server.settings()),
+    }
+
+
+def targets_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is aimed at, with what was reached."""
+    ours, ratios, crowd = result["rows"][0], result["ratios"], result["crowd"]
+    return [
+        _target("errors", ours["errors"], 0, "at most"),
+        _target("p99 beside the median", ours["p99_to_p50"], MOST_SPREAD, "at most"),
+        _target("throughput beside the bare route", ratios["throughput"], LEAST_SHARE, "at least"),
+        _target("errors under the crowd", crowd["errors"], 0, "at most"),
+        _target("turned away of the crowd", crowd["turned_away"], 1, "at least"),
+        _target("throughput under the crowd beside 32 clients", _kept(result), LEAST_SHARE, "at least"),
+    ]
+
+
+def _kept(result: Mapping[str, Any]) -> float:
+    return round(float(result["crowd"]["searches_a_second"]) / float(result["rows"][0]["searches_a_second"]), 3)
+
+
+def _target(what: str, reached: float, wanted: float, rule: str) -> dict[str, Any]:
+    met = reached <= wanted if rule == "at most" else reached >= wanted
+    return {"what": what, "reached": reached, "wanted": wanted, "rule": rule, "met": met}
+
+
+_SETTING = """
+{items:,} items × {dimensions}, hybrid search (words and a vector, top 10), {clients} clients at once, {rounds} rounds
+of {seconds:g} s in turns; {cores} cores for service, PostgreSQL and clients together, {date}, Python {python}, loop
+{loop}. Load of the machine before the run: {load}.
+"""
+_SERVICES = """
+*Ours* is `retrieval serve` with its defaults: each search is validated, limited, timed, counted, explained, and
+recorded durably behind its answer. *Bare* is one FastAPI route with the same statements by hand, which does none of
+that (see [http_services.py](../http_services.py)). Milliseconds of the processor are those of one search.
+"""
+_RATIOS = """
+Throughput of ours beside the bare route's, by pairs of rounds: median {throughput}, from {lowest} to {highest}; by the
+processor's time of service and PostgreSQL: {by_processor_time}.
+"""
+_CROWD = "Ours answers what it can and turns the others away with 503, at once; those come again after half a second."
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """The page of what was measured."""
+    about = result["about"]
+    server = ", ".join(f"{name} {value}" for name, value in about["server"].items())
+    parts = [
+        "# HTTP under load",
+        f"{_paragraph(_SETTING, about)} Server: {server}.",
+        _paragraph(_SERVICES, {}),
+        table(result["rows"]),
+        _paragraph(_RATIOS, result["ratios"]),
+        f"## {about['crowd']} clients at once",
+        _CROWD,
+        table([result["crowd"]]),
+        "## Targets",
+        table(targets_of(result), ("what", "reached", "wanted", "rule", "met")),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _paragraph(text: str, values: Mapping[str, Any]) -> str:
+    return " ".join(text.format(**values).split())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few items and clients, in seconds: to try it out")
+    parser.add_argument("--server", help="a superuser's URL; otherwise a server is started for the run")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    result = run(QUICK if given.quick else NORMAL, given.server)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "http_load.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (given.out / "http_load.md").write_text(page(result), encoding="utf-8")
+    print(page(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

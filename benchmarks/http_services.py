@@ -1,0 +1,218 @@
+"""The two services that ``http_load.py`` presses, each in a process of its own: ``python http_services.py NAME URL``.
+
+``ours`` is ``retrieval serve``'s application. ``bare`` is one FastAPI route that runs the very statements of our search
+by psycopg, as one would by hand: role, tenant and search path set once on each connection, the candidates of both legs
+in one round trip, the fusion in a few lines, the items in a second round trip, the same JSON. It checks no keys and no
+limits, knows neither filters nor profiles, and records nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from peers.ours import COLLECTION, TENANT, platform_at
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector_async
+from psycopg_pool import AsyncConnectionPool
+from pydantic import BaseModel, SecretStr
+
+from retrieval import Settings
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.logs import configure_service_logging
+from retrieval.surfaces.listening import listening, new_loop, url_of
+
+POOL = 8
+"""Connections of each."""
+
+PATHS = {"ours": f"/v1/collections/{COLLECTION}/search", "bare": "/search"}
+
+_K = 60
+"""The constant of reciprocal rank fusion."""
+
+
+class Asked(BaseModel):
+    """What a client sends."""
+
+    query: str
+    vector: list[float]
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What our search runs, with the values that are the same for every question."""
+
+    candidates: Compiled
+    items: Compiled
+    session: Mapping[str, str]
+    """What our search sets for each transaction, to be set once a connection."""
+    weights: Mapping[str, float]
+
+
+async def statements_of(url: str) -> Statements:
+    """The statements, overheard from a search."""
+    heard: list[tuple[Sequence[Compiled], Mapping[str, str]]] = []
+    async with platform_at(url) as platform:
+        collection = (await platform.collection(COLLECTION)).unrecorded()
+        space = await collection.space()
+        if space is None:
+            raise RuntimeError("the collection has no vectors")
+        database, read_each = platform.database, platform.database.read_each
+
+        async def overheard(tenant_id: int | None, statements: Sequence[Compiled], settings: Any = None) -> Any:
+            heard.append((statements, settings or {}))
+            return await read_each(tenant_id, statements, settings)
+
+        database.read_each = overheard  # type: ignore[method-assign]
+        await collection.search("words", vector=[1.0] * space.dimensions)
+        ([candidates], settings), ([items], _) = heard
+        session = {
+            "role": database.names.app_role,
+            "search_path": database.search_path,
+            "retrieval.tenant": str(platform.tenant_id),
+        }
+        weights = {str(leg): weight for leg, weight in collection.profile.legs.items()}
+        return Statements(candidates, items, {**session, **settings}, weights)
+
+
+def bare(url: str, statements: Statements) -> FastAPI:
+    """The bare route."""
+
+    async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
+        for name, value in statements.session.items():
+            await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        await register_vector_async(connection)
+
+    options = {"autocommit": True, "prepare_threshold": None}
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        url, min_size=POOL, max_size=POOL, kwargs=options, configure=configure, open=False, timeout=30
+    )
+
+    @asynccontextmanager
+    async def opened(_: FastAPI) -> AsyncIterator[None]:
+        async with pool:
+            yield
+
+    app = FastAPI(lifespan=opened)
+
+    @app.post("/search")
+    async def search(asked: Asked) -> JSONResponse:
+        candidates = statements.candidates.bind(query=asked.query, vector=HalfVector(asked.vector))
+        async with pool.connection() as connection:
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(candidates.text.encode(), candidates.parameters)
+            best = fused(await cursor.fetchall(), statements.weights)[: asked.limit]
+            items = statements.items.bind(item_ids=[item_id for _, item_id, _ in best])
+            await cursor.execute(items.text.encode(), items.parameters)
+            rows = {row[0]: row[1:] for row in await cursor.fetchall()}
+        return JSONResponse(_answer(best, rows))
+
+    return app
+
+
+_Parts = list[tuple[float, str, list[dict[str, Any]]]]
+
+
+def fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Parts:
+    """Scores, item ids and parts, best first: reciprocal rank fusion of rows of (leg, item id, score)."""
+    legs: dict[str, list[tuple[float, str]]] = {leg: [] for leg in weights}
+    for leg, item_id, score, *_ in rows:
+        if leg in legs:
+            legs[leg].append((-score, item_id))
+    scores: dict[str, float] = {}
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for leg, found in legs.items():
+        found.sort()
+        for rank, (negative, item_id) in enumerate(found, 1):
+            value = weights[leg] / (_K + rank)
+            scores[item_id] = scores.get(item_id, 0.0) + value
+            part = {"leg": leg, "rank": rank, "raw_score": -negative, "weight": weights[leg], "value": value}
+            parts.setdefault(item_id, []).append(part)
+    best = sorted(scores, key=lambda item_id: (-scores[item_id], item_id))
+    return [(scores[item_id], item_id, parts[item_id]) for item_id in best]
+
+
+def _answer(best: _Parts, rows: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    hits = []
+    for rank, (score, item_id, parts) in enumerate(best, 1):
+        title, body, kind, tags, attributes, status, source, occurred_at = rows[item_id]
+        hits.append(
+            {
+                "item_id": item_id,
+                "score": score,
+                "rank": rank,
+                "slot": "exploit",
+                "propensity": 1.0,
+                "title": title,
+                "body": body,
+                "kind": kind,
+                "tags": tags,
+                "attributes": attributes,
+                "status": status,
+                "source": source,
+                "occurred_at": occurred_at.isoformat() if occurred_at else None,
+                "explanation": {"fusion": "rrf", "score": score, "contributions": parts},
+            }
+        )
+    return {
+        "hits": hits,
+        "path": "approximate",
+        "why": "",
+        "weighed": 0,
+        "profile_version": 1,
+        "notes": [],
+        "timings_ms": {},
+        "retrieval_id": str(uuid.uuid4()),
+    }
+
+
+def ours(url: str) -> FastAPI:
+    """The service as it is, its limits as they are by default."""
+    settings = Settings(
+        embedder="none", tenant=TENANT, pool_size=POOL, database_schema="retrieval", database_url=SecretStr(url)
+    )
+    # As the command does; its lines go nowhere.
+    configure_service_logging(settings, as_json=True)
+    return create_app(settings, insecure_local=True)
+
+
+async def serve(app: FastAPI) -> None:
+    """Serve on a free port, and say where, until SIGTERM."""
+    config = uvicorn.Config(
+        app, log_config=None, lifespan="off", loop="none", access_log=False, server_header=False, ws="none"
+    )
+    server = uvicorn.Server(config)
+    with listening("127.0.0.1", 0) as listener:
+        async with app.router.lifespan_context(app):
+            print(url_of(listener), flush=True)
+            await server.serve(sockets=[listener])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """One of the services, by name."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=sorted(PATHS))
+    parser.add_argument("url")
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        app = ours(given.url) if given.name == "ours" else bare(given.url, runner.run(statements_of(given.url)))
+        runner.run(serve(app))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""The load on the HTTP service: how it is pressed, how the bare route fuses, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import http_load
+import http_services
+import pytest
+from http_client import Taken, posts, press
+
+from retrieval.domain.fusion import Candidate, fuse
+from retrieval.domain.profile import Fusion
+
+
+async def test_every_client_sends_and_reads_until_the_time_is_over() -> None:
+    """Answers count by status; those with 200 have a latency each."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                asked.append(await reader.readexactly(length))
+                status = b"200 OK" if len(asked) % 2 else b"422 No"
+                writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/search"
+        taken = await press(url, posts(url, [{"query": "a"}, {"query": "b"}]), clients=2, seconds=0.05)
+
+    assert {*asked} == {b'{"query": "a"}', b'{"query": "b"}'}
+    assert set(taken.statuses) == {200, 422}
+    assert taken.answered == taken.statuses[200] == len(taken.latencies)
+    assert taken.a_second == pytest.approx(taken.answered / taken.seconds)
+
+
+def test_the_bare_route_fuses_as_the_platform_does() -> None:
+    """The same order, scores and parts, so that both answer the same."""
+    rows = [("dense", "a", 0.9), ("dense", "b", 0.8), ("lexical", "b", 7.0), ("lexical", "c", 5.0), ("walked", "", 9.0)]
+    weights = {"dense": 1.0, "lexical": 2.0}
+    rankings = {
+        leg: [
+            Candidate(leg, item_id, rank, score)
+            for rank, (_, item_id, score) in enumerate((row for row in rows if row[0] == leg), 1)
+        ]
+        for leg in weights
+    }
+
+    assert http_services.fused(rows, weights) == [
+        (one.score, one.item_id, [part._asdict() for part in one.contributions])
+        for one in fuse(rankings, weights, Fusion())
+    ]
+
+
+def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
+    """A service that fails, or falls behind, does not meet it."""
+    ours, bare = (_service(name, latencies) for name, latencies in (("ours", 30), ("bare", 60)))
+    rows = [http_load.row_of(ours), http_load.row_of(bare)]
+    ratios = http_load.ratios_of(ours, bare)
+    crowd = {"answered": 9, "turned_away": 5, "errors": 0, "searches_a_second": 25.0}
+
+    assert ratios["throughput"] == 0.5
+    assert ratios["by_processor_time"] == 0.5
+    met = {one["what"]: one["met"] for one in http_load.targets_of({"rows": rows, "ratios": ratios, "crowd": crowd})}
+    assert not met["throughput beside the bare route"]
+    assert met["p99 beside the median"]
+    assert met["throughput under the crowd beside 32 clients"]
+    assert rows[0]["service_ms"] == pytest.approx(1e3 * 0.2 / 30, abs=1e-3)
+
+
+def _service(name: str, answered: int) -> http_load.Service:
+    taken = Taken(seconds=1.0, latencies=[0.01] * answered)
+    taken.statuses[200] = answered
+    made = http_load.Service(name, None, "")  # type: ignore[arg-type]
+    made.rounds.append(taken)
+    made.worked.append((0.2, 0.3, 0.01))
+    return made
