@@ -10,7 +10,7 @@ from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.composed import KeptStatements
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.hit_columns import field_value
-from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.matching import any_matching
 from retrieval.adapters.store.stored_items import STORED_COLUMNS, stored_from_row
 from retrieval.adapters.store.tables import items
 from retrieval.domain.filters import Field, Filter
@@ -76,7 +76,7 @@ def _active(collection: StoredCollection, wanted: Filter | None, *columns: sa.Co
     )
     if wanted is None:
         return statement
-    return statement.where(items.c.item_id.in_(matching(owner, wanted, collection.filterable)))
+    return statement.where(items.c.item_id == any_matching(owner, wanted, collection.filterable))
 
 
 def _paged(statement: sa.Select[Any]) -> sa.Select[Any]:

@@ -61,6 +61,15 @@ def matching(
     return _statement(_demands(wanted, collection_id, filterable), collection_id, filterable, looks_up=looks_up)
 
 
+def any_matching(collection_id: int, wanted: Filter, filterable: Filterable = ()) -> sa.ColumnElement[Any]:
+    """Any of the matching keys, found once, for a column to be equal to.
+
+    Joined, the planner would compare all with all in a collection that has just grown, which it takes for a few rows.
+    """
+    keys = matching(collection_id, wanted, filterable, looks_up=True)
+    return sa.func.any(sa.func.array(keys.scalar_subquery()))
+
+
 def is_among(
     collection_id: int, wanted: Filter, filterable: Filterable, item_id: sa.ColumnElement[str]
 ) -> Condition | None:

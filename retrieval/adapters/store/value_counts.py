@@ -10,7 +10,7 @@ from psycopg import sql
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.matching import any_matching
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.adapters.store.tables import embeddings_table, item_tags, items
 from retrieval.domain.filters import Field, Filter
@@ -48,8 +48,8 @@ def _values(collection: StoredCollection, field: Field, wanted: Filter | None) -
     if table is items:
         statement = statement.where(items.c.status != sa.literal_column("'archived'"))
     if wanted is not None:
-        matches = matching(collection.collection_id, wanted, collection.filterable)
-        statement = statement.where(table.c.item_id.in_(matches))
+        matches = any_matching(collection.collection_id, wanted, collection.filterable)
+        statement = statement.where(table.c.item_id == matches)
     return statement
 
 
