@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import secrets
@@ -130,6 +131,11 @@ class Platform(InstallationCalls, KeyCalls):
         if self._database is None:
             raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
         return self._database
+
+    @property
+    def home_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that it was opened in, which runs all its calls; None while it is not open."""
+        return None if self._database is None else self._database.loop
 
     @property
     def tenant_id(self) -> int:

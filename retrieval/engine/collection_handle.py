@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from datetime import UTC, datetime
@@ -54,6 +55,11 @@ class CollectionHandle:
     def name(self) -> str:
         """The collection's name, unique within its tenant."""
         return self._stored.name
+
+    @property
+    def home_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that its platform was opened in, which runs all its calls."""
+        return self._database.loop
 
     @property
     def profile(self) -> Profile:

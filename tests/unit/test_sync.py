@@ -33,8 +33,8 @@ MIRRORS = [
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
-ONLY_ASYNC = {"database", "embedder", "llm", "rewrite_cache", "workplace"}
-"""The open database, what works on it in the background, the models and what they said speak async alone."""
+ONLY_ASYNC = {"database", "embedder", "home_loop", "llm", "rewrite_cache", "workplace"}
+"""The open database, its loop, what works on it in the background, the models and what they said speak async alone."""
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class Database:
         self.url = url
         self.names = names
         self.facts = facts
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that opened it, which alone can use it; None: not known."""
         self._pool = pool
         # A limit that the login has already is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
@@ -120,7 +122,9 @@ class Database:
             name="retrieval",
         )
         await pool.open()
-        return cls(url, names, facts, pool, revive)
+        opened = cls(url, names, facts, pool, revive)
+        opened.loop = asyncio.get_running_loop()
+        return opened
 
     @property
     def pool(self) -> PoolState:

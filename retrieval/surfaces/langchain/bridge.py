@@ -12,9 +12,12 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from anyio.from_thread import BlockingPortal
+
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform
+from retrieval.surfaces.langchain.carried import Carried
 from retrieval.sync import SyncCollection, SyncPlatform
 from retrieval.sync.door import Door
 
@@ -37,7 +40,8 @@ class Bridge(Generic[A]):
     """Carries calls to the loop of a collection or a platform, whether async or sync.
 
     ``twin`` is the async object; its methods are what ``run`` and ``arun`` are given. An async object belongs to the
-    loop that runs while the bridge is made, else to the one that calls ``arun`` first.
+    loop that opened its platform. Before that it is the one that runs while the bridge is made, else the one that
+    calls ``arun`` first.
     """
 
     @overload
@@ -47,11 +51,11 @@ class Bridge(Generic[A]):
     def __init__(self, subject: object) -> None:
         given: Any = subject
         self._door: Door | None = None
-        self._home: asyncio.AbstractEventLoop | None = None
+        self._seen: asyncio.AbstractEventLoop | None = None
         if isinstance(subject, SyncCollection | SyncPlatform):
             given, self._door = subject.twin, subject.door
         elif isinstance(subject, Collection | Platform):
-            self._home = _running_loop()
+            self._seen = _running_loop()
         else:
             raise InvalidRequestError(
                 f"a collection or a platform is needed, not {type(subject).__name__}; "
@@ -62,36 +66,48 @@ class Bridge(Generic[A]):
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the async function returns or raises, for a caller that cannot await; interrupted, it is cancelled.
 
-        Raises ``RunningLoopError`` within a running loop, which waiting would freeze.
+        Raises ``RunningLoopError`` within a running loop, which waiting would freeze, and where the collection's own
+        loop does not come to the call, most likely because it waits for this caller.
         """
         if _running_loop() is not None:
             raise RunningLoopError(
                 "a sync method cannot be used inside a running event loop, which it would freeze; "
                 "await the async one there, whose name begins with 'a'"
             )
-        return _waited(self._started(partial(function, *args, **kwargs)))
+        call = partial(function, *args, **kwargs)
+        if self._door is not None:
+            return _waited(_portal(self._door).start_task_soon(call))
+        return Carried(call, self._running_home()).result()
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the async function returns or raises, for a caller in any loop; cancelled, it is too."""
         running = asyncio.get_running_loop()
         if self._door is None and self._home is None:
-            self._home = running
+            self._seen = running
         if self._home is running:
             return await function(*args, **kwargs)
-        return await asyncio.wrap_future(self._started(partial(function, *args, **kwargs)))
-
-    def _started(self, call: Callable[[], Awaitable[T]]) -> Future[T]:
+        call = partial(function, *args, **kwargs)
         if self._door is not None:
-            if self._door.portal is None:
-                raise InvalidRequestError("the platform is not open; use: with connect() as platform")
-            return self._door.portal.start_task_soon(call)
-        if self._home is None or not self._home.is_running():
-            raise RunningLoopError(_LOOP_UNKNOWN if self._home is None else _LOOP_ENDED)
-        return asyncio.run_coroutine_threadsafe(_coroutine(call), self._home)
+            return await asyncio.wrap_future(_portal(self._door).start_task_soon(call))
+        return await Carried(call, self._running_home()).awaited()
+
+    @property
+    def _home(self) -> asyncio.AbstractEventLoop | None:
+        twin: Any = self.twin
+        self._seen = twin.home_loop or self._seen
+        return self._seen
+
+    def _running_home(self) -> asyncio.AbstractEventLoop:
+        home = self._home
+        if home is None or not home.is_running():
+            raise RunningLoopError(_LOOP_UNKNOWN if home is None else _LOOP_ENDED)
+        return home
 
 
-async def _coroutine(call: Callable[[], Awaitable[T]]) -> T:
-    return await call()
+def _portal(door: Door) -> BlockingPortal:
+    if door.portal is None:
+        raise InvalidRequestError("the platform is not open; use: with connect() as platform")
+    return door.portal
 
 
 def _waited(future: Future[T]) -> T:

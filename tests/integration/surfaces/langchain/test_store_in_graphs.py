@@ -50,7 +50,7 @@ async def test_nodes_that_await_remember_across_runs(platform: Platform) -> None
 
 
 def test_without_await_it_works_from_any_thread_and_any_loop(database_url: str, settings: Settings) -> None:
-    """A graph that runs without ``await``, its store used directly, and from a loop that is another."""
+    """A graph that runs without ``await``, its store used directly, from a loop that is another and the door's own."""
 
     def remember(state: State, *, store: BaseStore) -> State:
         store.put(("ada",), "k", {"text": state["said"]}, ttl=5)
@@ -65,5 +65,20 @@ def test_without_await_it_works_from_any_thread_and_any_loop(database_url: str, 
         assert store.sweep_ttl() == 0
         assert asyncio.run(graph(store, remember=remember).ainvoke({"said": "again"}))["remembered"] == ["again"]
         assert asyncio.run(store.aget(("ada",), "k")) == store.get(("ada",), "k")
+        assert platform.door.portal is not None
+        assert platform.door.portal.call(store.aget, ("ada",), "k") == store.get(("ada",), "k")
         store.delete(("ada",), "k")
         assert store.get(("ada",), "k") is None
+
+
+async def test_a_store_that_was_made_in_another_loop_works_in_the_platforms(platform: Platform) -> None:
+    """The platform remembers which loop opened it."""
+    collection = await platform.collection("graph")
+
+    async def made() -> RetrievalStore:
+        return RetrievalStore(collection)
+
+    store = await asyncio.to_thread(asyncio.run, made())
+    await store.aput(("ada",), "k", {"text": "hello"})
+    assert await asyncio.to_thread(store.get, ("ada",), "k") == await store.aget(("ada",), "k")
+    assert platform.home_loop is asyncio.get_running_loop()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from retrieval import connect
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
-from retrieval.surfaces.langchain import Bridge
+from retrieval.surfaces.langchain import Bridge, carried
 from retrieval.sync import connect as connect_sync
 
 
@@ -55,3 +58,42 @@ async def test_threads_call_the_loop_that_runs_and_the_loop_itself_must_not_wait
         await asyncio.to_thread(bridge.run, fail)
     with pytest.raises(RunningLoopError, match="await the async one"):
         bridge.run(answer, 6)
+
+
+def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
+    """What the call gives in a loop of its own."""
+    return asyncio.run(bridge.arun(call))
+
+
+@pytest.mark.parametrize("carry", [Bridge.run, awaited_elsewhere])
+async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller gives up, so that nobody waits for ever, and the call is never made."""
+    monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
+    bridge, made = Bridge(connect()), list[int]()
+
+    async def call() -> None:
+        made.append(1)
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(carry, bridge, call)
+        with pytest.raises(RunningLoopError, match=r"blocked.*ainvoke"):
+            waiting.result(30)  # as a chain's sync call within the loop waits for its threads
+    await asyncio.sleep(0.01)
+    assert not made
+
+
+async def test_an_open_platform_belongs_to_the_loop_that_opened_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the bridge was made: here, in a loop of another thread."""
+    platform = connect()
+    home = asyncio.get_running_loop()
+
+    async def where() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    async def made() -> Bridge[Any]:
+        return Bridge(platform)
+
+    bridge = await asyncio.to_thread(asyncio.run, made())
+    monkeypatch.setattr(type(platform), "home_loop", home)
+    assert await asyncio.to_thread(bridge.run, where) is home
+    assert await bridge.arun(where) is home
