@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings, FakeEmbeddings
 
 from retrieval.adapters.embedders.concurrency import all_of
 from retrieval.adapters.embedders.texts import prepared
@@ -17,10 +17,12 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     InvalidVectorError,
 )
+from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
 
 PROVIDER = "langchain"
 
-_MODEL_NAMES = ("model", "model_name", "model_id", "deployment")
+_MODEL_NAMES = ("model", "model_name", "model_id", "deployment", "repo_id", "model_path", "model_url")
+_WITHOUT_MODEL = (FakeEmbeddings, DeterministicFakeEmbedding)
 _QUERIES_AT_ONCE = 8
 _MAY_WORK_LATER = frozenset({408, 409, 425, 429})
 
@@ -30,7 +32,8 @@ class LangChainEmbedder:
 
     ``space`` says where the vectors belong, when the same model fills a collection by another way too; otherwise it
     is named after the class and its model, with ``dimensions`` numbers a vector. ``of`` and ``aof`` ask the model for
-    their number. Raises ``InvalidRequestError`` without either.
+    their number, and a collection whose embeddings these are for its space. Raises ``InvalidRequestError`` without
+    either, and for embeddings that do not tell their model.
     """
 
     def __init__(
@@ -49,12 +52,16 @@ class LangChainEmbedder:
     @classmethod
     def of(cls, embeddings: Embeddings) -> LangChainEmbedder:
         """The embedder, whose dimensions are counted in the vector of a word where the object does not tell them."""
+        if isinstance(embeddings, RetrievalEmbeddings):
+            return cls(embeddings, space=embeddings.space())
         known = _number(getattr(embeddings, "dimensions", None))
         return cls(embeddings, dimensions=known or len(embeddings.embed_query("length")))
 
     @classmethod
     async def aof(cls, embeddings: Embeddings) -> LangChainEmbedder:
         """As ``of``."""
+        if isinstance(embeddings, RetrievalEmbeddings):
+            return cls(embeddings, space=await embeddings.aspace())
         known = _number(getattr(embeddings, "dimensions", None))
         return cls(embeddings, dimensions=known or len(await embeddings.aembed_query("length")))
 
@@ -69,7 +76,8 @@ class LangChainEmbedder:
         Raises ``EmbedderRejectedError`` for a refusal and for vectors that cannot be used, otherwise
         ``EmbedderUnavailableError``.
         """
-        ready = prepared(texts, role, self._space)
+        # Services refuse the empty text.
+        ready = [text or " " for text in prepared(texts, role, self._space)]
         if not ready:
             return np.zeros((0, self._space.dimensions), dtype=np.float32)
         try:
@@ -98,11 +106,24 @@ class LangChainEmbedder:
 
 
 def model_name(embeddings: Embeddings) -> str:
-    """The class, and the model that it says it uses: ``OpenAIEmbeddings/text-embedding-3-small``."""
+    """The class, and the model that it says it uses: ``OpenAIEmbeddings/text-embedding-3-small``.
+
+    Of embeddings around others, such as a cache, those inside count. Raises ``InvalidRequestError`` for a class that
+    tells no model: two of its models would be taken for one.
+    """
+    while isinstance(inner := getattr(embeddings, "underlying_embeddings", None), Embeddings):
+        embeddings = inner
     kind = type(embeddings).__name__
     names = (getattr(embeddings, name, None) for name in _MODEL_NAMES)
     model = next((name for name in names if isinstance(name, str) and name), None)
-    return kind if model is None else f"{kind}/{model}"
+    if model is not None:
+        return f"{kind}/{model}"
+    if isinstance(embeddings, _WITHOUT_MODEL):
+        return kind
+    raise InvalidRequestError(
+        f"{kind} does not tell its model; name it: "
+        f'LangChainEmbedder(embeddings, space=EmbeddingSpace(provider="{PROVIDER}", model="...", dimensions=...))'
+    )
 
 
 def _number(value: object) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from langchain_core.embeddings import Embeddings
 
 from retrieval.collection import Collection
-from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.langchain.bridge import Bridge
 from retrieval.sync import SyncCollection
 
@@ -34,6 +35,22 @@ class RetrievalEmbeddings(Embeddings):
     async def aembed_query(self, text: str) -> list[float]:
         """As ``embed_query``."""
         return (await self._bridge.arun(self._embedded, [text], TextRole.QUERY))[0]
+
+    def space(self) -> EmbeddingSpace:
+        """The collection's embedding space."""
+        return self._bridge.run(self._space)
+
+    async def aspace(self) -> EmbeddingSpace:
+        """As ``space``."""
+        return await self._bridge.arun(self._space)
+
+    async def _space(self) -> EmbeddingSpace:
+        space = await self._bridge.twin.space()
+        if space is None:
+            raise InvalidRequestError(
+                f"collection {self._bridge.twin.name!r} has no vectors; configure an embedder, RETRIEVAL_EMBEDDER"
+            )
+        return space
 
     async def _embedded(self, texts: list[str], role: TextRole) -> list[list[float]]:
         vectors: Vectors = await self._bridge.twin.vectors_of(texts, role=role)

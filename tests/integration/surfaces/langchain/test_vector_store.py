@@ -222,6 +222,14 @@ async def test_a_store_on_an_async_collection_answers_in_its_loop_and_from_threa
     assert awaited == threaded == await store.asimilarity_search("login", k=2)
 
 
+async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection: SyncCollection) -> None:
+    """They are no other model, though they are another class."""
+    embeddings = RetrievalVectorStore(sync_collection).embeddings
+
+    assert (await LangChainEmbedder.aof(embeddings)).space == await sync_collection.twin.space()
+    assert (await asyncio.to_thread(LangChainEmbedder.of, embeddings)).space == await sync_collection.twin.space()
+
+
 async def test_a_call_that_is_cancelled_is_cancelled_where_it_runs(
     async_elsewhere: tuple[BlockingPortal, Platform],
 ) -> None:

@@ -23,6 +23,8 @@ from retrieval.testing import check_embedder
 class Answers(Embeddings):
     """Embeddings that answer what they are told, or raise it."""
 
+    model = "small-1"
+
     def __init__(self, answer: Any) -> None:
         self.answer = answer
 
@@ -101,7 +103,6 @@ async def test_what_goes_wrong_is_the_platforms_error(answer: Any, kind: type[Em
 def test_the_space_is_named_after_the_class_and_its_model(make: Callable[[Embeddings], LangChainEmbedder]) -> None:
     """Where neither is the same, vectors are never compared."""
     embeddings = Answers([1.0, 2.0, 2.0])
-    embeddings.model = "small-1"  # type: ignore[attr-defined] # as classes of embeddings have it
 
     assert make(embeddings).space == EmbeddingSpace(provider="langchain", model="Answers/small-1", dimensions=3)
 
@@ -125,3 +126,41 @@ async def test_the_length_is_asked_of_the_model_or_said() -> None:
         LangChainEmbedder(embeddings)
     embeddings.dimensions = 7  # type: ignore[attr-defined] # as some classes of embeddings have it
     assert LangChainEmbedder(embeddings).space.dimensions == 7
+
+
+class Cache(Answers):
+    """Embeddings around others, as LangChain's cache."""
+
+    model = ""
+
+    def __init__(self, underlying_embeddings: Embeddings) -> None:
+        super().__init__([1.0])
+        self.underlying_embeddings = underlying_embeddings
+
+
+def test_embeddings_around_others_have_their_space() -> None:
+    """The class of the cache says nothing of the model."""
+    within = LangChainEmbedder(Cache(Cache(Answers([1.0, 0.0]))), dimensions=2).space
+
+    assert within == LangChainEmbedder(Answers([1.0, 0.0]), dimensions=2).space
+
+
+@pytest.mark.parametrize("embeddings", [Cache(Cache(None)), Cache(None)])  # type: ignore[arg-type]
+def test_a_model_that_is_not_told_has_to_be_named(embeddings: Embeddings) -> None:
+    """Vectors of two models would be mixed, as they would have one space."""
+    with pytest.raises(InvalidRequestError, match=r"Cache does not tell its model.*space=EmbeddingSpace"):
+        LangChainEmbedder(embeddings, dimensions=2)
+
+
+async def test_a_service_is_not_sent_the_empty_text() -> None:
+    """Most refuse it."""
+    seen = list[str]()
+
+    class Picky(Answers):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            seen.extend(texts)
+            return super().embed_documents(texts)
+
+    await LangChainEmbedder(Picky([1.0]), dimensions=1).embed(["", "a"], TextRole.DOCUMENT)
+
+    assert seen == [" ", "a"]
