@@ -290,7 +290,7 @@ async def test_from_documents_fills_a_collection_that_is_given(sync_collection: 
 
 
 def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_collection: SyncCollection) -> None:
-    """Options given with the call go before its own."""
+    """Options given with the call go before its own; a filter narrows its own, which is often who may see what."""
     retriever = RetrievalRetriever(
         collection=sync_collection,
         k=3,
@@ -299,13 +299,29 @@ def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_co
     )
 
     found = retriever.invoke("login fails")
-    others = retriever.invoke("disk", where={"source": "b.pdf"}, explain=False)
+    first = retriever.invoke("login fails", filter={"page": 1}, explain=False)
 
     assert ids(found) == ["1", "3"]
     [parts] = {tuple(part["leg"] for part in one.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
                for one in found}  # fmt: skip
     assert parts == ("lexical",)
-    assert others == store.get_by_ids(["2"])
+    assert first == store.get_by_ids(["1"])
+    assert retriever.invoke("disk", where={"source": "b.pdf"}) == []
+
+
+def test_a_retriever_takes_its_options_where_langchain_gives_them(
+    store: RetrievalVectorStore, sync_collection: SyncCollection, sync_platform: SyncPlatform
+) -> None:
+    """The number of documents among the others; another collection in a copy; and none that there is not."""
+    retriever = RetrievalRetriever(collection=sync_collection, search_kwargs={"k": 1, "filter": {"source": "a.pdf"}})
+    elsewhere = retriever.model_copy(update={"collection": sync_platform.collection(f"docs-{uuid.uuid4()}")})
+
+    assert ids(retriever.invoke("login")) == ids(store.similarity_search("login", k=1))
+    assert elsewhere.invoke("login") == []
+    with pytest.raises(InvalidRequestError, match="no option 'fetch_k'; there are: k, filter, about"):
+        retriever.invoke("login", fetch_k=5)
+    with pytest.raises(InvalidRequestError, match="whatever a profile says"):
+        store.similarity_search_with_relevance_scores("login", profile=sync_collection.profile)
 
 
 def test_searches_are_recorded_with_their_context(
