@@ -22,8 +22,9 @@ class RetrievalRetriever(BaseRetriever):
     """Searches a collection: ``RetrievalRetriever(collection=platform.collection("docs"), k=5).invoke("words")``.
 
     ``k`` and ``where``, and every option of ``Collection.search`` in ``search_kwargs``, may be given here or with
-    ``invoke``, whose ``where`` (or ``filter``) narrows what is given here and never widens it. Each document tells under ``_retrieval`` in its metadata how it came about, and the ``retrieval_id``
-    that feedback names, unless ``explain`` is False. Works with and without ``await``: see ``Bridge``.
+    ``invoke``, whose ``where`` (or ``filter``) narrows what is given here. Each document tells under ``_retrieval`` in
+    its metadata how it came about, and the ``retrieval_id`` that feedback names, unless ``explain`` is False. Works
+    with and without ``await``: see ``Bridge``.
     """
 
     collection: Any

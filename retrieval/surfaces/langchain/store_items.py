@@ -61,6 +61,14 @@ def refreshed(item: Item, now: float) -> Item:
     )
 
 
+def is_put(item: Item) -> bool:
+    """Whether a store put the item; others may be in the collection beside."""
+    namespace, key = item.attributes.get(NAMESPACE), item.attributes.get(KEY)
+    if not (isinstance(namespace, list | tuple) and isinstance(key, str) and VALUE in item.attributes):
+        return False
+    return all(isinstance(part, str) for part in namespace) and item.item_id == item_id_of(namespace, key)
+
+
 def is_expired(item: Item, now: float) -> bool:
     """Whether the item's time is over at that moment, in seconds since 1970."""
     return bool(item.attributes.get(EXPIRES_AT, math.inf) <= now)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, Result, SearchOp
 
 from retrieval.collection import Collection
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
+from retrieval.domain.errors import ConflictError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.filters import And, Field, Filter, Not, OneOf
 from retrieval.domain.item import Item
 from retrieval.domain.stored_item import StoredItem
@@ -29,6 +29,7 @@ from retrieval.surfaces.langchain.store_items import (
     is_alive,
     is_expired,
     is_indexed,
+    is_put,
     item_of,
     refreshed,
     search_item,
@@ -110,7 +111,7 @@ class StoreOperations:
         removed = 0
         while ids := await self._expired(now):
             report = await self.collection.change(
-                ids, lambda _, item: None if item is None or is_expired(item, now) else item
+                ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
             )
             removed += report.removed
             if not report.removed:  # somebody else did it
@@ -129,7 +130,15 @@ class StoreOperations:
             await self.sweep()
 
     async def _store(self, changes: Changes) -> None:
-        await self.collection.change(list(changes), lambda item_id, _: changes[item_id])
+        def decided(item_id: str, before: Item | None) -> Item | None:
+            if before is not None and not is_put(before):
+                raise ConflictError(
+                    f"item {item_id!r:.80} was put into the collection by something else than a store; "
+                    "use another namespace or key, or another collection"
+                )
+            return changes[item_id]
+
+        await self.collection.change(list(changes), decided)
 
     async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
         ids = list(dict.fromkeys(one.item.item_id for one in used if can_expire(one.item)))
@@ -141,18 +150,18 @@ class StoreOperations:
     async def _got(self, ops: Sequence[GetOp], now: float) -> dict[str, StoredItem]:
         ids = list(dict.fromkeys(item_id_of(one.namespace, one.key) for one in ops))
         stored = await self.collection.stored(ids) if ids else {}
-        return {item_id: one for item_id, one in stored.items() if not is_expired(one.item, now)}
+        return {item_id: one for item_id, one in stored.items() if _is_there(one, now)}
 
     async def _searched(self, op: SearchOp, now: float) -> list[Hit]:
         try:
             hits = await self._page(op, now)
-            if any(is_expired(one.item, now) for one, _ in hits):
+            if any(is_put(one.item) and is_expired(one.item, now) for one, _ in hits):
                 # Another process put the first item that expires a moment ago.
                 await self.collection.refresh()
                 hits = await self._page(op, now)
         except UnknownFieldError:  # nothing was ever put
             return []
-        return [hit for hit in hits if not is_expired(hit[0].item, now)]
+        return [hit for hit in hits if _is_there(hit[0], now)]
 
     async def _page(self, op: SearchOp, now: float) -> list[Hit]:
         alive = await self._if_known(EXPIRES_AT, is_alive(now))
@@ -239,6 +248,11 @@ def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, 
     return {
         item_id: None if one.value is None else item_of(one, one.value, fields, now) for item_id, one in puts.items()
     }
+
+
+def _is_there(stored: StoredItem, now: float) -> bool:
+    """Whether a store put it and its time is not over."""
+    return is_put(stored.item) and not is_expired(stored.item, now)
 
 
 def _none_of(ids: Iterable[str]) -> Filter:

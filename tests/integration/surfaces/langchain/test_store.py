@@ -18,7 +18,13 @@ from langgraph.store.memory import InMemoryStore
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.domain.errors import ConfigurationError, InvalidLimitError, InvalidRequestError, RunningLoopError
+from retrieval.domain.errors import (
+    ConfigurationError,
+    ConflictError,
+    InvalidLimitError,
+    InvalidRequestError,
+    RunningLoopError,
+)
 from retrieval.surfaces.langchain import RetrievalStore, store_operations
 from tests.support.database import SCHEMA
 
@@ -342,3 +348,25 @@ async def test_what_the_store_cannot_keep_to_is_refused(new_store: NewStore) -> 
     with pytest.raises(RunningLoopError):
         store.get(("a",), "k")
     assert await asyncio.to_thread(store.get, ("a",), "k") is None
+
+
+async def test_other_items_of_the_collection_are_neither_given_nor_changed(
+    opened: Platform, new_store: NewStore
+) -> None:
+    """Even where their id or their tags are like a store's; what is put beside them is."""
+    others = [
+        {"_id": "ada/1", "text": "cats"},
+        {"_id": "other", "text": "cats", "tags": ["namespace", "namespace:ada"], "namespace": ["ada"], "key": "x"},
+    ]
+    collection = await opened.collection("shared")
+    await collection.add(others)
+    before = await collection.get(["ada/1", "other"])
+    store = await new_store("shared")
+    await store.aput(("ada",), "2", {"text": "cats"})
+
+    assert await store.aget(("ada",), "1") is None
+    assert told(await store.asearch(())) == told(await store.asearch((), query="cats")) == [(("ada",), "2")]
+    for write in (store.aput(("ada",), "1", {"text": "dogs"}), store.adelete(("ada",), "1")):
+        with pytest.raises(ConflictError, match=r"'ada/1' was put .* by something else"):
+            await write
+    assert await collection.get(["ada/1", "other"]) == before
