@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -62,6 +62,8 @@ class StoredDocument:
     metadata: Mapping[str, Any]
     vector: list[float] | None
     """None: it has none."""
+    is_renamed: bool = False
+    """Whether a document before it has its id, as former tables of ``PGVector`` allow; it then has its row's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class _Layout:
     json: str | None
     others: tuple[str, ...] = ()
     collection: str | None = None
+    may_repeat_ids: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
@@ -90,13 +93,18 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
     with _told_of_the_source(plain):
         async with await AsyncConnection.connect(plain, autocommit=True) as connection:
             layout = await (_of_collection if store.name is not None else _of_table)(connection, store)
-            statement, after = _statement(layout), None
+            statement, after, seen = _statement(layout), None, set[str]()
             while True:
                 cursor = connection.cursor(binary=True)
                 await cursor.execute(statement, {"after": after, "page": page, **layout.parameters})
                 rows = await cursor.fetchall()
                 if rows:
-                    yield [_document(row) for row in rows]
+                    documents = [_document(row) for row in rows]
+                    yield (
+                        [_own_id(*one, seen) for one in zip(documents, rows, strict=True)]
+                        if layout.may_repeat_ids
+                        else documents
+                    )
                     after = rows[-1][0]
                 if len(rows) < page:
                     return
@@ -127,6 +135,14 @@ def _document(row: TupleRow) -> StoredDocument:
     if isinstance(json, Mapping):
         metadata |= json
     return StoredDocument(id=shown, text=text or "", metadata=metadata, vector=vector)
+
+
+def _own_id(document: StoredDocument, row: TupleRow, seen: set[str]) -> StoredDocument:
+    """The document, under its row's key where one before it, in the order of the keys, has its id."""
+    if document.id in seen:
+        return replace(document, id=row[0], is_renamed=True)
+    seen.add(document.id)
+    return document
 
 
 def _statement(layout: _Layout) -> sql.Composed:
@@ -175,6 +191,7 @@ async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChain
         text="document",
         vector="embedding",
         json="cmetadata",
+        may_repeat_ids=is_former,
         parameters={"collection": names[store.name]},
     )
 

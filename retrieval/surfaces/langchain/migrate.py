@@ -48,6 +48,8 @@ class CopyReport:
     """Of the copied: those that the source has no usable vector for. The collection's embedder embeds them."""
     rejected: int = 0
     """Those that cannot be items."""
+    renamed: int = 0
+    """Those whose id another has too, as former tables of ``PGVector`` allow: their id is now the key of their row."""
 
     def __add__(self, other: CopyReport) -> CopyReport:
         mine, its = asdict(self), asdict(other)
@@ -103,6 +105,7 @@ async def _copied(collection: Collection, documents: Sequence[StoredDocument], r
         unchanged=len(items) - len(waiting),
         without_vector=len(others),
         rejected=refused,
+        renamed=sum(one.is_renamed for one in documents),
     )
 
 

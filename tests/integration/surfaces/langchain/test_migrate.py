@@ -180,17 +180,18 @@ def test_a_document_that_cannot_be_stored_stops_or_is_left_out(docs: Source, syn
 
 
 def test_the_tables_of_former_releases_are_read_too(source: Source, sync_collection: SyncCollection) -> None:
-    """Where the caller gave no id, the key is it."""
+    """Where the caller gave no id, or one that another document has too, the key is it."""
     source.connection.execute(FORMER)
-    number, key = source.collection("docs"), str(uuid.uuid4())
-    for custom, own in (("mine", str(uuid.uuid4())), (None, key)):
+    number, (first, again, key) = source.collection("docs"), sorted(str(uuid.uuid4()) for _ in range(3))
+    for custom, own in (("mine", again), ("mine", first), (None, key)):
         source.connection.execute(
             "INSERT INTO langchain_pg_embedding VALUES (%s, '[1,2,3,4,5,6]', 'text', '{\"a\": 1}', %s, %s)",
             [number, custom, own],
         )
 
-    assert copied(source, source.store(name="docs"), sync_collection, page=1) == CopyReport(read=2, copied=2)
-    assert set(sync_collection.get(["mine", key])) == {"mine", key}
+    for page, report in ((1, CopyReport(read=3, copied=3, renamed=1)), (3, CopyReport(read=3, unchanged=3, renamed=1))):
+        assert copied(source, source.store(name="docs"), sync_collection, page=page) == report
+    assert set(sync_collection.get(["mine", again, key])) == {"mine", again, key}
 
 
 def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collection: SyncCollection) -> None:
@@ -278,4 +279,4 @@ def test_the_command_copies_and_counts(
     assert code == 0
     told = json.loads(capsys.readouterr().out)
     assert told == {"collection": sync_collection.name, "read": 5, "copied": 5, "unchanged": 0, "without_vector": 0,
-                    "rejected": 0}  # fmt: skip
+                    "rejected": 0, "renamed": 0}  # fmt: skip
