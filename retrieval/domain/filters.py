@@ -226,6 +226,8 @@ def _parse_entry(key: object, value: object, depth: int) -> Filter:
         return And(parts) if key == "and" else Or(parts)
     if key == "not":
         return Not(_parse_part(value, depth))
+    if key in {"$and", "$or", "$not"}:
+        raise InvalidFilterError(f"{key!r}: say {str(key)[1:]!r}, without $")
     return _parse_condition(parse_field(key), value)
 
 
@@ -268,7 +270,9 @@ def _parse_condition(field: Field, value: object) -> Filter:
 def _parse_operator(field: Field, name: object, operand: object) -> Filter:
     if not isinstance(name, str) or name not in _OPERATORS:
         known = ", ".join(sorted(_OPERATORS))
-        raise InvalidFilterError(f"{field.name!r}: there is no operator {name!r}; there are {known}")
+        plain = str(name).removeprefix("$")
+        hint = f"; say {plain!r}" if plain != name and plain in _OPERATORS else ""
+        raise InvalidFilterError(f"{field.name!r}: there is no operator {name!r}{hint}; there are {known}")
     return _OPERATORS[name](field, operand)
 
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -149,7 +149,7 @@ def _attribute_name(name: object, item_id: str) -> str:
 
 
 def json_value(value: object, item_id: str, depth: int = 0) -> Any:
-    """An attribute's value as JSON can say it; times become ISO 8601 texts. Raises ``InvalidItemError``."""
+    """An attribute's value as JSON can say it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
         raise InvalidItemError(
             f"item {item_id!r}: an attribute is nested deeper than {MAX_NESTING} levels", item_id=item_id
@@ -168,7 +168,7 @@ def json_value(value: object, item_id: str, depth: int = 0) -> Any:
     if isinstance(value, str):
         _check_text("an attribute", value, item_id)
         return value
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # or a datetime, which is one
         return value.isoformat()
     if isinstance(value, Mapping):
         return {_attribute_name(k, item_id): json_value(v, item_id, depth + 1) for k, v in value.items()}

@@ -99,6 +99,8 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"a\x00": 1}, "non-empty text"),
         ({"kind": 3}, "is text; it cannot be compared with 3"),
         ({"priority": {}}, "condition is empty"),
+        ({"priority": {"$gte": "x"}}, r"no operator '\$gte'; say 'gte'; there are"),
+        ({"$and": [{"priority": "x"}]}, r"'\$and': say 'and'"),
         ({"priority": {"like": "x"}}, "no operator 'like'; there are all, any, eq"),
         ({"priority": {"in": "High"}}, "take a list"),
         ({"priority": {"all": ["a"]}}, "'all' is for tags"),

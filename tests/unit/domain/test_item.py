@@ -65,7 +65,8 @@ def test_repeated_tags_count_once_and_keep_their_order() -> None:
 def test_times_among_the_attributes_become_text() -> None:
     """JSON has no times; ISO 8601 compares as text in the order of time."""
     when = datetime(2024, 5, 1, tzinfo=UTC)
-    assert Item(item_id="a", attributes={"at": when}).attributes["at"] == "2024-05-01T00:00:00+00:00"
+    item = Item(item_id="a", attributes={"at": when, "on": when.date()})
+    assert dict(item.attributes) == {"at": "2024-05-01T00:00:00+00:00", "on": "2024-05-01"}
 
 
 def test_attributes_cannot_be_changed_afterwards() -> None:
