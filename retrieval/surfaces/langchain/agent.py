@@ -97,7 +97,10 @@ async def _processed(service: RetrievalService, state: State) -> RetrievalRespon
         "description": _part(state, "description"),
         "domain_filter": _part(state, "classified_domain") or None,
     }
-    request = RetrievalRequest.model_validate(given | _options(_part(state, "search_config")))
+    options = _options(_part(state, "search_config"))
+    if taken := sorted(options.keys() & {"title", "description"}):
+        raise ProcessingError(f"search_config has no {taken[0]}: it is the state's")
+    request = RetrievalRequest.model_validate(given | options)
     return await service.process(request)
 
 

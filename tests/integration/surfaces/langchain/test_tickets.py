@@ -103,6 +103,7 @@ async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform
         ({"search_config": {"top_k": 0}}, "top_k"),
         ({"search_config": {"vector_weight": 0.9, "metadata_weight": 0.9}}, "add up to 1.8"),
         ({"search_config": {"colour": "red"}}, "colour"),
+        ({"search_config": {"title": "another"}}, "no title: it is the state's"),
         ({"search_config": "quick"}, "give a mapping"),
     ],
 )
