@@ -64,7 +64,9 @@ class RetrievalRetriever(BaseRetriever):
         return await bridge.arun(self._found, bridge.twin, query, **kwargs)
 
     async def _found(self, collection: Collection, query: str, **kwargs: Any) -> list[Document]:
-        given = {"k": self.k, "explain": self.explain, "context": self.context} | self.search_kwargs | kwargs
+        given: dict[str, Any] = (
+            {"k": self.k, "explain": self.explain, "context": self.context} | self.search_kwargs | kwargs
+        )
         options = {name: value for name, value in given.items() if name not in _CONDITIONS}
         k, explain = options.pop("k"), options.pop("explain")
         condition = every_of(

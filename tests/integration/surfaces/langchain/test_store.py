@@ -354,7 +354,7 @@ async def test_other_items_of_the_collection_are_neither_given_nor_changed(
     opened: Platform, new_store: NewStore
 ) -> None:
     """Even where their id or their tags are like a store's; what is put beside them is."""
-    others = [
+    others: list[dict[str, Any]] = [
         {"_id": "ada/1", "text": "cats"},
         {"_id": "other", "text": "cats", "tags": ["namespace", "namespace:ada"], "namespace": ["ada"], "key": "x"},
     ]
