@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ class Store:
         await self.answers.wait()
         if self.errors:
             raise self.errors.pop(0)
-        ids = [UUID(text.split('"retrieval_id": "')[1][:36]) for text in texts]
+        ids = [UUID(json.loads(text)["retrieval_id"]) for text in texts]
         if self.refused & set(ids):
             raise DatabaseError("the database refused: a row")
         self.batches.append(len(ids))
