@@ -19,9 +19,10 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.api_key import NewApiKey, Scope
-from retrieval.domain.errors import UnknownKeyError
+from retrieval.domain.errors import DeadlineError, UnknownKeyError
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
+from retrieval.surfaces.http import exchange
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
 from retrieval.surfaces.http.idempotency import LONGEST_ANSWER
@@ -53,7 +54,7 @@ class Things:
         """Who asks, as the routes know it."""
         return {"tenant": caller.tenant, "key_id": caller.key_id, "same": platform.settings.tenant == caller.tenant}
 
-    async def write(self, request: Request) -> Answer:
+    async def write(self, request: Request, platform: CurrentPlatform) -> Answer:
         """Do it once more."""
         body = await request.body()
         self.done.append(body)
@@ -65,6 +66,10 @@ class Things:
             case b"slow":
                 self.entered.set()
                 await self.go_on.wait()
+            case b"stored":
+                self.entered.set()
+                await self.go_on.wait()
+                await platform.keys()
             case b"long":
                 return Answer(b"x" * (LONGEST_ANSWER + 1))
         return Answer(b"%d\xff" % len(self.done), 201, {"ETag": '"1"', "Location": "/things/1", "X-Other": "1"})
@@ -267,28 +272,74 @@ async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
 
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
 async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, status: int) -> None:
-    """It changed nothing, so that its key is free, also for what is right."""
+    """Its client was told so, and its key is free, also for what is right."""
     key, done = await world.key("write"), len(world.things.done)
     for sent, wanted in ((body, status), (body, status), (b"good", 201)):
         assert (await world.post(key, sent, "again")).status_code == wanted
     assert len(world.things.done) == done + 3
 
 
-async def test_a_client_that_hangs_up_may_send_its_write_again(world: World) -> None:
-    """What is cut off in the middle is done anew, and the key does not stay taken."""
+async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
+    """Nobody knows how far it came: who sends it again hears what became of it, and it is done once."""
     key, done = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     cut_off = asyncio.create_task(world.post(key, b"slow", "cut off"))
     await world.things.entered.wait()
     cut_off.cancel()
-    await asyncio.wait([cut_off])
+    assert (await world.post(key, b"slow", "cut off")).status_code == 409
     world.things.go_on.set()
+    await asyncio.wait([cut_off])
+    answer = await world.post(key, b"slow", "cut off")
+    assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
+    assert len(world.things.done) == done + 1
+
+
+async def test_a_write_that_is_late_goes_on_behind_its_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its statements too have more time than its client, who is told that it is late, and sends it again."""
+    monkeypatch.setattr(exchange, "LET_GO_SECONDS", 0.05)
+    key, done = await world.key("write"), len(world.things.done)
+    world.things.entered.clear()
+    world.things.go_on.clear()
+    headers = {**bearing(key), "Idempotency-Key": "late", "X-Request-Timeout": "0.1"}
+    late = asyncio.create_task(world.client.post("/things", content=b"stored", headers=headers))
+    await world.things.entered.wait()
+    is_told = asyncio.Event()
+
+    def told() -> DeadlineError:
+        is_told.set()
+        return DeadlineError("late")
+
+    monkeypatch.setattr(exchange, "late", told)
+    await is_told.wait()
+    world.things.go_on.set()
+    assert (await late).status_code == 504
+    answer = await world.post(key, b"stored", "late")
+    assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
+    assert len(world.things.done) == done + 1
+
+
+async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) -> None:
+    """It was not begun, and the key does not stay taken."""
+    key, done = await world.key("write"), len(world.things.done)
+
+    awaited = asyncio.Event()
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"on"
+        awaited.set()
+        await asyncio.Event().wait()
+
+    headers = {**bearing(key), "Idempotency-Key": "never"}
+    cut_off = asyncio.create_task(world.client.post("/things", content=never(), headers=headers))
+    await awaited.wait()
+    cut_off.cancel()
+    await asyncio.wait([cut_off])
     async with asyncio.timeout(10):
-        while (answer := await world.post(key, b"slow", "cut off")).status_code == 409:
+        while (answer := await world.post(key, b"one", "never")).status_code == 409:
             pass  # asking is a round trip to the database, and the key is freed behind it
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, False)
-    assert len(world.things.done) == done + 2
+    assert len(world.things.done) == done + 1
 
 
 async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_not_repeated(world: World) -> None:
