@@ -78,7 +78,7 @@ class Tenants:
 async def _closed(opening: Opening) -> None:
     try:
         await opening.aclose()
-    except Exception:
+    except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as can be
         _log.exception("a tenant's view could not be closed")
 
 
