@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from retrieval.adapters.readers.jsonl import item_from_line
+from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, RetrievalError
 from retrieval.domain.item import Item
@@ -21,7 +22,7 @@ from retrieval.jobs.add_each import ItemOutcome
 from retrieval.surfaces.http.intake import Intake
 from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
 from retrieval.surfaces.http.problems import problem_of
-from retrieval.surfaces.http.request_refusals import BrokenStreamError
+from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BrokenStreamError
 from retrieval.surfaces.http.spool import Spool
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -34,8 +35,9 @@ _Line = Mapping[str, Any]
 class BulkAnswer(Response):
     """Reads the body, stores its items, and answers meanwhile: a line for each of its lines, and at last a summary.
 
-    What has its line is stored, and stays stored whatever happens to the rest. Neither the body nor the answer is ever
-    whole in memory, also where the client reads nothing before it has sent everything.
+    What has its line is stored, and stays stored whatever happens to the rest; the summary says what happened, unless the
+    client is gone. Neither the body nor the answer is ever whole in memory, also where the client reads nothing before
+    it has sent everything.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -83,6 +85,10 @@ class BulkAnswer(Response):
             done += (await self._collection.add_each([])).report
         except RetrievalError as broken:
             error = broken
+        except asyncio.CancelledError:
+            if not _is_late():
+                raise
+            error = BodyTimeoutError() if intake.is_awaited else late()
         spool.write(_lines([_summary(done, told, error)]))
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
@@ -91,6 +97,12 @@ class BulkAnswer(Response):
         stored = iter(added.outcomes)
         outcomes = [next(stored) if isinstance(one, Item) else _refused(one) for one in read]
         return outcomes, added.report
+
+
+def _is_late() -> bool:
+    """Whether the stream's time is over; else it was its client that ended it."""
+    until = current_deadline()
+    return until is not None and until.is_over
 
 
 def _read(line: StreamLine) -> Item | InvalidItemError:

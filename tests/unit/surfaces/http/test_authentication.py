@@ -203,7 +203,7 @@ async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
 
 
 async def test_an_address_that_guesses_is_held_up_and_no_other(keys: Keys, authenticator: Authenticator) -> None:
-    """Beyond the burst it is 429, nothing is looked up for it, and a key that was good a moment ago still gets in."""
+    """Beyond the burst it is 429, and a key that was good a moment ago still gets in."""
     await asked(authenticator, TEXT)
     at_once = burst(FAILURES_PER_MINUTE)
     for number in range(at_once):
