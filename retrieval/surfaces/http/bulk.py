@@ -35,9 +35,9 @@ _Line = Mapping[str, Any]
 class BulkAnswer(Response):
     """Reads the body, stores its items, and answers meanwhile: a line for each of its lines, and at last a summary.
 
-    What has its line is stored, and stays stored whatever happens to the rest; the summary says what happened, unless the
-    client is gone. Neither the body nor the answer is ever whole in memory, also where the client reads nothing before
-    it has sent everything.
+    What has its line is stored, and stays stored whatever happens to the rest; the summary says what happened, unless
+    the client is gone. Neither the body nor the answer is ever whole in memory, also where the client reads nothing
+    before it has sent everything.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -54,8 +54,7 @@ class BulkAnswer(Response):
                 # A client may wait to be told to go on before it sends anything: asking for the body tells it.
                 first = await intake.batch()
                 tasks.append(asyncio.create_task(self._send(spool, send)))
-                await self._store(first, intake, spool)
-                spool.end()
+                await spool.end(_lines([await self._store(first, intake, spool)]))
                 await tasks[-1]
             finally:
                 for task in tasks:
@@ -68,8 +67,8 @@ class BulkAnswer(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool) -> None:
-        """Store batch after batch, and tell of each of its lines."""
+    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool) -> _Line:
+        """Store batch after batch, and tell of each of its lines; gives the summary."""
         done, told = AddReport(), Counter[str]()
         error: RetrievalError | None = None
         try:
@@ -77,7 +76,7 @@ class BulkAnswer(Response):
                 outcomes, report = await self._added(batch)
                 done += report
                 told.update(one.became or _REJECTED for one in outcomes)
-                spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
+                await spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
                 batch = await intake.batch()
             if intake.is_cut_off:
                 # What is left to do for the indexes is left to jobs.
@@ -89,7 +88,7 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        spool.write(_lines([_summary(done, told, error)]))
+        return _summary(done, told, error)
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
         read = await asyncio.to_thread(lambda: [_read(line) for line in batch])

@@ -4,6 +4,7 @@ RefusalError
 ├── MalformedBodyError      400: the body is not what its content type says
 ├── BrokenStreamError       400: a stream of items broke off before its end
 ├── BodyTimeoutError        408: the body did not arrive in time
+├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
 └── OverloadedError         503: more requests are being answered than the service takes
@@ -27,6 +28,18 @@ class BodyTimeoutError(RefusalError):
 
     def __init__(self) -> None:
         super().__init__("the body did not arrive in time; send it faster, or in smaller parts")
+
+
+class UnreadAnswerError(RefusalError):
+    """The client does not read what it is answered."""
+
+    status = 408
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"more than {limit:,} bytes of the answer were not read; read it while you send, or send less at once, and "
+            "send again what has no line"
+        )
 
 
 class BrokenStreamError(RefusalError):
