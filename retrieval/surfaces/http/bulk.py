@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -19,6 +19,7 @@ from retrieval.domain.item import Item
 from retrieval.domain.stored_item import Became
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.add_each import ItemOutcome
+from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.intake import Intake
 from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
 from retrieval.surfaces.http.problems import problem_of
@@ -30,6 +31,7 @@ MEDIA_TYPE = "application/x-ndjson"
 _REJECTED = "rejected"
 
 _Line = Mapping[str, Any]
+_Check = Callable[[], Awaitable[None]]
 
 
 class BulkAnswer(Response):
@@ -45,16 +47,17 @@ class BulkAnswer(Response):
         del self.headers["content-length"]
         self._collection = collection
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of ASGI
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
         intake = Intake(receive)
+        still_allowed: _Check = scope.get("state", {}).get(STILL_ALLOWED, _nothing)
         with Spool() as spool:
             tasks = [asyncio.create_task(intake.run())]
             try:
                 # A client may wait to be told to go on before it sends anything: asking for the body tells it.
                 first = await intake.batch()
                 tasks.append(asyncio.create_task(self._send(spool, send)))
-                await spool.end(_lines([await self._store(first, intake, spool)]))
+                await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 await tasks[-1]
             finally:
                 for task in tasks:
@@ -67,12 +70,13 @@ class BulkAnswer(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool) -> _Line:
+    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
         """Store batch after batch, and tell of each of its lines; gives the summary."""
         done, told = AddReport(), Counter[str]()
         error: RetrievalError | None = None
         try:
             while batch:
+                await still_allowed()
                 outcomes, report = await self._added(batch)
                 done += report
                 told.update(one.became or _REJECTED for one in outcomes)
@@ -96,6 +100,10 @@ class BulkAnswer(Response):
         stored = iter(added.outcomes)
         outcomes = [next(stored) if isinstance(one, Item) else _refused(one) for one in read]
         return outcomes, added.report
+
+
+async def _nothing() -> None:
+    """Nobody checks."""
 
 
 def _is_late() -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -18,11 +20,13 @@ from pydantic import SecretStr
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.collection import Collection
 from retrieval.domain.api_key import NewApiKey, Scope
 from retrieval.domain.errors import DeadlineError, UnknownKeyError
+from retrieval.jobs.add_each import AddedEach
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
-from retrieval.surfaces.http import exchange
+from retrieval.surfaces.http import authentication, exchange
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
 from retrieval.surfaces.http.idempotency import LONGEST_ANSWER
@@ -172,6 +176,32 @@ async def test_a_revoked_key_is_refused_like_one_that_never_was(world: World) ->
         assert refused.status_code == 401
         documents.append(refused.json() | {"request_id": ""})
     assert documents[0] == documents[1] == documents[2]
+
+
+async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored before has its line, and the summary says why it ended."""
+    monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0)
+    key, store, stored = await world.key("write"), Collection.add_each, asyncio.Event()
+    await world.mine.collection("streamed")
+
+    async def noted(self: Collection, items: Any, *, more: bool = False) -> AddedEach:
+        added = await store(self, items, more=more)
+        stored.set()
+        return added
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"_id":"before"}\n'
+        await stored.wait()
+        await world.mine.revoke_key(key.text)
+        yield b'{"_id":"after"}\n'
+
+    monkeypatch.setattr(Collection, "add_each", noted)
+    answer = await world.client.post(
+        "/v1/collections/streamed/items/bulk", content=body(), headers={"X-API-Key": key.text}
+    )
+    first, last = map(json.loads, answer.content.splitlines())
+    assert (first["item_id"], first["result"]) == ("before", "added")
+    assert (last["summary"]["added"], last["error"]["type"]) == (1, "/problems/authentication")
 
 
 @pytest.mark.parametrize("named", ["", "rtv_secret", "a\x00b", "a" * 12])
