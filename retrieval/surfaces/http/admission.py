@@ -20,7 +20,7 @@ from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
 from retrieval.surfaces.http.limits import is_stream
 from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
-from retrieval.surfaces.http.refusals import RateLimitedError
+from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
@@ -77,7 +77,7 @@ class Access:
             await self._key(self._authenticator, headers, address)
 
     async def _key(self, authenticator: Authenticator, headers: Headers, address: str) -> ApiKey:
-        return await authenticator.key_of(headers.get("authorization"), headers.get("x-api-key"), address)
+        return await authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"), address)
 
     def _counted(self, key: ApiKey) -> Allowance:
         per_minute = key.requests_per_minute or self.service.settings.http_requests_per_minute
@@ -125,6 +125,17 @@ class Admission:
         platform = await self._access.service.platform(caller.tenant, scope)
         attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
         await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
+
+
+def _single(headers: Headers, name: str) -> str | None:
+    """The header's value. Of two nobody knows which one counts for whoever stands in between.
+
+    Raises ``AuthenticationError`` for more than one.
+    """
+    found = headers.getlist(name)
+    if len(found) > 1:
+        raise AuthenticationError
+    return found[0] if found else None
 
 
 def _sending(send: Send, headers: Mapping[str, str]) -> Send:

@@ -148,6 +148,15 @@ async def test_the_tenant_is_the_keys_whichever_header_bears_it(world: World) ->
             assert (answer.status_code, answer.json()) == (200, told)
 
 
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
+async def test_of_two_keys_none_counts(world: World, name: str) -> None:
+    """Whoever stands in between may have taken the other one; also where both are the same."""
+    key = await world.key("read")
+    header = (name, f"Bearer {key.text}" if name == "Authorization" else key.text)
+    assert (await world.client.get("/things", headers=[header])).status_code == 200
+    assert (await world.client.get("/things", headers=[header, header])).status_code == 401
+
+
 async def test_without_keys_whoever_asks_is_the_services_own_tenant(client: AsyncClient) -> None:
     """On this machine, started so; nobody is counted."""
     answer = await client.get("/nowhere")
