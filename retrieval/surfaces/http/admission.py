@@ -21,6 +21,7 @@ from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotenc
 from retrieval.surfaces.http.limits import is_stream
 from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
 from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
+from retrieval.surfaces.http.request_refusals import EncodedBodyError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
@@ -118,6 +119,8 @@ class Admission:
             state[STILL_ALLOWED] = lambda: self._access.check(headers, address)
         if allowance is not None:
             send = _sending(send, allowance.headers())
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise EncodedBodyError
         key = idempotency_key(scope["method"], scope["path"], headers)
         if key is None:
             await self._app(scope, receive, send)

@@ -6,6 +6,7 @@ RefusalError
 ├── BodyTimeoutError        408: the body did not arrive in time
 ├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
+├── EncodedBodyError        415: the body is compressed, or encoded in another way
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
 └── OverloadedError         503: more requests are being answered than the service takes
 """
@@ -58,6 +59,17 @@ class BodyTooLargeError(RefusalError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body has more than {limit:,} bytes; send it in smaller parts, items by /items/bulk")
+
+
+class EncodedBodyError(RefusalError):
+    """The body is compressed, or encoded in another way."""
+
+    status = 415
+
+    def __init__(self) -> None:
+        super().__init__(
+            "bodies are taken as they are; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
+        )
 
 
 class MisdirectedError(RefusalError):

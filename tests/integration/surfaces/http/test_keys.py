@@ -163,6 +163,17 @@ async def test_without_keys_whoever_asks_is_the_services_own_tenant(client: Asyn
     assert (answer.status_code, "ratelimit-limit" in answer.headers) == (404, False)
 
 
+async def test_a_body_that_is_compressed_is_refused(world: World) -> None:
+    """Before it is read, and the client is told what it may send."""
+    key = await world.key("write")
+    answers = [
+        await world.client.post("/things", content=b"one", headers={**bearing(key), "Content-Encoding": encoding})
+        for encoding in ("gzip", "identity")
+    ]
+    assert [one.status_code for one in answers] == [415, 201]
+    assert (answers[0].json()["type"], answers[0].headers["accept-encoding"]) == ("/problems/encoded-body", "identity")
+
+
 async def test_a_missing_scope_is_named(world: World) -> None:
     """403 says which one, and ``admin`` is all of them."""
     key = await world.key("read", "feedback")
