@@ -509,6 +509,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "reached_from",
         "record_feedback",
         "register_embedding_space",
+        "remove_expired_writes",
         "textsearch_search",
         "window_parts",
     }

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.retention import STEP
 
 KEPT_HOURS = 24
 
@@ -41,6 +42,7 @@ _FREE = Compiled("""
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
         AND attempt = %(attempt)s AND status IS NULL
 """)
+_REMOVE_EXPIRED = Compiled("SELECT remove_expired_writes(%(most)s)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +116,9 @@ async def keep_answer(database: Database, attempt: Attempt, answer: Answer) -> N
 async def free_key(database: Database, attempt: Attempt) -> None:
     """Let the key be used again: the write came to nothing."""
     await database.write(attempt.tenant_id, _FREE.bind(**attempt.parameters()))
+
+
+async def remove_expired_writes(database: Database, tenant_id: int) -> int:
+    """Remove a step of what has expired, of all tenants; gives how many. 0: nothing is left to remove."""
+    ((removed,),) = await database.write(tenant_id, _REMOVE_EXPIRED.bind(most=STEP))
+    return int(removed)

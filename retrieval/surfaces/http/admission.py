@@ -16,10 +16,12 @@ from retrieval.adapters.store.api_keys import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import EVERY_SCOPE, ApiKey
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Authenticator
-from retrieval.surfaces.http.caller import CALLER, Caller
+from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
+from retrieval.surfaces.http.limits import is_stream
 from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
-from retrieval.surfaces.http.refusals import RateLimitedError
+from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
+from retrieval.surfaces.http.request_refusals import EncodedBodyError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
@@ -64,8 +66,19 @@ class Access:
         """
         if self._authenticator is None:
             return Caller(self.service.settings.tenant, EVERY_SCOPE), None
-        key = await self._authenticator.key_of(headers.get("authorization"), headers.get("x-api-key"), address)
+        key = await self._key(self._authenticator, headers, address)
         return Caller(key.tenant, key.scopes, key.key_id), self._counted(key)
+
+    async def check(self, headers: Headers, address: str) -> None:
+        """Whether who was let in still would be: a key may have been revoked, or have expired.
+
+        Raises ``AuthenticationError``, and ``DatabaseError`` where it cannot be looked up.
+        """
+        if self._authenticator is not None:
+            await self._key(self._authenticator, headers, address)
+
+    async def _key(self, authenticator: Authenticator, headers: Headers, address: str) -> ApiKey:
+        return await authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"), address)
 
     def _counted(self, key: ApiKey) -> Allowance:
         per_minute = key.requests_per_minute or self.service.settings.http_requests_per_minute
@@ -98,10 +111,16 @@ class Admission:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        caller, allowance = await self._access.caller(headers, (scope.get("client") or ("",))[0])
-        scope.setdefault("state", {})[CALLER] = caller
+        address = (scope.get("client") or ("",))[0]
+        caller, allowance = await self._access.caller(headers, address)
+        state = scope.setdefault("state", {})
+        state[CALLER] = caller
+        if is_stream(scope):
+            state[STILL_ALLOWED] = lambda: self._access.check(headers, address)
         if allowance is not None:
             send = _sending(send, allowance.headers())
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise EncodedBodyError
         key = idempotency_key(scope["method"], scope["path"], headers)
         if key is None:
             await self._app(scope, receive, send)
@@ -109,6 +128,17 @@ class Admission:
         platform = await self._access.service.platform(caller.tenant, scope)
         attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
         await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
+
+
+def _single(headers: Headers, name: str) -> str | None:
+    """The header's value. Of two nobody knows which one counts for whoever stands in between.
+
+    Raises ``AuthenticationError`` for more than one.
+    """
+    found = headers.getlist(name)
+    if len(found) > 1:
+        raise AuthenticationError
+    return found[0] if found else None
 
 
 def _sending(send: Send, headers: Mapping[str, str]) -> Send:

@@ -30,7 +30,10 @@ NOTED_EVERY = timedelta(minutes=1)
 """How exactly the last use of a key is kept."""
 
 FAILURES_PER_MINUTE = 60
-"""Keys that do not let in, by the client's address; beyond them none is looked up in the database."""
+"""Keys that do not let in, by the client's address; beyond them its keys share ``SPARE_LOOKUPS_PER_MINUTE``."""
+
+SPARE_LOOKUPS_PER_MINUTE = 3000
+"""Keys looked up in the database all the same, from all such addresses together: a good one may be behind them too."""
 
 FindKey = Callable[[str], Awaitable[StoredKey | None]]
 NoteUsed = Callable[[StoredKey, datetime], Awaitable[None]]
@@ -64,6 +67,7 @@ class Authenticator:
         self._known: OrderedDict[str, _Remembered] = OrderedDict()
         self._unknown: OrderedDict[str, _Remembered] = OrderedDict()
         self._failures = RateLimits(clock)
+        self._spare = RateLimits(clock)
         self._lookups: dict[str, asyncio.Task[StoredKey | None]] = {}
         self._noted: OrderedDict[str, datetime] = OrderedDict()
         self._notes: set[asyncio.Task[None]] = set()
@@ -79,7 +83,8 @@ class Authenticator:
         """The key that the headers ``Authorization`` (as a bearer token) or ``X-API-Key`` hold, if it lets in.
 
         Raises ``AuthenticationError`` for none, an unknown, an expired and a revoked one alike, and
-        ``RateLimitedError`` where too many such came from the address.
+        ``RateLimitedError`` where too many such came from the address: for another that does not let in, and for
+        whatever was not looked up.
         """
         text = given_key(authorization, api_key)
         key_id = None if text is None else key_id_of(text)
@@ -89,7 +94,7 @@ class Authenticator:
             if found is not None and is_key(text, found.secret_hash) and found.key.state(now) == "active":
                 self._note(found, now)
                 return found.key
-        self._check_failures(address, taking=True)
+        self._check_failures(address)
         raise AuthenticationError
 
     async def _stored(self, key_id: str, address: str) -> StoredKey | None:
@@ -98,7 +103,7 @@ class Authenticator:
             return remembered.found
         if key_id not in self._known:
             # A key that was good a moment ago is looked up in any case: others behind the same address may guess.
-            self._check_failures(address, taking=False)
+            self._check_spare(address)
         lookup = self._lookups.get(key_id) or self._started(key_id)
         return await asyncio.shield(lookup)
 
@@ -125,11 +130,12 @@ class Authenticator:
             remembered.popitem(last=False)
         return found
 
-    def _check_failures(self, address: str, *, taking: bool) -> None:
-        ask = self._failures.take if taking else self._failures.look
-        wait = ask(network_of(address), FAILURES_PER_MINUTE).wait_seconds
-        if wait:
-            raise RateLimitedError("too many requests without a valid API key came from here; wait a moment", wait)
+    def _check_spare(self, address: str) -> None:
+        if self._failures.look(network_of(address), FAILURES_PER_MINUTE).wait_seconds:
+            _check_wait(self._spare.take("", SPARE_LOOKUPS_PER_MINUTE).wait_seconds)
+
+    def _check_failures(self, address: str) -> None:
+        _check_wait(self._failures.take(network_of(address), FAILURES_PER_MINUTE).wait_seconds)
 
     def _note(self, found: StoredKey, now: datetime) -> None:
         """Have the use remembered, behind the request."""
@@ -150,6 +156,11 @@ class Authenticator:
             await self._used(found, now)
         except RetrievalError as error:
             _log.info("the use of API key %s was not noted: %s", found.key.key_id, error)
+
+
+def _check_wait(seconds: float) -> None:
+    if seconds:
+        raise RateLimitedError("too many requests without a valid API key came from here; wait a moment", seconds)
 
 
 def given_key(authorization: str | None, api_key: str | None) -> str | None:

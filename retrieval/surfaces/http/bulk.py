@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from retrieval.adapters.readers.jsonl import item_from_line
+from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, RetrievalError
 from retrieval.domain.item import Item
 from retrieval.domain.stored_item import Became
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.add_each import ItemOutcome
+from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.intake import Intake
 from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
 from retrieval.surfaces.http.problems import problem_of
-from retrieval.surfaces.http.request_refusals import BrokenStreamError
+from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BrokenStreamError
 from retrieval.surfaces.http.spool import Spool
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -29,13 +31,15 @@ MEDIA_TYPE = "application/x-ndjson"
 _REJECTED = "rejected"
 
 _Line = Mapping[str, Any]
+_Check = Callable[[], Awaitable[None]]
 
 
 class BulkAnswer(Response):
     """Reads the body, stores its items, and answers meanwhile: a line for each of its lines, and at last a summary.
 
-    What has its line is stored, and stays stored whatever happens to the rest. Neither the body nor the answer is ever
-    whole in memory, also where the client reads nothing before it has sent everything.
+    What has its line is stored, and stays stored whatever happens to the rest; the summary says what happened, unless
+    the client is gone. Neither the body nor the answer is ever whole in memory, also where the client reads nothing
+    before it has sent everything.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -43,17 +47,17 @@ class BulkAnswer(Response):
         del self.headers["content-length"]
         self._collection = collection
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - of ASGI
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
         intake = Intake(receive)
+        still_allowed: _Check = scope.get("state", {}).get(STILL_ALLOWED, _nothing)
         with Spool() as spool:
             tasks = [asyncio.create_task(intake.run())]
             try:
                 # A client may wait to be told to go on before it sends anything: asking for the body tells it.
                 first = await intake.batch()
                 tasks.append(asyncio.create_task(self._send(spool, send)))
-                await self._store(first, intake, spool)
-                spool.end()
+                await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 await tasks[-1]
             finally:
                 for task in tasks:
@@ -66,16 +70,17 @@ class BulkAnswer(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool) -> None:
-        """Store batch after batch, and tell of each of its lines."""
+    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
+        """Store batch after batch, and tell of each of its lines; gives the summary."""
         done, told = AddReport(), Counter[str]()
         error: RetrievalError | None = None
         try:
             while batch:
+                await still_allowed()
                 outcomes, report = await self._added(batch)
                 done += report
                 told.update(one.became or _REJECTED for one in outcomes)
-                spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
+                await spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
                 batch = await intake.batch()
             if intake.is_cut_off:
                 # What is left to do for the indexes is left to jobs.
@@ -83,7 +88,11 @@ class BulkAnswer(Response):
             done += (await self._collection.add_each([])).report
         except RetrievalError as broken:
             error = broken
-        spool.write(_lines([_summary(done, told, error)]))
+        except asyncio.CancelledError:
+            if not _is_late():
+                raise
+            error = BodyTimeoutError() if intake.is_awaited else late()
+        return _summary(done, told, error)
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
         read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
@@ -91,6 +100,16 @@ class BulkAnswer(Response):
         stored = iter(added.outcomes)
         outcomes = [next(stored) if isinstance(one, Item) else _refused(one) for one in read]
         return outcomes, added.report
+
+
+async def _nothing() -> None:
+    """Nobody checks."""
+
+
+def _is_late() -> bool:
+    """Whether the stream's time is over; else it was its client that ended it."""
+    until = current_deadline()
+    return until is not None and until.is_over
 
 
 def _read(line: StreamLine) -> Item | InvalidItemError:

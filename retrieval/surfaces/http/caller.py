@@ -27,6 +27,9 @@ class Caller:
 CALLER = "caller"
 """Where a request's state holds who sent it."""
 
+STILL_ALLOWED = "still_allowed"
+"""Where the state of a request that lasts holds what raises ``AuthenticationError`` once its key lets in no more."""
+
 
 async def current_caller(request: Request) -> Caller:
     """Who sent the request. Raises ``AuthenticationError`` where nobody was let in."""

@@ -1,7 +1,8 @@
 """Writes that bear an ``Idempotency-Key`` are done once: whoever sends one again is told what was answered.
 
-The answer is kept for a day, if the write succeeded: one that failed has changed nothing, and may be sent again under
-its key. Bodies are hashed as they come in, and never held.
+The answer is kept for a day, if the write succeeded; one that failed may be sent again under its key. A write that was
+begun goes on to its end also when its client hangs up or its time is over, so that whoever sends it again hears what
+became of it. Bodies are hashed as they come in, and never held.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, set_deadline
 from retrieval.adapters.store.idempotency import Answer, Attempt, Earlier, begin_write, free_key, keep_answer
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.surfaces.http.refusals import IdempotencyConflictError, IdempotencyMismatchError
@@ -29,8 +30,11 @@ LONGEST_KEY = 255
 LONGEST_ANSWER = 64 * 1024
 """Bytes of an answer that are kept."""
 
-HOLD_MORE_SECONDS = 5.0
-"""How much longer than its deadline a request holds its key."""
+FINISH_SECONDS = 5.0
+"""How much longer than its request a write may take, whose client is told meanwhile that it is late."""
+
+HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
+"""How much longer than its deadline a request holds its key: until nothing of it can be going on any more."""
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REPEATABLE = ("/search", "/search/batch", "/preview", "/replay", "/items/bulk")
@@ -64,6 +68,7 @@ class OnceOnly:
     """Has writes done once; close it when the application ends. A request may take ``deadline_seconds``."""
 
     def __init__(self, *, deadline_seconds: float) -> None:
+        self._deadline_seconds = deadline_seconds
         self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
         self._background: set[asyncio.Task[None]] = set()
 
@@ -88,19 +93,52 @@ class OnceOnly:
             return
         exchange = _Recorded(receive, send, has_body=_has_body(scope))
         free = self._attempted(free_key, database, attempt)
-        try:
-            await app(scope, exchange.receive, exchange.send)
-            answer = await exchange.answer()
-        except asyncio.CancelledError:
-            _ = free()  # not awaited, for the request is to end
-            raise
-        except Exception:
+        writing, is_cut_off = await self._written(app, scope, exchange)
+        if writing.cancelled():
+            if exchange.is_awaiting_body:
+                _ = free()  # not awaited, for the request is to end
+            # Else nobody knows how far it came: the key stays held for its time.
+            raise asyncio.CancelledError
+        error = writing.exception()
+        if error is not None or exchange.has_failed:
             await asyncio.shield(free())
-            raise
-        # The client may hang up meanwhile; what was done is kept all the same.
-        keep = free if answer is None else self._attempted(keep_answer, database, attempt, answer)
-        await asyncio.shield(keep())
+        elif (answer := writing.result()) is not None:
+            # The client may hang up meanwhile; what was done is kept all the same.
+            await asyncio.shield(self._attempted(keep_answer, database, attempt, answer)())
+        if is_cut_off:
+            raise asyncio.CancelledError
+        if error is not None:
+            raise error
         await exchange.flush()
+
+    async def _written(
+        self, app: ASGIApp, scope: Scope, exchange: _Recorded
+    ) -> tuple[asyncio.Task[Answer | None], bool]:
+        """The write, done with, and whether its request was ended before; it ends early while its body is awaited."""
+        given = current_deadline()
+        left = self._deadline_seconds if given is None else given.until - given.clock()
+
+        async def write() -> Answer | None:
+            if given is not None:
+                set_deadline(Deadline(given.until + FINISH_SECONDS, given.clock))
+            await app(scope, exchange.receive, exchange.send)
+            return await exchange.answer()
+
+        loop, is_cut_off = asyncio.get_running_loop(), False
+        writing = loop.create_task(write())
+        last = loop.time() + left + FINISH_SECONDS
+        timer = loop.call_at(last, writing.cancel)
+        try:
+            while not writing.done():
+                try:
+                    await asyncio.wait([writing])
+                except asyncio.CancelledError:
+                    is_cut_off = True
+                    if exchange.is_awaiting_body or loop.time() >= last:
+                        writing.cancel()
+        finally:
+            timer.cancel()
+        return writing, is_cut_off
 
     def _attempted(
         self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
@@ -135,10 +173,23 @@ class _Recorded:
         self._headers: dict[str, str] = {}
         self._is_complete = False
         self._is_too_long = False
+        self._is_receiving = False
+
+    @property
+    def is_awaiting_body(self) -> bool:
+        """Whether the application waits for more of the body: nothing is done yet."""
+        return self._is_receiving and not self._is_body_read and not self._is_complete
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the answer tells of a failure."""
+        return self._status >= 400
 
     async def receive(self) -> Message:
         """The next part of the request."""
+        self._is_receiving = True
         message = await self._receive()
+        self._is_receiving = False
         if message["type"] == "http.request":
             self._digest.update(message.get("body", b""))
             self._is_body_read = not message.get("more_body", False)
@@ -165,8 +216,8 @@ class _Recorded:
             await self._send(message)
 
     async def answer(self) -> Answer | None:
-        """The whole answer, once the body was read to its end; None for one that is none, or tells of a failure."""
-        if not self._is_complete or self._status >= 400:
+        """The whole answer, once the body was read to its end; None if it never was, or for one that is none."""
+        if not self._is_complete or self.has_failed:
             return None
         while not self._is_body_read:
             if (await self.receive())["type"] == "http.disconnect":

@@ -28,6 +28,8 @@ class Intake:
         self._arrived, self._has_room = asyncio.Event(), asyncio.Event()
         self.is_cut_off = False
         """Whether the body ended before its end."""
+        self.is_awaited = False
+        """Whether all that has arrived was taken, and more is waited for."""
 
     async def run(self) -> None:
         """Read until the body ends, or the client is gone; wait while enough is there."""
@@ -48,9 +50,11 @@ class Intake:
 
     async def batch(self) -> list[StreamLine]:
         """The next lines, at least one; none at the end."""
+        self.is_awaited = True
         while not self._lines and not self._is_over:
             self._arrived.clear()
             await self._arrived.wait()
+        self.is_awaited = False
         batch: list[StreamLine] = []
         size = 0
         while self._lines and len(batch) < BATCH_LINES and size < BATCH_BYTES:

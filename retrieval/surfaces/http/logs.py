@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import SecretStr
 
@@ -25,6 +26,10 @@ _KEY = re.compile(r"(rtv_[A-Za-z0-9]{12}_)[A-Za-z0-9_-]+")
 """A key's first part names it, and may be told."""
 
 _PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
+_PARAMETER = re.compile(r"((?:^|[?&;\s])(?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
+
+
+_TOLD = ((_KEY, rf"\1{SECRET}"), (_PASSWORD, rf"\1{SECRET}@"), (_PARAMETER, rf"\1{SECRET}"))
 
 
 class Redaction:
@@ -41,14 +46,15 @@ class Redaction:
         values = [getattr(settings, name) for name in type(settings).model_fields]
         secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
         url = settings.database_url.get_secret_value() if settings.database_url else ""
-        password = re.search(r"://[^:/@]*:(.+)@", url)
-        return cls([*secrets, password[1] if password else ""])
+        return cls([*secrets, *_passwords(url)])
 
     def __call__(self, text: str) -> str:
         """The text without them."""
         if self._known is not None:
             text = self._known.sub(SECRET, text)
-        return _PASSWORD.sub(rf"\1{SECRET}@", _KEY.sub(rf"\1{SECRET}", text))
+        for secret, told in _TOLD:
+            text = secret.sub(told, text)
+        return text
 
 
 class TextFormatter(logging.Formatter):
@@ -127,6 +133,13 @@ def configure_service_logging(settings: Settings, *, as_json: bool, debug: bool 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+
+
+def _passwords(url: str) -> list[str]:
+    """Those of the database's URL, as they stand there and as they are."""
+    found = [one[1] for one in re.finditer(r"://[^:/@]*:(.+)@", url)]
+    found += [one[2] for one in _PARAMETER.finditer(url)]
+    return [*found, *map(unquote, found)]
 
 
 def _told(record: logging.LogRecord) -> dict[str, Any]:

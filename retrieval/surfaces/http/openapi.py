@@ -24,6 +24,7 @@ _PROBLEMS = {
     "409": "Somebody else was faster, or the same request is being answered",
     "412": "It was changed meanwhile",
     "413": "The body is too large",
+    "415": "The body is compressed",
     "421": "It was meant for another host",
     "422": "The request cannot be served as it is",
     "429": "Too many requests of this key",
@@ -37,7 +38,7 @@ _PROBLEMS = {
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
 """Whatever is asked for may be answered so."""
 
-_EVERYWHERE = (*_ANYWHERE, "401", "403", "422", "429", "502")
+_EVERYWHERE = (*_ANYWHERE, "401", "403", "415", "422", "429", "502")
 """Any operation with a key may be answered so."""
 
 _RETRIED = ("429", "503")

@@ -4,7 +4,9 @@ RefusalError
 ├── MalformedBodyError      400: the body is not what its content type says
 ├── BrokenStreamError       400: a stream of items broke off before its end
 ├── BodyTimeoutError        408: the body did not arrive in time
+├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
+├── EncodedBodyError        415: the body is compressed, or encoded in another way
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
 └── OverloadedError         503: more requests are being answered than the service takes
 """
@@ -29,6 +31,18 @@ class BodyTimeoutError(RefusalError):
         super().__init__("the body did not arrive in time; send it faster, or in smaller parts")
 
 
+class UnreadAnswerError(RefusalError):
+    """The client does not read what it is answered."""
+
+    status = 408
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"more than {limit:,} bytes of the answer were not read; read it while you send, or send less at once, and "
+            "send again what has no line"
+        )
+
+
 class BrokenStreamError(RefusalError):
     """The stream broke off before its end, or became larger than the service takes."""
 
@@ -45,6 +59,17 @@ class BodyTooLargeError(RefusalError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body has more than {limit:,} bytes; send it in smaller parts, items by /items/bulk")
+
+
+class EncodedBodyError(RefusalError):
+    """The body is compressed, or encoded in another way."""
+
+    status = 415
+
+    def __init__(self) -> None:
+        super().__init__(
+            "bodies are taken as they are; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
+        )
 
 
 class MisdirectedError(RefusalError):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from retrieval.adapters.store.deadline import in_background
 from retrieval.platform import Platform
 from retrieval.surfaces.http.opening import Opening
+
+_log = logging.getLogger(__name__)
 
 MOST_OPEN = 256
 """Views that stay open; of those that nobody uses, the one that was used longest ago is closed for another."""
@@ -32,6 +37,7 @@ class Tenants:
         self._host = host
         self._most_open = most_open
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def platform(self, name: str, holder: Holder) -> Platform:
         """The tenant's view, opened at its first use; the holder has to ``give_back``."""
@@ -45,7 +51,7 @@ class Tenants:
             held.append(tenant)
         platform = tenant.opening.opened or await tenant.opening.platform()
         if len(self._tenants) > self._most_open:
-            await self._close_one()
+            self._close_one()
         return platform
 
     @property
@@ -58,11 +64,22 @@ class Tenants:
         """Close every view."""
         while self._tenants:
             await self._tenants.popitem()[1].opening.aclose()
+        await asyncio.gather(*self._closing)
 
-    async def _close_one(self) -> None:
+    def _close_one(self) -> None:
+        """Behind the request: it stores what was recorded, and another tenant's client must not end that."""
         idle = next((name for name, tenant in self._tenants.items() if not tenant.users), None)
         if idle is not None:
-            await self._tenants.pop(idle).opening.aclose()
+            task = in_background(_closed(self._tenants.pop(idle).opening))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+async def _closed(opening: Opening) -> None:
+    try:
+        await opening.aclose()
+    except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as can be
+        _log.exception("a tenant's view could not be closed")
 
 
 def begin_holding(holder: Holder) -> None:

@@ -54,4 +54,5 @@ idempotency_keys = Table(
     Column("status", SmallInteger),
     Column("headers", JSONB),
     Column("body", LargeBinary),
+    Index(None, "expires_at"),
 )

@@ -13,6 +13,7 @@ from httpx2 import ASGITransport, AsyncClient
 
 from retrieval.collection import Collection
 from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.jobs.add_each import AddedEach
 from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -85,13 +86,16 @@ class Conversation:
         self._heard: asyncio.Queue[bytes] = asyncio.Queue()
         self.is_reading = asyncio.Event()
 
-    def begin(self) -> asyncio.Task[None]:
+    def begin(self, **headers: str) -> asyncio.Task[None]:
         """Send the head of the request; the task serves it."""
         path = f"{ITEMS}/bulk"
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
             "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
-            "headers": [(b"host", b"localhost"), (b"transfer-encoding", b"chunked")],
+            "headers": [
+                (b"host", b"localhost"), (b"transfer-encoding", b"chunked"),
+                *((name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()),
+            ],
             "client": ("127.0.0.1", 1), "server": ("localhost", 80),
         }  # fmt: skip
 
@@ -179,6 +183,41 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
     assert last["summary"]["added"] == 500
     assert (last["error"]["type"], last["error"]["status"]) == ("/problems/database-unreachable", 503)
     assert "db.example" not in json.dumps(last)
+
+
+async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client sent nothing for as long as it may; what has its line stays as it is told."""
+
+    async def at_once(self: Collection, items: Any, *, more: bool = False) -> AddedEach:  # noqa: ARG001 - as the method
+        return AddedEach()
+
+    monkeypatch.setattr(Collection, "add_each", at_once)
+    talk = Conversation(client)
+    talk.is_reading.set()
+    serving = talk.begin(X_Request_Timeout="0.2")
+    talk.say(lines([{"title": "no id"}]))
+    assert [one["error"]["type"] for one in await talk.hear()] == ["/problems/invalid-item"]
+    (last,) = await talk.hear()
+    assert (last["summary"]["rejected"], last["error"]["type"]) == (1, "/problems/body-timeout")
+    await serving
+
+
+async def test_a_stream_whose_items_take_too_long_is_summed_up(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client is told so, and may send again what has no line."""
+
+    async def endless(self: Collection, items: Any, *, more: bool = False) -> Any:  # noqa: ARG001 - as the method
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Collection, "add_each", endless)
+    talk = Conversation(client)
+    talk.is_reading.set()
+    serving = talk.begin(X_Request_Timeout="0.1")
+    talk.say(lines([{"_id": "slow"}]), more=False)
+    (last,) = await talk.hear()
+    assert (last["summary"]["added"], last["error"]["type"]) == (0, "/problems/deadline")
+    await serving
 
 
 async def test_an_unknown_collection_is_told_before_anything_is_read(client: AsyncClient) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -18,10 +20,13 @@ from pydantic import SecretStr
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.collection import Collection
 from retrieval.domain.api_key import NewApiKey, Scope
-from retrieval.domain.errors import UnknownKeyError
+from retrieval.domain.errors import DeadlineError, UnknownKeyError
+from retrieval.jobs.add_each import AddedEach
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
+from retrieval.surfaces.http import authentication, exchange
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
 from retrieval.surfaces.http.idempotency import LONGEST_ANSWER
@@ -53,7 +58,7 @@ class Things:
         """Who asks, as the routes know it."""
         return {"tenant": caller.tenant, "key_id": caller.key_id, "same": platform.settings.tenant == caller.tenant}
 
-    async def write(self, request: Request) -> Answer:
+    async def write(self, request: Request, platform: CurrentPlatform) -> Answer:
         """Do it once more."""
         body = await request.body()
         self.done.append(body)
@@ -65,6 +70,10 @@ class Things:
             case b"slow":
                 self.entered.set()
                 await self.go_on.wait()
+            case b"stored":
+                self.entered.set()
+                await self.go_on.wait()
+                await platform.keys()
             case b"long":
                 return Answer(b"x" * (LONGEST_ANSWER + 1))
         return Answer(b"%d\xff" % len(self.done), 201, {"ETag": '"1"', "Location": "/things/1", "X-Other": "1"})
@@ -139,10 +148,30 @@ async def test_the_tenant_is_the_keys_whichever_header_bears_it(world: World) ->
             assert (answer.status_code, answer.json()) == (200, told)
 
 
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
+async def test_of_two_keys_none_counts(world: World, name: str) -> None:
+    """Whoever stands in between may have taken the other one; also where both are the same."""
+    key = await world.key("read")
+    header = (name, f"Bearer {key.text}" if name == "Authorization" else key.text)
+    assert (await world.client.get("/things", headers=[header])).status_code == 200
+    assert (await world.client.get("/things", headers=[header, header])).status_code == 401
+
+
 async def test_without_keys_whoever_asks_is_the_services_own_tenant(client: AsyncClient) -> None:
     """On this machine, started so; nobody is counted."""
     answer = await client.get("/nowhere")
     assert (answer.status_code, "ratelimit-limit" in answer.headers) == (404, False)
+
+
+async def test_a_body_that_is_compressed_is_refused(world: World) -> None:
+    """Before it is read, and the client is told what it may send."""
+    key = await world.key("write")
+    answers = [
+        await world.client.post("/things", content=b"one", headers={**bearing(key), "Content-Encoding": encoding})
+        for encoding in ("gzip", "identity")
+    ]
+    assert [one.status_code for one in answers] == [415, 201]
+    assert (answers[0].json()["type"], answers[0].headers["accept-encoding"]) == ("/problems/encoded-body", "identity")
 
 
 async def test_a_missing_scope_is_named(world: World) -> None:
@@ -167,6 +196,32 @@ async def test_a_revoked_key_is_refused_like_one_that_never_was(world: World) ->
         assert refused.status_code == 401
         documents.append(refused.json() | {"request_id": ""})
     assert documents[0] == documents[1] == documents[2]
+
+
+async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored before has its line, and the summary says why it ended."""
+    monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0)
+    key, store, stored = await world.key("write"), Collection.add_each, asyncio.Event()
+    await world.mine.collection("streamed")
+
+    async def noted(self: Collection, items: Any, *, more: bool = False) -> AddedEach:
+        added = await store(self, items, more=more)
+        stored.set()
+        return added
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"_id":"before"}\n'
+        await stored.wait()
+        await world.mine.revoke_key(key.text)
+        yield b'{"_id":"after"}\n'
+
+    monkeypatch.setattr(Collection, "add_each", noted)
+    answer = await world.client.post(
+        "/v1/collections/streamed/items/bulk", content=body(), headers={"X-API-Key": key.text}
+    )
+    first, last = map(json.loads, answer.content.splitlines())
+    assert (first["item_id"], first["result"]) == ("before", "added")
+    assert (last["summary"]["added"], last["error"]["type"]) == (1, "/problems/authentication")
 
 
 @pytest.mark.parametrize("named", ["", "rtv_secret", "a\x00b", "a" * 12])
@@ -267,28 +322,74 @@ async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
 
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
 async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, status: int) -> None:
-    """It changed nothing, so that its key is free, also for what is right."""
+    """Its client was told so, and its key is free, also for what is right."""
     key, done = await world.key("write"), len(world.things.done)
     for sent, wanted in ((body, status), (body, status), (b"good", 201)):
         assert (await world.post(key, sent, "again")).status_code == wanted
     assert len(world.things.done) == done + 3
 
 
-async def test_a_client_that_hangs_up_may_send_its_write_again(world: World) -> None:
-    """What is cut off in the middle is done anew, and the key does not stay taken."""
+async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
+    """Nobody knows how far it came: who sends it again hears what became of it, and it is done once."""
     key, done = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     cut_off = asyncio.create_task(world.post(key, b"slow", "cut off"))
     await world.things.entered.wait()
     cut_off.cancel()
-    await asyncio.wait([cut_off])
+    assert (await world.post(key, b"slow", "cut off")).status_code == 409
     world.things.go_on.set()
+    await asyncio.wait([cut_off])
+    answer = await world.post(key, b"slow", "cut off")
+    assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
+    assert len(world.things.done) == done + 1
+
+
+async def test_a_write_that_is_late_goes_on_behind_its_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its statements too have more time than its client, who is told that it is late, and sends it again."""
+    monkeypatch.setattr(exchange, "LET_GO_SECONDS", 0.05)
+    key, done = await world.key("write"), len(world.things.done)
+    world.things.entered.clear()
+    world.things.go_on.clear()
+    headers = {**bearing(key), "Idempotency-Key": "late", "X-Request-Timeout": "0.1"}
+    late = asyncio.create_task(world.client.post("/things", content=b"stored", headers=headers))
+    await world.things.entered.wait()
+    is_told = asyncio.Event()
+
+    def told() -> DeadlineError:
+        is_told.set()
+        return DeadlineError("late")
+
+    monkeypatch.setattr(exchange, "late", told)
+    await is_told.wait()
+    world.things.go_on.set()
+    assert (await late).status_code == 504
+    answer = await world.post(key, b"stored", "late")
+    assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
+    assert len(world.things.done) == done + 1
+
+
+async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) -> None:
+    """It was not begun, and the key does not stay taken."""
+    key, done = await world.key("write"), len(world.things.done)
+
+    awaited = asyncio.Event()
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"on"
+        awaited.set()
+        await asyncio.Event().wait()
+
+    headers = {**bearing(key), "Idempotency-Key": "never"}
+    cut_off = asyncio.create_task(world.client.post("/things", content=never(), headers=headers))
+    await awaited.wait()
+    cut_off.cancel()
+    await asyncio.wait([cut_off])
     async with asyncio.timeout(10):
-        while (answer := await world.post(key, b"slow", "cut off")).status_code == 409:
+        while (answer := await world.post(key, b"one", "never")).status_code == 409:
             pass  # asking is a round trip to the database, and the key is freed behind it
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, False)
-    assert len(world.things.done) == done + 2
+    assert len(world.things.done) == done + 1
 
 
 async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_not_repeated(world: World) -> None:
@@ -336,15 +437,25 @@ async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> No
 
 
 async def test_expired_answers_are_removed_by_the_job_that_prunes(world: World) -> None:
-    """Of the tenant's; what has not expired stays."""
-    key = await world.key("write")
+    """Of every tenant, also of one that has no collection to prune; what has not expired stays."""
     collection = await world.mine.collection("docs")
+    mine, theirs = await world.key("write"), await world.key("write", platform=world.other)
     for once in ("old", "new"):
-        await world.post(key, b"one", once)
-    await _change(world.mine, "expires_at = now() - interval '1 second'", "old")
+        await world.post(mine, b"one", once)
+        await world.post(theirs, b"one", once)
+    for platform in (world.mine, world.other):
+        await _change(platform, "expires_at = now() - interval '1 second'", "old")
     report = await run_job(world.mine.workplace, JOBS["prune"], await target_of(world.mine, collection))
-    assert report.details["idempotency_keys"] == 1
-    assert (await world.post(key, b"one", "new")).headers["idempotency-replayed"] == "true"
+    assert report.details["idempotency_keys"] >= 2
+    for platform, key in ((world.mine, mine), (world.other, theirs)):
+        assert await _idempotency_keys(platform, key) == {"new"}
+        assert (await world.post(key, b"one", "new")).headers["idempotency-replayed"] == "true"
+
+
+async def _idempotency_keys(platform: Platform, key: NewApiKey) -> set[str]:
+    statement = "SELECT idempotency_key FROM idempotency_keys WHERE key_id = %(key_id)s"
+    rows = await platform.database.read(platform.tenant_id, Compiled(statement, {"key_id": key.key.key_id}))
+    return {name for (name,) in rows}
 
 
 async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -37,12 +37,40 @@ async def test_of_too_many_views_the_one_unused_for_longest_is_closed(platform: 
     first = await tenants.platform(a, using)
     second = await _used(tenants, b)
     third = await _used(tenants, c)
+    await _settled(tenants)
     assert [is_open(one) for one in (first, second, third)] == [True, False, True]
     give_back(using)
     await _used(tenants, c)
     await _used(tenants, d)
+    await _settled(tenants)
     assert [is_open(one) for one in (first, third)] == [False, True]
     assert is_open(await tenants.platform(a, {}))
+    await tenants.aclose()
+
+
+async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the other has recorded is being stored."""
+    tenants = Tenants(platform, most_open=1)
+    a, b = (f"{platform.settings.tenant}-{letter}" for letter in "ab")
+    first = await _used(tenants, a)
+    entered, go_on, close = asyncio.Event(), asyncio.Event(), Platform.__aexit__
+
+    async def slow(self: Platform, *error: Any) -> None:
+        entered.set()
+        await go_on.wait()
+        await close(self, *error)
+
+    monkeypatch.setattr(Platform, "__aexit__", slow)
+    stranger = asyncio.create_task(_used(tenants, b))
+    await entered.wait()
+    assert is_open(first)
+    stranger.cancel()
+    await asyncio.wait([stranger])
+    go_on.set()
+    await _settled(tenants)
+    assert not is_open(first)
     await tenants.aclose()
 
 
@@ -60,6 +88,7 @@ async def test_a_request_holds_a_view_once(platform: Platform) -> None:
     assert is_open(view)
     give_back(other)
     await _used(tenants, f"{name}-c")
+    await _settled(tenants)
     assert not is_open(view)
     await tenants.aclose()
 
@@ -72,6 +101,7 @@ async def test_what_a_copy_of_a_request_uses_is_given_back_too(platform: Platfor
     view = await tenants.platform(f"{platform.settings.tenant}-a", {**scope, "path": "/other"})
     give_back(scope)
     await _used(tenants, f"{platform.settings.tenant}-b")
+    await _settled(tenants)
     assert not is_open(view)
     await tenants.aclose()
 
@@ -101,3 +131,8 @@ async def _used(tenants: Tenants, name: str) -> Platform:
         return await tenants.platform(name, holder)
     finally:
         give_back(holder)
+
+
+async def _settled(tenants: Tenants) -> None:
+    """Wait for what is being closed behind the requests."""
+    await asyncio.gather(*tenants._closing)  # noqa: SLF001 - nobody else waits for it

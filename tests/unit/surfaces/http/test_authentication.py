@@ -17,6 +17,7 @@ from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.http.authentication import (
     FAILURES_PER_MINUTE,
     REMEMBERED_SECONDS,
+    SPARE_LOOKUPS_PER_MINUTE,
     Authenticator,
     given_key,
     network_of,
@@ -202,22 +203,38 @@ async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
 
 
 async def test_an_address_that_guesses_is_held_up_and_no_other(keys: Keys, authenticator: Authenticator) -> None:
-    """Beyond the burst it is 429, nothing is looked up for it, and a key that was good a moment ago still gets in."""
+    """Beyond the burst it is 429, and a key that was good a moment ago still gets in."""
     await asked(authenticator, TEXT)
     at_once = burst(FAILURES_PER_MINUTE)
     for number in range(at_once):
         with pytest.raises(AuthenticationError):
             await asked(authenticator, text_of(number + 1))
-    lookups = len(keys.asked)
     with pytest.raises(RateLimitedError) as held_up:
         await asked(authenticator, text_of(999))
     assert held_up.value.headers["Retry-After"] == "1"
-    assert len(keys.asked) == lookups
     keys.seconds = REMEMBERED_SECONDS
     for _ in range(3):
         assert (await asked(authenticator, TEXT)).key_id == key_id_of(TEXT)
     with pytest.raises(AuthenticationError):
         await asked(authenticator, text_of(998), "192.0.2.2")
+
+
+async def test_wrong_keys_do_not_lock_out_a_good_one_behind_the_same_address(
+    keys: Keys, authenticator: Authenticator
+) -> None:
+    """Also one that was never seen; only what is looked up for such addresses, all together, is bounded."""
+    for number in range(burst(FAILURES_PER_MINUTE) + 1):
+        with pytest.raises((AuthenticationError, RateLimitedError)):
+            await asked(authenticator, text_of(number + 1))
+    assert (await asked(authenticator, TEXT)).key_id == key_id_of(TEXT)
+    for number in range(burst(SPARE_LOOKUPS_PER_MINUTE)):
+        with pytest.raises(RateLimitedError):
+            await asked(authenticator, text_of(number + 100))
+    lookups = len(keys.asked)
+    with pytest.raises(RateLimitedError):
+        await asked(authenticator, text_of(99))
+    assert len(keys.asked) == lookups
+    assert (await asked(authenticator, TEXT)).key_id == key_id_of(TEXT)
 
 
 async def test_wrong_secrets_of_a_known_key_are_held_up_too(authenticator: Authenticator) -> None:

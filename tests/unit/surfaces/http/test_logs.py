@@ -60,6 +60,8 @@ def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.For
     [
         "the password is hunter22",
         "cannot connect to postgresql://user:other-one@db.example/tickets",
+        "connecting to postgresql://db.example/tickets?user=me&password=other-one&sslmode=require",
+        "cannot connect with host=db.example password=other-one user=me",
         "refused sk-opensesame",
         "key rtv_abcdefghijkl_AbC-123_xyz is wrong",
     ],
@@ -86,6 +88,20 @@ def test_the_secrets_of_the_settings_are_known() -> None:
     said = Redaction.of(settings)(f"pass-word, sk-embedding, sk-language, {'m' * 20}, {'p' * 20}")
 
     assert said == ", ".join(["[secret]"] * 5)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:p%40ss%2Fw%C3%B6rd@db/x",
+        "postgresql://db/x?user=me&password=p%40ss%2Fw%C3%B6rd&sslmode=require",
+    ],
+)
+def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(url: str) -> None:
+    """Libraries tell of either."""
+    redaction = Redaction.of(Settings(database_url=SecretStr(url)))
+
+    assert redaction("it is p@ss/wörd, or p%40ss%2Fw%C3%B6rd") == "it is [secret], or [secret]"
 
 
 @pytest.mark.parametrize("debug", [False, True])
