@@ -15,7 +15,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 
@@ -166,15 +166,20 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
 
 
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
-    """Store the profile as a new version, active from now on; gives the version."""
+    """Store the profile as a new version, active from now on; gives the version.
+
+    Of those who store one at once, each gets a version of its own. Raises ``UnknownCollectionError`` for a collection
+    that is gone.
+    """
+    # A statement of its own: only one that begins once the row is held sees the version that another just added.
+    cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
+    if await cursor.fetchone() is None:
+        raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
     cursor = await connection.execute(
         """
-        WITH held AS (SELECT collection_id FROM collections WHERE collection_id = %(id)s FOR UPDATE),
-        added AS (
+        WITH added AS (
             INSERT INTO profiles (collection_id, version, definition, note)
-            SELECT held.collection_id,
-                   (SELECT max(version) + 1 FROM profiles WHERE collection_id = %(id)s), %(definition)s, %(note)s
-            FROM held
+            SELECT %(id)s, max(version) + 1, %(definition)s, %(note)s FROM profiles WHERE collection_id = %(id)s
             RETURNING version
         )
         UPDATE collections SET profile_version = added.version FROM added WHERE collection_id = %(id)s
@@ -183,9 +188,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
         {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
     )
     row = await cursor.fetchone()
-    if row is None:
-        raise InvalidRequestError(f"collection {collection_id} is gone")
-    return int(row[0])
+    return int(row[0]) if row else 0
 
 
 def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
