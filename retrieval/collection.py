@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,7 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
+from retrieval.engine.collection_handle import Embedders
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
@@ -84,6 +86,7 @@ class Collection(
         rewrites_days: float = 30,
         calls: SharedCalls | None = None,
         observer: Observer | None = None,
+        embedders: Embedders | None = None,
     ) -> None:
         super().__init__(
             database,
@@ -95,6 +98,7 @@ class Collection(
             chance=chance,
             recorder=recorder,
             decider=decider,
+            embedders=embedders,
         )
         self.calls = calls or SharedCalls()
         """Calls of language models that are under way, shared by all who ask the same."""
@@ -319,19 +323,9 @@ class Collection(
 
         They explore nothing either: nothing could be learned from it.
         """
-        return Collection(
-            self._database,
-            self._tenant_id,
-            self._stored,
-            self._embedder,
-            clock=self._clock,
-            wall_clock=self._wall_clock,
-            decider=self._decider,
-            chance=self._chance,
-            workplace=self._workplace,
-            rewrites_days=self._rewrites_days,
-            calls=self.calls,
-        )
+        same = copy(self)
+        same._sampler = same._recorder = same._accesses = same._observer = None  # noqa: SLF001 - of the same class
+        return same
 
     async def leg_rankings(
         self,

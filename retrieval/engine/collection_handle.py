@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection, find_collection
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import UnknownCollectionError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.profile import Profile
@@ -20,6 +22,10 @@ from retrieval.engine.stopwatch import Clock
 
 FRESH_SECONDS = 1.0
 """How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
+
+
+Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
+"""Gives the embedder of a space; None where there is none for it."""
 
 
 class CollectionHandle:
@@ -37,11 +43,13 @@ class CollectionHandle:
         chance: random.Random | None = None,
         recorder: Recorder | None = None,
         decider: Decider | None = None,
+        embedders: Embedders | None = None,
     ) -> None:
         self._database = database
         self._tenant_id = tenant_id
         self._stored = stored
         self._embedder = embedder
+        self._embedders = embedders
         self._clock = clock
         self._wall_clock = wall_clock
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
@@ -66,12 +74,18 @@ class CollectionHandle:
         return self._stored.profile_note
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection's profile, space and size again, if they were read longer ago than that."""
+        """Read the collection's profile, space and size again, if they were read longer ago than that.
+
+        Of a collection of this name that was made anew, or has another space by now, the handle is from then on.
+        Raises ``UnknownCollectionError`` where there is none.
+        """
         if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:
             return self._stored
         stored = await find_collection(self._database, self._tenant_id, self.name)
         if stored is None:
             raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+        if self._embedders is not None and stored.space != self._stored.space:
+            self._embedder = self._embedders(stored.space)
         self._stored = stored
         self._read_at = self._clock()
         return stored

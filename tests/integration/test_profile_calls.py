@@ -164,3 +164,14 @@ async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform)
     assert sorted(versions) == list(range(2, 10))
     stored = {one.version: one.profile for one in await docs.profiles()}
     assert [stored[version] for version in versions] == wanted
+
+
+async def test_what_is_not_recorded_goes_by_the_profile_of_now(platform: Platform) -> None:
+    """However long ago the handle that it comes from was asked last."""
+    now = 0.0
+    watched = await platform.collection("watched")
+    async with Platform(platform.settings, clock=lambda: now) as other:
+        docs = await other.collection("watched")
+        version = await watched.set_profile(WORDS)
+        now = 10.0
+        assert (await docs.unrecorded().search("disk")).profile_version == version
