@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection, find_collection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.spaces import StoredSpace
-from retrieval.domain.errors import UnknownCollectionError, UnknownFieldError
+from retrieval.domain.errors import (
+    DatabaseError,
+    MissingPrivilegeError,
+    UnknownCollectionError,
+    UnknownFieldError,
+)
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
@@ -26,6 +34,11 @@ FRESH_SECONDS = 1.0
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
 """Gives the embedder of a space; None where there is none for it."""
+
+
+_Handle = TypeVar("_Handle", bound="CollectionHandle")
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
 
 
 class CollectionHandle:
@@ -90,6 +103,21 @@ class CollectionHandle:
         self._read_at = self._clock()
         return stored
 
+    @asynccontextmanager
+    async def _told_if_gone(self) -> AsyncIterator[None]:
+        """The database refuses writes to a collection that is gone: say that it is, instead of what it refused."""
+        before = self._stored.collection_id
+        try:
+            yield
+        except DatabaseError as error:
+            if type(error) not in {MissingPrivilegeError, DatabaseError}:
+                raise
+            if (await self.refresh()).collection_id != before:
+                raise UnknownCollectionError(
+                    f"collection {self.name!r} was removed meanwhile, and another was made; try again"
+                ) from error
+            raise
+
     async def _fresh(self) -> StoredCollection:
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
@@ -107,6 +135,19 @@ class CollectionHandle:
             stored = await self.refresh()
             _check(wanted, stored)
         return stored, wanted
+
+
+def told_if_gone(
+    call: Callable[Concatenate[_Handle, _Given], Awaitable[_Answer]],
+) -> Callable[Concatenate[_Handle, _Given], Coroutine[Any, Any, _Answer]]:
+    """A call that raises ``UnknownCollectionError`` where the collection is removed before it has written."""
+
+    @wraps(call)
+    async def told(handle: _Handle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        async with handle._told_if_gone():  # noqa: SLF001 - for the calls of this class
+            return await call(handle, *given, **named)
+
+    return told
 
 
 def _check(wanted: Filter | None, stored: StoredCollection) -> None:

@@ -31,7 +31,7 @@ class ReadingCalls(CollectionHandle):
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """The items of those ids that exist, by item id."""
         keys = checked_item_ids(item_ids)
-        return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
+        return await read_items(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
     async def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
         """Every item that the filter lets through, in order of item id, read page by page of ``batch`` items.

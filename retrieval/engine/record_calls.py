@@ -30,7 +30,7 @@ class RecordCalls(CollectionHandle):
         name = Context(session=session).session
         if self._recorder is not None:
             await self._recorder.recorded()
-        collection_id = self._stored.collection_id
+        collection_id = (await self._fresh()).collection_id
         return await retrievals_page(
             self._database, self._tenant_id, collection_id, limit=limit, before=last, session=name
         )

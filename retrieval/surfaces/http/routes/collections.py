@@ -82,8 +82,12 @@ async def remove_collection(name: CollectionName, platform: CurrentPlatform, han
 
     A large one may take longer than a request: the same request then goes on.
     """
-    handles.forget(platform, name)
-    if not await platform.remove_collection(name):
+    try:
+        was_there = await platform.remove_collection(name)
+    finally:
+        # Not before: a request that came meanwhile would keep it again.
+        handles.forget(platform, name)
+    if not was_there:
         raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
     return Response(status_code=204)
 
