@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 
+from retrieval.adapters.store.collections import StoredCollection, collections_page
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending, read_embeddings
 from retrieval.adapters.store.items import read_items
+from retrieval.adapters.store.pending_counts import count_pending_each
 from retrieval.adapters.store.scan import items_after
 from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.collection_info import CollectionInfo
@@ -90,18 +93,7 @@ class ReadingCalls(CollectionHandle):
         pending = 0
         if stored.space is not None:
             pending = await count_pending(self._database, self._tenant_id, stored.collection_id, stored.space)
-        return CollectionInfo(
-            name=stored.name,
-            documents=stored.documents,
-            pending=pending,
-            space=stored.space.space.name if stored.space else None,
-            text_search_config=stored.text_search_config,
-            profile_version=stored.profile_version,
-            model_version=stored.model_version,
-            has_hnsw=stored.ann_index is not None,
-            filterable={attribute: kind.value for attribute, kind in stored.filterable},
-            neighbours=stored.neighbours,
-        )
+        return info_of(stored, pending)
 
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
         """How many items have each value of the field, the most frequent first; archived ones do not count.
@@ -117,6 +109,29 @@ class ReadingCalls(CollectionHandle):
         """How many items have their vector in the active embedding space; 0 without one."""
         stored = await self._fresh()
         return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
+
+
+def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
+    """The collection at a glance, with so many items that wait for their vector."""
+    return CollectionInfo(
+        name=stored.name,
+        documents=stored.documents,
+        pending=pending,
+        space=stored.space.space.name if stored.space else None,
+        text_search_config=stored.text_search_config,
+        profile_version=stored.profile_version,
+        model_version=stored.model_version,
+        has_hnsw=stored.ann_index is not None,
+        filterable={attribute: kind.value for attribute, kind in stored.filterable},
+        neighbours=stored.neighbours,
+    )
+
+
+async def infos_after(database: Database, tenant_id: int, *, after: str, limit: int) -> list[CollectionInfo]:
+    """The tenant's next collections at a glance, by name, in two round trips however many they are."""
+    page = await collections_page(database, tenant_id, after=after, limit=limit)
+    pending = await count_pending_each(database, tenant_id, page)
+    return [info_of(one, pending.get(one.collection_id, 0)) for one in page]
 
 
 def _checked_queries(queries: Sequence[str]) -> list[str]:

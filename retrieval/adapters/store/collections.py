@@ -88,6 +88,7 @@ _PROFILE = Compiled("""
     WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
 """)
 _ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
+_PAGE = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
 
 
 async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
@@ -112,6 +113,12 @@ async def find_profile(database: Database, tenant_id: int, collection_id: int, v
 async def all_collections(database: Database, tenant_id: int) -> list[StoredCollection]:
     """The tenant's collections, by name."""
     return [_from_row(row) for row in await database.read(tenant_id, _ALL.bind(tenant_id=tenant_id))]
+
+
+async def collections_page(database: Database, tenant_id: int, *, after: str, limit: int) -> list[StoredCollection]:
+    """The tenant's next collections, by name: at most ``limit`` of those whose name comes after ``after``."""
+    statement = _PAGE.bind(tenant_id=tenant_id, after=after, limit=limit)
+    return [_from_row(row) for row in await database.read(tenant_id, statement)]
 
 
 async def ensure_tenant(database: Database, name: str) -> int:
