@@ -22,7 +22,7 @@ from retrieval.domain.value_count import ValueCount, counted_field
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.query_vectors import NO_SPACE
-from retrieval.engine.request import checked_words
+from retrieval.engine.request import check_fields, checked_words
 
 MAX_BATCH = 10_000
 """Items that one page of a scan holds at most."""
@@ -98,11 +98,16 @@ class ReadingCalls(CollectionHandle):
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
         """How many items have each value of the field, the most frequent first; archived ones do not count.
 
-        ``field`` is an attribute, ``tags`` (each tag of an item counts), ``kind``, ``status`` or ``source``; ``where``
-        says of which items. Raises ``InvalidRequestError`` for another field, and the errors of filters.
+        ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
+        ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
+        ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
         """
         counted = counted_field(field)
         stored, wanted = await self._filtered(where)
+        if counted.is_attribute and counted.name not in stored.attributes:
+            stored = await self.refresh()
+            if stored.documents:
+                check_fields(None, stored.attributes, also=counted)
         return await value_counts(self._database, self._tenant_id, stored, counted, wanted)
 
     async def count_vectors(self) -> int:
