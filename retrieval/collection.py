@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,7 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.profile import Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
+from retrieval.engine.collection_handle import Embedders, told_if_gone
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
@@ -84,6 +86,7 @@ class Collection(
         rewrites_days: float = 30,
         calls: SharedCalls | None = None,
         observer: Observer | None = None,
+        embedders: Embedders | None = None,
     ) -> None:
         super().__init__(
             database,
@@ -95,6 +98,7 @@ class Collection(
             chance=chance,
             recorder=recorder,
             decider=decider,
+            embedders=embedders,
         )
         self.calls = calls or SharedCalls()
         """Calls of language models that are under way, shared by all who ask the same."""
@@ -128,6 +132,7 @@ class Collection(
         }
         return facts_html(f"collection {self.name}", about.items())
 
+    @told_if_gone
     async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
@@ -156,6 +161,7 @@ class Collection(
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
+    @told_if_gone
     async def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
         """Store items that must not be there yet, all or none; of those who bring the same id at once, one does.
 
@@ -165,6 +171,7 @@ class Collection(
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
+    @told_if_gone
     async def ingest(
         self,
         lines: Iterator[InputLine],
@@ -319,19 +326,9 @@ class Collection(
 
         They explore nothing either: nothing could be learned from it.
         """
-        return Collection(
-            self._database,
-            self._tenant_id,
-            self._stored,
-            self._embedder,
-            clock=self._clock,
-            wall_clock=self._wall_clock,
-            decider=self._decider,
-            chance=self._chance,
-            workplace=self._workplace,
-            rewrites_days=self._rewrites_days,
-            calls=self.calls,
-        )
+        same = copy(self)
+        same._sampler = same._recorder = same._accesses = same._observer = None  # noqa: SLF001 - of the same class
+        return same
 
     async def leg_rankings(
         self,
@@ -357,6 +354,7 @@ class Collection(
         if self._accesses is not None:
             self._accesses.count(self._stored.collection_id, keys, self._now)
 
+    @told_if_gone
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives how many there were.
 
@@ -365,12 +363,14 @@ class Collection(
         keys = checked_item_ids(item_ids)
         if self._recorder is not None:
             await self._recorder.recorded()
+        collection_id = (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
-            deleted = await delete_items(connection, self._stored.collection_id, keys)
+            deleted = await delete_items(connection, collection_id, keys)
         await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         await self.refresh()
         return deleted
 
+    @told_if_gone
     async def set_status(self, item_id: str, status: str, *, was: str | None = None) -> bool:
         """Give an item another status, and whether that was done: only if it has the status ``was`` (None: any other).
 

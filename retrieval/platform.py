@@ -291,11 +291,14 @@ class Platform(InstallationCalls, KeyCalls):
         return await analytics_rows(self.database, self._tenant_id, view, where)
 
     def _handle(self, stored: StoredCollection) -> Collection:
+        def embedder_of(space: StoredSpace | None) -> CachedEmbedder | None:
+            return self._embedders.of(space, self.database, self._tenant_id)
+
         return Collection(
             self.database,
             self._tenant_id,
             stored,
-            self._embedders.of(stored.space, self.database, self._tenant_id),
+            embedder_of(stored.space),
             clock=self._clock,
             wall_clock=self._wall_clock,
             chance=self._chance,
@@ -307,6 +310,7 @@ class Platform(InstallationCalls, KeyCalls):
             rewrites_days=self.settings.rewrites_ttl_days,
             calls=self._calls,
             observer=self.observer,
+            embedders=embedder_of,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
+from retrieval.domain.errors import InvalidRequestError
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, where Python's times end."""
@@ -38,3 +40,13 @@ def time_of(retrieval_id: UUID) -> datetime:
     Of a UUID of another kind it is some moment at which nothing was recorded.
     """
     return _EPOCH + timedelta(milliseconds=min(retrieval_id.int >> 80, _LATEST_MS))
+
+
+def checked_id(retrieval_id: UUID | str) -> UUID:
+    """The identifier. Raises ``InvalidRequestError`` for anything but a UUID."""
+    try:
+        return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidRequestError(
+            f"{retrieval_id!r:.80} is no retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
+        ) from None

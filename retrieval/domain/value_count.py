@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from retrieval.domain.attribute import checked_name
-from retrieval.domain.filters import Field
+from retrieval.domain.filters import Field, parse_field
 
 COUNTED_FIELDS = ("tags", "kind", "status", "source")
 """Fields of every item whose values can be counted, beside attributes."""
@@ -24,7 +24,11 @@ class ValueCount:
 
 
 def counted_field(name: object) -> Field:
-    """The field whose values are to be counted. Raises ``InvalidRequestError`` for one whose values are not."""
-    if name in COUNTED_FIELDS:
-        return Field(str(name), is_attribute=False)
-    return Field(checked_name(name), is_attribute=True)
+    """The field whose values are to be counted, named as in a filter: ``/a/b`` is what attribute ``a`` has under ``b``.
+
+    Raises ``InvalidRequestError`` for one whose values are not counted, and for no name.
+    """
+    field = parse_field(name)
+    if not field.is_attribute and field.name not in COUNTED_FIELDS:
+        checked_name(name)  # which says what it is instead
+    return field

@@ -84,7 +84,7 @@ class AnswerCalls(CollectionHandle):
         wanted = origin if origin is None or origin == "" else checked_origin(origin)
         if self._recorder is not None:
             await self._recorder.recorded()
-        collection_id = self._stored.collection_id
+        collection_id = (await self._fresh()).collection_id
         return await answers_of(self._database, self._tenant_id, collection_id, session, origin=wanted, limit=limit)
 
     def _is_recorded(self, stored: StoredCollection) -> bool:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection, find_collection
 from retrieval.adapters.store.database import Database
-from retrieval.domain.errors import UnknownCollectionError, UnknownFieldError
+from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.errors import (
+    DatabaseError,
+    MissingPrivilegeError,
+    UnknownCollectionError,
+    UnknownFieldError,
+)
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
@@ -21,6 +31,15 @@ from retrieval.engine.stopwatch import Clock
 
 FRESH_SECONDS = 1.0
 """How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
+
+
+Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
+"""Gives the embedder of a space; None where there is none for it."""
+
+
+_Handle = TypeVar("_Handle", bound="CollectionHandle")
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
 
 
 class CollectionHandle:
@@ -38,11 +57,13 @@ class CollectionHandle:
         chance: random.Random | None = None,
         recorder: Recorder | None = None,
         decider: Decider | None = None,
+        embedders: Embedders | None = None,
     ) -> None:
         self._database = database
         self._tenant_id = tenant_id
         self._stored = stored
         self._embedder = embedder
+        self._embedders = embedders
         self._clock = clock
         self._wall_clock = wall_clock
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
@@ -72,15 +93,36 @@ class CollectionHandle:
         return self._stored.profile_note
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection's profile, space and size again, if they were read longer ago than that."""
+        """Read the collection's profile, space and size again, if they were read longer ago than that.
+
+        Of a collection of this name that was made anew, or has another space by now, the handle is from then on.
+        Raises ``UnknownCollectionError`` where there is none.
+        """
         if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:
             return self._stored
         stored = await find_collection(self._database, self._tenant_id, self.name)
         if stored is None:
             raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+        if self._embedders is not None and stored.space != self._stored.space:
+            self._embedder = self._embedders(stored.space)
         self._stored = stored
         self._read_at = self._clock()
         return stored
+
+    @asynccontextmanager
+    async def _told_if_gone(self) -> AsyncIterator[None]:
+        """The database refuses writes to a collection that is gone: say that it is, instead of what it refused."""
+        before = self._stored.collection_id
+        try:
+            yield
+        except DatabaseError as error:
+            if type(error) not in {MissingPrivilegeError, DatabaseError}:
+                raise
+            if (await self.refresh()).collection_id != before:
+                raise UnknownCollectionError(
+                    f"collection {self.name!r} was removed meanwhile, and another was made; try again"
+                ) from error
+            raise
 
     async def _fresh(self) -> StoredCollection:
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
@@ -99,6 +141,19 @@ class CollectionHandle:
             stored = await self.refresh()
             _check(wanted, stored)
         return stored, wanted
+
+
+def told_if_gone(
+    call: Callable[Concatenate[_Handle, _Given], Awaitable[_Answer]],
+) -> Callable[Concatenate[_Handle, _Given], Coroutine[Any, Any, _Answer]]:
+    """A call that raises ``UnknownCollectionError`` where the collection is removed before it has written."""
+
+    @wraps(call)
+    async def told(handle: _Handle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        async with handle._told_if_gone():  # noqa: SLF001 - for the calls of this class
+            return await call(handle, *given, **named)
+
+    return told
 
 
 def _check(wanted: Filter | None, stored: StoredCollection) -> None:

@@ -55,14 +55,15 @@ class ProfileCalls(CollectionHandle, ABC):
         """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MOST_LISTED}")
-        return await latest_profiles(self._database, self._tenant_id, self._stored.collection_id, limit)
+        return await latest_profiles(self._database, self._tenant_id, (await self._fresh()).collection_id, limit)
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
         """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
-        collection_id = self._stored.collection_id
+        collection_id = (await self._fresh()).collection_id
         is_possible = version is None or _is_version(version)
         found = await stored_profile(self._database, self._tenant_id, collection_id, version) if is_possible else None
         if found is None:
+            await self.refresh()  # a collection that is gone has no profile either
             raise self._without(version)
         return found
 
@@ -71,9 +72,9 @@ class ProfileCalls(CollectionHandle, ABC):
 
         Raises ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
         """
-        said = _checked_note(note)
+        said, collection_id = _checked_note(note), (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
-            version = await add_profile(connection, self._stored.collection_id, profile, said)
+            version = await add_profile(connection, collection_id, profile, said)
         await self.refresh()
         return version
 
@@ -81,9 +82,11 @@ class ProfileCalls(CollectionHandle, ABC):
         """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""
         if not _is_version(version):
             raise self._without(version)
+        collection_id = (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
-            is_there = await use_profile(connection, self._stored.collection_id, version)
+            is_there = await use_profile(connection, collection_id, version)
         if not is_there:
+            await self.refresh()  # a collection that is gone has no profile either
             raise self._without(version)
         await self.refresh()
 

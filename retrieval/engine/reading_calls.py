@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 
+from retrieval.adapters.store.collections import StoredCollection, collections_page
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import count_pending, read_embeddings
 from retrieval.adapters.store.items import read_items
+from retrieval.adapters.store.pending_counts import count_pending_each
 from retrieval.adapters.store.scan import items_after
 from retrieval.adapters.store.value_counts import count_vectors, value_counts
 from retrieval.domain.collection_info import CollectionInfo
@@ -19,7 +22,7 @@ from retrieval.domain.value_count import ValueCount, counted_field
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.query_vectors import NO_SPACE
-from retrieval.engine.request import checked_words
+from retrieval.engine.request import check_fields, checked_words
 
 MAX_BATCH = 10_000
 """Items that one page of a scan holds at most."""
@@ -31,7 +34,7 @@ class ReadingCalls(CollectionHandle):
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """The items of those ids that exist, by item id."""
         keys = checked_item_ids(item_ids)
-        return await read_items(self._database, self._tenant_id, self._stored.collection_id, keys)
+        return await read_items(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
     async def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
         """Every item that the filter lets through, in order of item id, read page by page of ``batch`` items.
@@ -90,33 +93,50 @@ class ReadingCalls(CollectionHandle):
         pending = 0
         if stored.space is not None:
             pending = await count_pending(self._database, self._tenant_id, stored.collection_id, stored.space)
-        return CollectionInfo(
-            name=stored.name,
-            documents=stored.documents,
-            pending=pending,
-            space=stored.space.space.name if stored.space else None,
-            text_search_config=stored.text_search_config,
-            profile_version=stored.profile_version,
-            model_version=stored.model_version,
-            has_hnsw=stored.ann_index is not None,
-            filterable={attribute: kind.value for attribute, kind in stored.filterable},
-            neighbours=stored.neighbours,
-        )
+        return info_of(stored, pending)
 
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
         """How many items have each value of the field, the most frequent first; archived ones do not count.
 
-        ``field`` is an attribute, ``tags`` (each tag of an item counts), ``kind``, ``status`` or ``source``; ``where``
-        says of which items. Raises ``InvalidRequestError`` for another field, and the errors of filters.
+        ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
+        ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
+        ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
         """
         counted = counted_field(field)
         stored, wanted = await self._filtered(where)
+        if counted.is_attribute and counted.name not in stored.attributes:
+            stored = await self.refresh()
+            if stored.documents:
+                check_fields(None, stored.attributes, also=counted)
         return await value_counts(self._database, self._tenant_id, stored, counted, wanted)
 
     async def count_vectors(self) -> int:
         """How many items have their vector in the active embedding space; 0 without one."""
         stored = await self._fresh()
         return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
+
+
+def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
+    """The collection at a glance, with so many items that wait for their vector."""
+    return CollectionInfo(
+        name=stored.name,
+        documents=stored.documents,
+        pending=pending,
+        space=stored.space.space.name if stored.space else None,
+        text_search_config=stored.text_search_config,
+        profile_version=stored.profile_version,
+        model_version=stored.model_version,
+        has_hnsw=stored.ann_index is not None,
+        filterable={attribute: kind.value for attribute, kind in stored.filterable},
+        neighbours=stored.neighbours,
+    )
+
+
+async def infos_after(database: Database, tenant_id: int, *, after: str, limit: int) -> list[CollectionInfo]:
+    """The tenant's next collections at a glance, by name, in two round trips however many they are."""
+    page = await collections_page(database, tenant_id, after=after, limit=limit)
+    pending = await count_pending_each(database, tenant_id, page)
+    return [info_of(one, pending.get(one.collection_id, 0)) for one in page]
 
 
 def _checked_queries(queries: Sequence[str]) -> list[str]:

@@ -6,8 +6,9 @@ from uuid import UUID
 
 from retrieval.adapters.store.retrieval_list import retrievals_page
 from retrieval.domain.context import Context
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.recorded_retrieval import RetrievalSummary
+from retrieval.domain.retrieval_id import checked_id
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import MAX_LIMIT
 
@@ -30,17 +31,7 @@ class RecordCalls(CollectionHandle):
         name = Context(session=session).session
         if self._recorder is not None:
             await self._recorder.recorded()
-        collection_id = self._stored.collection_id
+        collection_id = (await self._fresh()).collection_id
         return await retrievals_page(
             self._database, self._tenant_id, collection_id, limit=limit, before=last, session=name
         )
-
-
-def checked_id(retrieval_id: UUID | str) -> UUID:
-    """The identifier. Raises ``InvalidRequestError`` for anything but a UUID."""
-    try:
-        return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidRequestError(
-            f"{retrieval_id!r:.80} is no retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
-        ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from retrieval.engine.collection_handle import told_if_gone
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.change import ChangeReport, Decide, RemovalError, change
@@ -15,6 +16,7 @@ from retrieval.jobs.weights import refresh_weights
 class ChangingCalls(ItemCalls):
     """The calls that change items, for a collection to inherit."""
 
+    @told_if_gone
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
         """Let each of the items become what ``decide`` says, all of them or none, whatever other writers do meanwhile.
 

@@ -10,7 +10,7 @@ from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbou
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.neighbours import Neighbours, checked_neighbours
-from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle
+from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
 from retrieval.jobs.indexes import flush_lexical
 from retrieval.jobs.neighbours import refresh_windows
 
@@ -18,6 +18,7 @@ from retrieval.jobs.neighbours import refresh_windows
 class IndexingCalls(CollectionHandle):
     """The calls about indexing, for a collection to inherit."""
 
+    @told_if_gone
     async def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
 
@@ -26,25 +27,29 @@ class IndexingCalls(CollectionHandle):
         an attribute that is declared with another type.
         """
         wanted = checked_filterable(attributes)
-        if set(wanted) <= set((await self.refresh()).filterable):
+        stored = await self.refresh()
+        collection_id = stored.collection_id
+        if set(wanted) <= set(stored.filterable):
             return
         async with self._database.transaction(self._tenant_id) as connection:
-            await declare(connection, self._stored.collection_id, self.name, wanted)
+            await declare(connection, collection_id, self.name, wanted)
         await self.refresh()
 
+    @told_if_gone
     async def make_unfilterable(self, names: Sequence[str]) -> None:
         """Take back what ``make_filterable`` did; the items keep their attributes, and filters still work, slower."""
         if isinstance(names, str):
             raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
-        wanted = [checked_name(name) for name in names]
+        wanted, collection_id = [checked_name(name) for name in names], (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
-            await undeclare(connection, self._stored.collection_id, wanted)
+            await undeclare(connection, collection_id, wanted)
         await self.refresh()
         # Other handles go by the declaration, and so by its index, until they look again.
         await asyncio.sleep(1.5 * FRESH_SECONDS)
         async with self._database.transaction(self._tenant_id) as connection:
-            await clear_undeclared(connection, self._stored.collection_id, wanted)
+            await clear_undeclared(connection, collection_id, wanted)
 
+    @told_if_gone
     async def set_neighbours(self, neighbours: Neighbours | None) -> int:
         """Index the items together with their neighbours in a sequence from now on, or each alone (None).
 
@@ -52,9 +57,9 @@ class IndexingCalls(CollectionHandle):
         go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
         already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
         """
-        wanted = checked_neighbours(neighbours)
-        collection_id = self._stored.collection_id
-        if wanted != (await self.refresh()).neighbours:
+        wanted, stored = checked_neighbours(neighbours), await self.refresh()
+        collection_id = stored.collection_id
+        if wanted != stored.neighbours:
             async with self._database.transaction(self._tenant_id) as connection:
                 await set_neighbours(connection, collection_id, wanted)
         elif not await are_windows_behind(self._database, self._tenant_id, collection_id):

@@ -14,7 +14,7 @@ from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item
 from retrieval.domain.merge_patch import checked_changes, merged
 from retrieval.domain.stored_item import StoredItem
-from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.add_each import AddedEach, add_each, as_item
@@ -32,7 +32,7 @@ class ItemCalls(CollectionHandle):
     async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
         """The items of those ids that exist, each with its version and times, by item id."""
         keys = checked_item_ids(item_ids)
-        return await read_stored(self._database, self._tenant_id, self._stored.collection_id, keys)
+        return await read_stored(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
     async def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
         """The next items that the filter lets through, in order of item id: those whose id comes after ``after``.
@@ -74,6 +74,7 @@ class ItemCalls(CollectionHandle):
 
         return await self._put(key, changed, version)
 
+    @told_if_gone
     async def remove(self, item_id: str, *, version: str | None = None) -> bool:
         """Remove one item with its terms and vectors, and whether it was there; ``version`` is as for ``put``.
 
@@ -82,13 +83,15 @@ class ItemCalls(CollectionHandle):
         [key] = checked_item_ids([item_id])
         if self._recorder is not None:
             await self._recorder.recorded()
+        collection_id = (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
-            removed = await remove(connection, self._stored.collection_id, key, version)
+            removed = await remove(connection, collection_id, key, version)
         if removed:
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
             await self.refresh()
         return removed
 
+    @told_if_gone
     async def add_each(self, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False) -> AddedEach:
         """Store those of the items that can be, in one transaction, and tell of each what became of it.
 
@@ -102,6 +105,7 @@ class ItemCalls(CollectionHandle):
         notes = await self._keep_indexed(added.report)
         return replace(added, report=added.report + AddReport(notes=notes))
 
+    @told_if_gone
     async def _put(self, item_id: str, make: Make, version: str | None) -> StoredItem:
         stored, report = await put(await self._writer(), item_id, make, version)
         if report.added or report.changed:

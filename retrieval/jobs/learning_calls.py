@@ -36,7 +36,7 @@ class LearningCalls(CollectionHandle):
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
         """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
         keys = checked_item_ids(item_ids)
-        return await read_standings(self._database, self._tenant_id, self._stored.collection_id, keys)
+        return await read_standings(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
     async def standings_where(self, where: Where | Filter) -> list[Standing]:
         """How each item that the filter lets through has fared so far, by item id; archived ones are left out.
@@ -96,7 +96,8 @@ class LearningCalls(CollectionHandle):
         if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
             raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
         bucket = Context(domain=domain or "").buckets()[-1]
-        collection_id, most = self._stored.collection_id, None if at_most is None else min(at_most, _MOST_COUNTED)
+        most = None if at_most is None else min(at_most, _MOST_COUNTED)
+        collection_id = (await self._fresh()).collection_id
         return await count_verdicts(self._database, self._tenant_id, collection_id, bucket=bucket, at_most=most)
 
     async def learn(self) -> dict[str, Any]:
@@ -116,15 +117,16 @@ class LearningCalls(CollectionHandle):
 
     async def models(self) -> list[StoredModel]:
         """The models of the learned reward that were fitted, the newest first; the latest twenty."""
-        return await latest_models(self._database, self._tenant_id, self._stored.collection_id)
+        return await latest_models(self._database, self._tenant_id, (await self._fresh()).collection_id)
 
     async def use_model(self, version: int | None) -> None:
         """Search with that model and no other; 0: with none. None: with the latest, and with better ones to come.
 
         Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
         """
+        collection_id = (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
-            await use_model(connection, self._stored.collection_id, version)
+            await use_model(connection, collection_id, version)
         await self.refresh()
 
     async def set_half_life(self, days: float) -> None:
@@ -132,13 +134,13 @@ class LearningCalls(CollectionHandle):
         if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
             raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
         decay = Decay(half_life_days=float(days), landmark=self._now)
-        await set_decay(self._database, self._tenant_id, self._stored.collection_id, decay, decay.landmark)
+        await set_decay(self._database, self._tenant_id, (await self._fresh()).collection_id, decay, decay.landmark)
 
     async def set_daily_cap(self, events: int) -> None:
         """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
         if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
             raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
-        await set_daily_cap(self._database, self._tenant_id, self._stored.collection_id, events)
+        await set_daily_cap(self._database, self._tenant_id, (await self._fresh()).collection_id, events)
 
     async def _model_in_use(self, stored: StoredCollection) -> LearnedModel | None:
         return await self._models.serving(stored, stored.profile.learned)

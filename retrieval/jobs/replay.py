@@ -15,10 +15,10 @@ from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recorded_retrieval import RecordedRetrieval, context_of, retrieval_of
 from retrieval.domain.recording import Recording
+from retrieval.domain.retrieval_id import checked_id
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
 from retrieval.engine.record import Recordable
-from retrieval.engine.record_calls import checked_id
 from retrieval.engine.recorded_request import request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import Difference, Replay, differences, why_not_reproduced

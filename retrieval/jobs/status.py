@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from retrieval.adapters.store.collection_facts import read_facts
 from retrieval.adapters.store.collections import StoredCollection, all_collections
-from retrieval.adapters.store.embeddings import count_pending
-from retrieval.adapters.store.index_status import IndexStatus, collection_indexes
-from retrieval.adapters.store.job_runs import JobRun, last_runs
-from retrieval.adapters.store.measurements import Measurement, last_measurements
-from retrieval.adapters.store.recordings import recording_losses
-from retrieval.jobs.upkeep import are_weights_off
-from retrieval.jobs.workplace import Target, Workplace
+from retrieval.adapters.store.index_status import IndexStatus
+from retrieval.adapters.store.job_runs import JobRun
+from retrieval.adapters.store.measurements import Measurement
+from retrieval.jobs.weights import DRIFT
+from retrieval.jobs.workplace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +49,23 @@ class CollectionStatus:
 
 async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
     """How the tenant's collections stand, by name."""
-    found = await all_collections(workplace.database, tenant_id)
-    return [await _status(workplace, Target(tenant_id, one)) for one in found]
+    database = workplace.database
+    stored = await all_collections(database, tenant_id)
+    known = await read_facts(database, tenant_id, stored, drift=DRIFT)
+    return [
+        CollectionStatus(
+            name=one.name,
+            documents=one.documents,
+            space=_space_name(one),
+            pending=known.pending.get(one.collection_id, 0),
+            weights_pending=one.collection_id in known.weights_off,
+            indexes=tuple(known.indexes.get(one.collection_id, ())),
+            runs=tuple(known.runs.get(one.collection_id, ())),
+            recall=tuple(known.recall.get(one.collection_id, ())),
+            unrecorded=dict(known.losses.get(one.collection_id, ())),
+        )
+        for one in stored
+    ]
 
 
 def run_as_dict(run: JobRun) -> dict[str, Any]:
@@ -63,26 +77,6 @@ def run_as_dict(run: JobRun) -> dict[str, Any]:
         "outcome": run.outcome,
         "details": dict(run.details),
     }
-
-
-async def _status(workplace: Workplace, target: Target) -> CollectionStatus:
-    database, tenant_id, collection = workplace.database, target.tenant_id, target.collection
-    collection_id, space = collection.collection_id, collection.space
-    pending, recall = 0, list[Measurement]()
-    if space is not None:
-        pending = await count_pending(database, tenant_id, collection_id, space)
-        recall = await last_measurements(database, tenant_id, collection_id, space.space_id)
-    return CollectionStatus(
-        name=collection.name,
-        documents=collection.documents,
-        space=_space_name(collection),
-        pending=pending,
-        weights_pending=await are_weights_off(workplace, target),
-        indexes=tuple(await collection_indexes(database, tenant_id, collection_id)),
-        runs=tuple(await last_runs(database, tenant_id, collection_id)),
-        recall=tuple(recall),
-        unrecorded=await recording_losses(database, tenant_id, collection_id),
-    )
 
 
 def _space_name(collection: StoredCollection) -> str | None:

@@ -161,15 +161,8 @@ class SyncCollection:
         context: Context = Context(),
     ) -> SearchResult:
         """See ``Collection.interleave``."""
-        return self._run(
-            self.twin.interleave,
-            query,
-            profiles=profiles,
-            where=where,
-            limit=limit,
-            syntax=syntax,
-            context=context,
-        )
+        ask = self.twin.interleave
+        return self._run(ask, query, profiles=profiles, where=where, limit=limit, syntax=syntax, context=context)
 
     def unrecorded(self) -> SyncCollection:
         """See ``Collection.unrecorded``."""

@@ -128,8 +128,12 @@ async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -
     levels = await docs.value_counts("level", where={"tags": "even"})
     assert [(one.value, one.items) for one in levels] == [("0", 5), ("1", 5), ("2", 5)]
     assert [(one.value, one.items) for one in await docs.value_counts("kind")] == [("note", 30)]
+    assert await docs.value_counts("/level") == await docs.value_counts("attributes.level")
+    assert [one.items for one in await docs.value_counts("/level")] == [10, 10, 10]
     with pytest.raises(InvalidRequestError, match="'occurred_at' is no attribute's own name"):
         await docs.value_counts("occurred_at")
+    with pytest.raises(UnknownFieldError, match="did you mean 'level'"):
+        await docs.value_counts("levle")
 
 
 async def test_what_is_known_of_items_without_a_model_are_their_counts(platform: Platform) -> None:

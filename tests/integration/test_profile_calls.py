@@ -154,3 +154,24 @@ async def test_statistics_tell_how_each_collection_stands(platform: Platform) ->
     """As ``retrieval status`` shows it."""
     [docs] = await platform.statistics()
     assert (docs.name, docs.documents, docs.pending) == ("docs", 5, 0)
+
+
+async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform) -> None:
+    """Each gets a version of its own."""
+    docs = await platform.collection("at-once")
+    wanted = [Profile(legs={"lexical": float(number)}) for number in range(1, 9)]
+    versions = await asyncio.gather(*(docs.set_profile(one) for one in wanted))
+    assert sorted(versions) == list(range(2, 10))
+    stored = {one.version: one.profile for one in await docs.profiles()}
+    assert [stored[version] for version in versions] == wanted
+
+
+async def test_what_is_not_recorded_goes_by_the_profile_of_now(platform: Platform) -> None:
+    """However long ago the handle that it comes from was asked last."""
+    now = 0.0
+    watched = await platform.collection("watched")
+    async with Platform(platform.settings, clock=lambda: now) as other:
+        docs = await other.collection("watched")
+        version = await watched.set_profile(WORDS)
+        now = 10.0
+        assert (await docs.unrecorded().search("disk")).profile_version == version

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from retrieval import Collection, EmbeddingSpace, Platform
+from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
 from retrieval.adapters.store.ann_indexes import hnsw_name, index_state
 from retrieval.adapters.store.removal import remove_next_items
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
@@ -107,3 +107,40 @@ async def test_another_tenants_collection_of_that_name_stays(platform: Platform)
         await other.collection("docs", space=SPACE)
         assert not await platform.remove_collection("docs")
         assert [one.name for one in await other.collections()] == ["docs"]
+
+
+async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platform) -> None:
+    """Whatever is written by it, in the second for which it trusts what it read last."""
+    docs = await platform.collection("docs")
+    await docs.add([{"_id": "a", "text": "t"}])
+    assert await platform.remove_collection("docs")
+    item, profile = {"_id": "b", "text": "t"}, docs.profile
+    for write in (
+        docs.put(item), docs.add([item]), docs.add_new([item]), docs.add_each([item]),
+        docs.change(["b"], lambda *_: Item(item_id="b", body="t")), docs.make_filterable({"n": "number"}),
+        docs.set_profile(profile), docs.use_profile(1), docs.stored_profile(),
+    ):  # fmt: skip
+        with pytest.raises(UnknownCollectionError, match="gone"):
+            await write
+
+
+async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads and removes what is there now; in between, it says that there is nothing."""
+    docs = await platform.collection("docs")
+    await docs.put({"_id": "a", "text": "old"})
+    await docs.search("old")
+    assert await platform.remove_collection("docs")
+    monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", -1.0)
+    for call in (docs.stored(["a"]), docs.get(["a"]), docs.remove("a"), docs.retrievals(), docs.profiles()):
+        with pytest.raises(UnknownCollectionError, match="gone"):
+            await call
+    made = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
+    await made.put({"_id": "a", "text": "new"})
+    assert (await docs.stored(["a"]))["a"].item.body == "new"
+    assert (await docs.stored_profile()).profile.legs == {"lexical": 1.0}
+    assert [one.version for one in await docs.profiles()] == [1]
+    assert await docs.retrievals() == []
+    assert await docs.remove("a")
+    assert await made.get(["a"]) == {}

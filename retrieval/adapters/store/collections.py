@@ -15,7 +15,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 
@@ -88,6 +88,7 @@ _PROFILE = Compiled("""
     WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
 """)
 _ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
+_PAGE = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
 
 
 async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
@@ -112,6 +113,12 @@ async def find_profile(database: Database, tenant_id: int, collection_id: int, v
 async def all_collections(database: Database, tenant_id: int) -> list[StoredCollection]:
     """The tenant's collections, by name."""
     return [_from_row(row) for row in await database.read(tenant_id, _ALL.bind(tenant_id=tenant_id))]
+
+
+async def collections_page(database: Database, tenant_id: int, *, after: str, limit: int) -> list[StoredCollection]:
+    """The tenant's next collections, by name: at most ``limit`` of those whose name comes after ``after``."""
+    statement = _PAGE.bind(tenant_id=tenant_id, after=after, limit=limit)
+    return [_from_row(row) for row in await database.read(tenant_id, statement)]
 
 
 async def ensure_tenant(database: Database, name: str) -> int:
@@ -166,15 +173,20 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
 
 
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
-    """Store the profile as a new version, active from now on; gives the version."""
+    """Store the profile as a new version, active from now on; gives the version.
+
+    Of those who store one at once, each gets a version of its own. Raises ``UnknownCollectionError`` for a collection
+    that is gone.
+    """
+    # A statement of its own: only one that begins once the row is held sees the version that another just added.
+    cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
+    if await cursor.fetchone() is None:
+        raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
     cursor = await connection.execute(
         """
-        WITH held AS (SELECT collection_id FROM collections WHERE collection_id = %(id)s FOR UPDATE),
-        added AS (
+        WITH added AS (
             INSERT INTO profiles (collection_id, version, definition, note)
-            SELECT held.collection_id,
-                   (SELECT max(version) + 1 FROM profiles WHERE collection_id = %(id)s), %(definition)s, %(note)s
-            FROM held
+            SELECT %(id)s, max(version) + 1, %(definition)s, %(note)s FROM profiles WHERE collection_id = %(id)s
             RETURNING version
         )
         UPDATE collections SET profile_version = added.version FROM added WHERE collection_id = %(id)s
@@ -183,9 +195,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
         {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
     )
     row = await cursor.fetchone()
-    if row is None:
-        raise InvalidRequestError(f"collection {collection_id} is gone")
-    return int(row[0])
+    return int(row[0]) if row else 0
 
 
 def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:

@@ -56,8 +56,8 @@ def _values(collection: StoredCollection, field: Field, wanted: Filter | None) -
 def _value(field: Field) -> sa.ColumnElement[str]:
     if field.is_attribute:
         attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
-        name: sa.BindParameter[str] = sa.bindparam("attribute", field.name, type_=sa.Text())
-        return sa.func.coalesce(attributes.op("->>", return_type=sa.Text())(name), sa.literal_column("''"))
+        name: sa.BindParameter[Any] = sa.bindparam("attribute", [field.name, *field.path], type_=sa.ARRAY(sa.Text()))
+        return sa.func.coalesce(attributes.op("#>>", return_type=sa.Text())(name), sa.literal_column("''"))
     column: sa.ColumnElement[str] = item_tags.c.tag if field.name == "tags" else items.c[field.name]
     return column
 

@@ -22,9 +22,14 @@ from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.apps.tickets.vector_count import VectorCount
 from retrieval.apps.tickets.weighing import Weighed, weighed
+from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
+from retrieval.engine.collection_handle import FRESH_SECONDS
 
 _log = logging.getLogger(__name__)
+
+_TRIED = "health"
+"""The word whose vector a health check asks for."""
 
 _Answer = TypeVar("_Answer")
 
@@ -41,6 +46,7 @@ class RetrievalService:
         self._given = platform
         self._own: Platform | None = None
         self._collection: Collection | None = None
+        self._checked: object = None
         self._vectors = VectorCount()
         self._opening = asyncio.Lock()
 
@@ -123,6 +129,8 @@ class RetrievalService:
     async def health_check(self) -> dict[str, Any]:
         """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
 
+        Healthy is what can search by words: tickets have vectors, and a word gets one, which is embedded once and then
+        cached.
         ``error_type`` is the name of the error's class, where there was one.
         """
         about = {"component": "retrieval", "collection": self.config.collection}
@@ -136,6 +144,11 @@ class RetrievalService:
         if not stats["total_vectors"]:
             why = f"no ticket of collection {self.config.collection!r} has a vector; run the ingest, with an embedder"
             return {"status": "unhealthy", **about, **found, "error": why}
+        try:
+            await self._with_collection(lambda collection: collection.vectors_of([_TRIED]))
+        except RetrievalError as error:
+            told = {"error": str(error), "error_type": type(error).__name__}
+            return {"status": "unhealthy", **about, **found, **told}
         return {"status": "healthy", **about, **found, "pending": missing}
 
     async def get_index_stats(self) -> dict[str, Any]:
@@ -177,14 +190,20 @@ class RetrievalService:
     async def _opened(self) -> Collection:
         if self._collection is None:
             platform = await self._platform()
-            collection = await platform.collection(self.config.collection, create=False)
-            await self._check_dimensions(collection)
-            self._collection = collection
+            self._collection = await platform.collection(self.config.collection, create=False)
+            self._checked = None
+        collection = self._collection
+        stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
+        # It may have been made anew, or been given another space, since the last call.
+        now = stored.collection_id, stored.space
+        if now != self._checked:
+            self._check_dimensions(collection, stored.space.space if stored.space else None)
             self._vectors.forget()
-        return self._collection
+            self._checked = now
+        return collection
 
-    async def _check_dimensions(self, collection: Collection) -> None:
-        space, wanted = await collection.space(), self.config.wanted_dimensions
+    def _check_dimensions(self, collection: Collection, space: EmbeddingSpace | None) -> None:
+        wanted = self.config.wanted_dimensions
         if space is not None and wanted is not None and space.dimensions != wanted:
             raise ConfigurationError(
                 f"collection {collection.name!r} has vectors of {space.dimensions} dimensions and {wanted} are "

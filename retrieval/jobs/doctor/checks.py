@@ -106,6 +106,15 @@ def collection_findings(
         yield from or_fine(found, "collection", fine)
 
 
+def own_findings(
+    installation: Installation, tenant: TenantState, embedders: Sequence[EmbedderState], where: Surroundings
+) -> Iterator[Finding]:
+    """What a tenant may see: nothing of the server, nor of what all tenants share."""
+    own = {hnsw_of(one) for one in tenant.collections} - {""}
+    yield from (one for one in storage_findings(installation, tenant.collections, where) if one.about in own)
+    yield from (one for one in collection_findings(installation, tenant, embedders, where) if one.check != "months")
+
+
 def hnsw_of(state: CollectionState) -> str:
     """The name that the collection's HNSW index has or would have; empty without vectors."""
     space = state.stored.space

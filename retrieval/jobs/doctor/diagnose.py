@@ -10,7 +10,13 @@ from retrieval.adapters.store.examination.installation import Installation, read
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.revisions import status_of
 from retrieval.domain.diagnosis import Diagnosis, diagnosis_of
-from retrieval.jobs.doctor.checks import Surroundings, collection_findings, server_findings, storage_findings
+from retrieval.jobs.doctor.checks import (
+    Surroundings,
+    collection_findings,
+    own_findings,
+    server_findings,
+    storage_findings,
+)
 from retrieval.jobs.doctor.embedders import EmbedderState, try_embedders
 from retrieval.jobs.doctor.findings import qualified
 from retrieval.jobs.doctor.storage import ExpectedIndex
@@ -18,9 +24,12 @@ from retrieval.jobs.weights import DRIFT
 from retrieval.jobs.workplace import Workplace
 
 
-async def diagnose(workplace: Workplace, tenant_id: int, collection: str | None = None) -> Diagnosis:
+async def diagnose(
+    workplace: Workplace, tenant_id: int, collection: str | None = None, *, is_own: bool = False
+) -> Diagnosis:
     """Examine the server, the installation and the tenant's collections, or that one alone.
 
+    With ``is_own`` what is found about the collections alone is told: their indexes, embedders, jobs and records.
     It reads, and asks each embedder for one vector; it changes nothing. Raises ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
@@ -40,6 +49,8 @@ async def diagnose(workplace: Workplace, tenant_id: int, collection: str | None 
         now=seen_at,
         expected_indexes=expected_indexes(database.names.schema),
     )
+    if is_own:
+        return diagnosis_of(own_findings(installation, tenant, embedders, where), workplace.now())
     return _diagnosis(installation, tenant, embedders, where, workplace.now())
 
 

@@ -74,7 +74,7 @@ def analytics(
     """
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.since import age_or_time, time_of
+    from retrieval.surfaces.since import age_or_time, time_of
 
     if as_json and as_csv:
         raise InvalidRequestError("--json and --csv are two ways to print the same; choose one")

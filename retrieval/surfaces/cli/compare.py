@@ -78,7 +78,7 @@ def compare(
     from retrieval.surfaces.cli.comparing import print_comparison, print_interleaved
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.since import since_of
+    from retrieval.surfaces.since import since_of
 
     start = since_of(since, datetime.now(UTC))
 

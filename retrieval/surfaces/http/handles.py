@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -20,37 +19,26 @@ MOST = 1024
 """Handles that are kept, those of all tenants together; the one that was used longest ago goes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A handle, and what it was made for: with another space another embedder is needed."""
-
-    platform: Platform
-    collection: Collection
-    collection_id: int
-    space_id: int | None
-
-
 class Handles:
     """The handles of one application."""
 
     def __init__(self, tickets: RetrievalConfig | None = None, most: int = MOST) -> None:
         self._config = tickets
         self._most = most
-        self._collections: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._collections: OrderedDict[tuple[str, str], tuple[Platform, Collection]] = OrderedDict()
         self._tickets: OrderedDict[str, tuple[Platform, RetrievalService]] = OrderedDict()
 
     async def collection(self, platform: Platform, name: str) -> Collection:
         """The tenant's collection of that name. Raises ``UnknownCollectionError``."""
         key = (platform.settings.tenant, name)
         kept = self._collections.get(key)
-        if kept is not None and kept.platform is platform and await _is_as_it_was(kept):
+        if kept is not None and kept[0] is platform and await _is_there(kept[1]):
+            self._collections[key] = kept
             self._collections.move_to_end(key)
-            return kept.collection
+            return kept[1]
         self._collections.pop(key, None)
         collection = await platform.collection(name, create=False)
-        stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
-        space_id = stored.space.space_id if stored.space else None
-        self._collections[key] = _Kept(platform, collection, stored.collection_id, space_id)
+        self._collections[key] = platform, collection
         while len(self._collections) > self._most:
             self._collections.popitem(last=False)
         return collection
@@ -73,13 +61,12 @@ class Handles:
         return kept[1]
 
 
-async def _is_as_it_was(kept: _Kept) -> bool:
+async def _is_there(collection: Collection) -> bool:
     try:
-        stored = await kept.collection.refresh(older_than_seconds=FRESH_SECONDS)
+        await collection.refresh(older_than_seconds=FRESH_SECONDS)
     except UnknownCollectionError:
         return False
-    space_id = stored.space.space_id if stored.space else None
-    return (stored.collection_id, space_id) == (kept.collection_id, kept.space_id)
+    return True
 
 
 async def current_handles(request: Request) -> Handles:

@@ -8,12 +8,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from psycopg import sql
-
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.pending_counts import pending_by_id, pending_statements
 
 LOSS_DAYS = 7
 """Searches that were not recorded count for so long."""
@@ -87,14 +85,6 @@ _FAILED = Compiled("""
     ) AS last
     WHERE last.outcome = 'failed' ORDER BY last.collection_id, last.job
 """)
-_PENDING = """
-    SELECT item.collection_id, count(*)
-    FROM items AS item
-    LEFT JOIN {table} AS done ON done.collection_id = item.collection_id AND done.item_id = item.item_id
-    WHERE item.collection_id = ANY(%(ids)s) AND item.status <> 'archived'
-        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
-    GROUP BY item.collection_id
-"""
 
 
 async def read_tenant(
@@ -112,10 +102,10 @@ async def read_tenant(
         _RECALL.bind(ids=ids),
         _LOST.bind(ids=ids, days=LOSS_DAYS),
         _FAILED.bind(ids=ids),
-        *_pending(collections),
+        *pending_statements(collections),
     ]
     revision, months, weights, recall, lost, failed, *pending = await database.read_each(tenant_id, statements)
-    off, waiting = {row[0] for row in weights}, {row[0]: int(row[1]) for rows in pending for row in rows}
+    off, waiting = {row[0] for row in weights}, pending_by_id(pending)
     measured = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
     losses, failures = _grouped(lost), _grouped(failed)
     return TenantState(
@@ -133,18 +123,6 @@ async def read_tenant(
             for one in collections
         ),
     )
-
-
-def _pending(collections: Sequence[StoredCollection]) -> list[Compiled]:
-    """A statement a space that counts what waits in it."""
-    ids: dict[StoredSpace, list[int]] = {}
-    for one in collections:
-        if one.space is not None:
-            ids.setdefault(one.space, []).append(one.collection_id)
-    return [
-        Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": those})
-        for space, those in ids.items()
-    ]
 
 
 def _grouped(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:

@@ -9,7 +9,9 @@ from fastapi.responses import JSONResponse, Response
 
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
+from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.errors import ConflictError, UnknownCollectionError
+from retrieval.engine.reading_calls import infos_after
 from retrieval.platform import Platform
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
 from retrieval.surfaces.http.handles import CurrentHandles, NamedCollection
@@ -31,8 +33,10 @@ async def collections(
     limit: Annotated[int, Query(ge=1, le=1000, description="Collections, at most.")] = 100,
 ) -> JSONResponse:
     """The tenant's collections, in the order of their names."""
-    found = [one for one in await platform.collections() if one.name > after]
-    page = [(await one.info()).as_dict() for one in found[:limit]]
+    if after:
+        check_collection_name(after)
+    found = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
+    page = [one.as_dict() for one in found[:limit]]
     return JSONResponse({"collections": page, "next": page[-1]["name"] if len(found) > limit else None})
 
 
@@ -69,10 +73,10 @@ async def collection(
         filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
     )
-    if not is_new:
-        await _check_same(made, body)
-        if neighbours is not None:
-            await made.set_neighbours(neighbours)
+    # Also of a new one: another request may have made it first, with other settings.
+    await _check_same(made, body)
+    if neighbours is not None:
+        await made.set_neighbours(neighbours)
     return JSONResponse((await made.info()).as_dict(), 201 if is_new else 200)
 
 
@@ -82,8 +86,12 @@ async def remove_collection(name: CollectionName, platform: CurrentPlatform, han
 
     A large one may take longer than a request: the same request then goes on.
     """
-    handles.forget(platform, name)
-    if not await platform.remove_collection(name):
+    try:
+        was_there = await platform.remove_collection(name)
+    finally:
+        # Not before: a request that came meanwhile would keep it again.
+        handles.forget(platform, name)
+    if not was_there:
         raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
     return Response(status_code=204)
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
 from retrieval.domain.api_key import Scope
-from retrieval.surfaces.cli.since import age_or_time, time_of
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
 from retrieval.surfaces.http.models import figures as models
+from retrieval.surfaces.since import age_or_time, time_of
 
 router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])
 

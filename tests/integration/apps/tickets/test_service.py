@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from retrieval import Platform, RetrievalError, Settings, connect
+from retrieval import EmbeddingSpace, Platform, RetrievalError, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.tickets import (
     ConfigurationError,
     ProcessingError,
@@ -69,6 +70,32 @@ async def test_without_vectors_the_service_says_what_is_missing(database_url: st
         assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
         with pytest.raises(RetrievalError, match="no embedder is configured"):
             await asked(service)
+
+
+async def test_a_running_service_follows_its_collection(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into a space that it is given later, and to another collection of its name."""
+    for module in ("retrieval.engine.collection_handle", "retrieval.apps.tickets.service"):
+        monkeypatch.setattr(f"{module}.FRESH_SECONDS", -1.0)
+    async with (
+        connect(database_url, settings=settings) as wordless,
+        connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform,
+    ):
+        await (await wordless.collection("tickets")).add(map(ticket_item, TICKETS))
+        service = RetrievalService(platform=platform)
+        assert (await service.health_check())["status"] == "unhealthy"
+        await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
+        assert len(await asked(service)) == len(TICKETS)
+        assert (await service.health_check())["status"] == "healthy"
+        await wordless.remove_collection("tickets")
+        own = EmbeddingSpace(provider="own", model="m", dimensions=2)
+        tickets = await wordless.collection("tickets", space=own)
+        await tickets.add(map(ticket_item, TICKETS[:1]), embeddings=[[1.0, 0.0]])
+        answer = await service.process(RetrievalRequest(query_embedding=[1.0, 0.0]))
+        assert (len(answer.similar_tickets), answer.search_metadata.index_total) == (1, 1)
+        told = await service.health_check()
+        assert (told["status"], told["error_type"]) == ("unhealthy", "InvalidRequestError")
 
 
 async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalService) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fastapi import FastAPI
 from httpx2 import AsyncClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -14,6 +15,18 @@ async def test_the_doctor_answers_with_findings(client: AsyncClient) -> None:
     assert answer.status_code == 200
     found = answer.json()
     assert {one["check"] for one in found["findings"]} >= {"pgvector", "isolation", "indexes"}
+    assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
+
+
+async def test_a_key_is_told_of_its_own_collections_alone(
+    app: FastAPI, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the server, of its other sessions, or of what all tenants share."""
+    await client.put("/v1/collections/examined", json={})
+    monkeypatch.setattr(app.state, "insecure_local", False)
+    found = (await client.get("/v1/doctor")).json()["findings"]
+    assert {one["check"] for one in found} == {"collection", "embedder"}
+    assert any("'examined'" in one["found"] for one in found)
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 

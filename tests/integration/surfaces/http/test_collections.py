@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from httpx2 import AsyncClient
+
+from retrieval import Platform
+from retrieval.adapters.store.database import Database
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -90,3 +95,44 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
     assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["item_id"] == "x/y"
     assert (await client.delete(path)).status_code == 204
     assert (await client.put("/v1/collections/a%00b")).status_code == 422
+
+
+async def test_of_those_who_make_it_at_once_with_other_settings_one_does(client: AsyncClient) -> None:
+    """The others hear what it is."""
+    wanted = ("english", "german", "french")
+    answers = await asyncio.gather(
+        *(client.put("/v1/collections/raced", json={"language": language}) for language in wanted)
+    )
+    made = (await client.get("/v1/collections/raced")).json()["text_search_config"]
+    assert made in wanted
+    for language, answer in zip(wanted, answers, strict=True):
+        assert answer.status_code in ({200, 201} if language == made else {409})
+
+
+async def test_what_is_told_of_all_collections_takes_as_long_as_of_one(
+    client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many statements, in as many round trips, however many collections there are."""
+    asked: list[int] = []
+    read_each = Database.read_each
+
+    async def counted(self: Database, tenant_id: int | None, statements: Any, settings: Any = None) -> Any:
+        asked.append(len(statements))
+        return await read_each(self, tenant_id, statements, settings)
+
+    async def cost(path: str) -> list[int]:
+        asked.clear()
+        assert (await client.get(path)).status_code == 200
+        return list(asked)
+
+    await platform.collection("many-0")
+    paths = ("/v1/collections", "/v1/statistics")
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "read_each", counted)
+        before = [await cost(path) for path in paths]
+    for number in range(1, 4):
+        await (await platform.collection(f"many-{number}")).add([{"_id": "a", "text": "t"}])
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "read_each", counted)
+        assert [await cost(path) for path in paths] == before
+    assert before == [[1, 1], [1, 6]]
