@@ -139,9 +139,8 @@ def in_parts(names: Iterable[str]) -> set[str]:
     """The names, those of a value's parts instead of the value's own; without what is a door's."""
     found = set()
     for name in names:
-        whole = IN_PARTS.get(name)
-        parts = () if whole is None else getattr(whole, "model_fields", None) or getattr(whole, "__slots__", ())
-        found |= set(parts) or {name}
+        whole: Any = IN_PARTS.get(name)
+        found |= {name} if whole is None else set(getattr(whole, "model_fields", None) or whole.__slots__)
     return found - OF_A_DOOR
 
 

@@ -76,9 +76,9 @@ def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path:
     assert isinstance(CliRunner().invoke(app, ["search", "docs"]).exception, EmptyQueryError)
 
 
-def test_a_preview_takes_the_query_as_text_too(platform: SyncPlatform) -> None:
+@pytest.mark.usefixtures("platform")
+def test_a_preview_takes_the_query_as_text_too() -> None:
     """With ``--plain`` a minus excludes nothing; who asks is taken as in a search."""
-    assert platform
     asked = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
 
     def shown(*more: str) -> list[str]:

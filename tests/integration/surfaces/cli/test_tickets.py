@@ -54,19 +54,19 @@ def test_the_program_answers_as_the_service_does(service: RetrievalService) -> N
     weights = {"vector_weight": 0.6, "metadata_weight": 0.4, "priority_weights": {"High": 0.9}}
     words = ("--description", "At peak hours", "--domain", "MM", "--vector-weight", "0.6", "--metadata-weight", "0.4")
     more = ("--priority-weight", "High=0.9", "--exclude", "MM-2", "--as-of", "2024-05-03", "--top-k", "5")
-    narrowed = {**weights, "top_k": 5, "as_of": "2024-05-03T00:00:00Z", "exclude_ids": ["MM-2"]}
+    narrowed: dict[str, Any] = {**weights, "top_k": 5, "as_of": "2024-05-03T00:00:00Z", "exclude_ids": ["MM-2"]}
     found = service.process(RetrievalRequest(**request, **narrowed))
     assert [one.ticket_id for one in found.similar_tickets] == ["MM-1"]
     assert said("search", "Connection timeout", *words, *more) == found.model_dump(mode="json")
-    preview = service.preview_search(*request.values(), PreviewConfig(**narrowed))
+    preview = service.preview_search("Connection timeout", "At peak hours", "MM", PreviewConfig(**narrowed))
     assert said("preview", "Connection timeout", *words, *more) == preview.model_dump(mode="json")
     assert said("stats") == service.get_index_stats()
     assert said("health") == service.health_check()
 
 
-def test_it_prints_tickets_for_people(service: RetrievalService) -> None:
+@pytest.mark.usefixtures("service")
+def test_it_prints_tickets_for_people() -> None:
     """Two lines a ticket with what its score is made of; a preview says what moves."""
-    assert service
     lines = call("search", "Database connection timeout", "--preset", "semantic_match", "-n", "1").output.splitlines()
     assert lines[0].startswith(" 1. 0.")
     assert lines[0].endswith("  MM-1  Database connection timeout")
@@ -93,9 +93,9 @@ def test_what_cannot_be_asked_is_refused_before_a_database_is_opened(words: list
     assert said_of_it in str(refused)
 
 
-def test_without_the_collection_it_is_said_how_to_make_it(service: RetrievalService) -> None:
+@pytest.mark.usefixtures("service")
+def test_without_the_collection_it_is_said_how_to_make_it() -> None:
     """An error for who asks, exit code 1 for who watches over it."""
-    assert service
     assert isinstance(call("stats", "--collection", "none").exception, ConfigurationError)
     health = call("health", "--collection", "none")
     assert (health.exit_code, "status: unhealthy" in health.output) == (1, True)
