@@ -38,7 +38,10 @@ class StoredItem:
 
     item: Item
     version: str
-    """Another one after every change, 16 letters, digits, ``-`` and ``_``; nothing can be read from it."""
+    """Another one after every change, 16 letters, digits, ``-`` and ``_``; nothing can be read from it.
+
+    What ``change(keeps_time=True)`` puts back as it was has its former version again: neither content nor time differ.
+    """
     created_at: datetime
     updated_at: datetime
     """When it was changed last."""
@@ -58,7 +61,8 @@ class StoredItem:
 def version_of(content_hash: bytes, updated_at: datetime) -> str:
     """The version of what has that hash since that moment.
 
-    The moment makes that content which comes back after another one is another version too.
+    The moment makes that content which comes back after another one is another version too, unless the change back
+    kept the time.
     """
     moment = (updated_at - _EPOCH) // _MICROSECOND
     mixed = blake2b(content_hash + moment.to_bytes(8, "big", signed=True), digest_size=_VERSION_BYTES)

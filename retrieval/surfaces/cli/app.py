@@ -33,6 +33,7 @@ from retrieval.surfaces.cli import (
     serve,
     sessions,
     status,
+    tickets,
     tune,
     worker,
 )
@@ -52,7 +53,7 @@ _USE, _SERVE, _LEARN = "Store and find", "Serve", "Learn"
 _MEASURE, _RUN, _DATABASE = "Measure and tune", "Run and maintain", "Database"
 
 _ORDER = (
-    *("ingest", "import-langchain", "search", "collections", "items", "memories"),
+    *("ingest", "import-langchain", "search", "collections", "items", "memories", "tickets"),
     *("serve", "keys", "mcp", "session-start", "session-end"),
     *("feedback", "retrievals", "replay", "models", "actors"),
     *("evaluate", "tune", "compare", "profiles", "analytics"),
@@ -121,6 +122,7 @@ app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(s
 app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
 app.add_typer(items.app, name="items", rich_help_panel=_USE)
 app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
+app.add_typer(tickets.app, name="tickets", rich_help_panel=_USE)
 app.command("serve", rich_help_panel=_SERVE, epilog=examples(*serve.EXAMPLES))(serve.serve)
 app.add_typer(keys.app, name="keys", rich_help_panel=_SERVE)
 app.command("mcp", rich_help_panel=_SERVE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.search import CONDITION_HELP
+from retrieval.surfaces.cli.search_options import CONDITION_HELP
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:

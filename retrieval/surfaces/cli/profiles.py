@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.search import CONDITION_HELP
+from retrieval.surfaces.cli.situation import Actor, Backtracks, Complexity, Domain, Generated, Session, situation
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from retrieval.domain.preview import Preview, ProfilePreview
     from retrieval.domain.profile import Profile
@@ -130,31 +131,37 @@ def preview(
         list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP, show_default=False)
     ],
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits of each, 1 to 1000.")] = 10,
-    where: Annotated[list[str] | None, typer.Option("--where", "-w", metavar="COND", help=CONDITION_HELP)] = None,
+    where: options.Where = None,
+    plain: options.Plain = False,
+    domain: Domain = "",
+    complexity: Complexity = None,
+    actor: Actor = "",
+    session: Session = "",
+    backtracks: Backtracks = 0,
+    generated: Generated = False,
     as_json: Json = False,
 ) -> None:
     """Show what each profile finds: what comes in, goes out and moves, and why.
 
     Nothing is recorded and nothing is changed.
     """
-    from retrieval.surfaces.cli.output import console, plain, print_json
+    from retrieval.surfaces.cli.asked import profiles_named
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.cli.where import where_of
 
     conditions = where_of(where or ())
+    asked = situation(
+        domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
+    )
 
     async def work(platform: Platform) -> Preview:
         found = await platform.collection(collection, create=False)
-        chosen = await _named(platform, collection, profile)
-        return await found.preview(query, profiles=chosen, where=conditions, limit=limit)
+        chosen = await profiles_named(platform, found, profile)
+        return await found.preview(
+            query, profiles=chosen, where=conditions, limit=limit, syntax=not plain, context=asked
+        )
 
-    found = run(state_of(context), work)
-    if as_json:
-        print_json(found.as_dict())
-        return
-    for one in found.previews:
-        for line in lines(one):
-            console().print(plain(line), soft_wrap=True)
+    _print_preview(run(state_of(context), work), as_json=as_json)
 
 
 def lines(one: ProfilePreview) -> Iterator[str]:
@@ -168,15 +175,15 @@ def lines(one: ProfilePreview) -> Iterator[str]:
         yield f"  note: {note}"
 
 
-async def _named(platform: Platform, collection: str, names: Sequence[str]) -> dict[str, Profile]:
-    from retrieval.domain.errors import InvalidRequestError
-    from retrieval.jobs.named_profile import named_profile
+def _print_preview(found: Preview, *, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, plain, print_json
 
-    if len(set(names)) < len(names):
-        raise InvalidRequestError(f"a profile is named twice: {', '.join(names)}; name each once")
-    stored = await (await platform.collection(collection, create=False)).refresh()
-    whose = (platform.database, platform.tenant_id, stored)
-    return {name: (await named_profile(*whose, name)).profile for name in names}
+    if as_json:
+        print_json(found.as_dict())
+        return
+    for one in found.previews:
+        for line in lines(one):
+            console().print(plain(line), soft_wrap=True)
 
 
 def _legs(profile: Profile) -> str:

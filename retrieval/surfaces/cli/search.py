@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.surfaces.cli.completion import complete_legs
+from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import CollectionName, Json, legs_of
+from retrieval.surfaces.cli.situation import Actor, Backtracks, Complexity, Domain, Generated, Session, situation
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
     from retrieval.domain.hit import SearchResult
     from retrieval.platform import Platform
 
-CONDITION_HELP = (
-    "Only items where this holds: priority=High, hours>=24, tags=urgent, kind!=note, or a JSON object. "
-    "Repeated: all of them."
-)
-
-QUERY_HELP = 'The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a minus.'
-
 EXAMPLES = (
     'retrieval search tickets "connection timeout" --where priority=High -n 5',
     "retrieval search tickets timeout --where 'hours>=24' --explain",
     "retrieval search tickets '\"read timeout\" -redis connect*'",
     "retrieval search tickets timeout --group-by project",
+    "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
+    "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
 
 
@@ -33,42 +29,55 @@ def search(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help=QUERY_HELP, show_default=False)],
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits wanted, 1 to 1000.")] = 10,
-    where: Annotated[list[str] | None, typer.Option("--where", "-w", metavar="COND", help=CONDITION_HELP)] = None,
-    legs: Annotated[
-        str | None,
-        typer.Option(
-            "--legs",
-            "-l",
-            metavar="LEGS",
-            help="The legs to use, such as dense,lexical; else the profile's.",
-            autocompletion=complete_legs,
-        ),
-    ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")] = False,
-    group_by: Annotated[
-        str | None,
-        typer.Option("--group-by", "-g", metavar="FIELD", help="Only the best hit of each value of the field."),
-    ] = None,
+    query: options.Query = None,
+    vector: options.VectorFile = None,
+    limit: options.Limit = 10,
+    where: options.Where = None,
+    legs: options.Legs = None,
+    profile: options.ProfileName = None,
+    plain: options.Plain = False,
+    group_by: options.GroupBy = None,
+    rewrites: options.Rewrites = None,
+    prefer: options.Prefer = None,
+    entities: options.Entities = None,
+    tags: options.Tags = None,
+    as_of: options.AsOf = None,
+    about: options.About = None,
+    domain: Domain = "",
+    complexity: Complexity = None,
+    actor: Actor = "",
+    session: Session = "",
+    backtracks: Backtracks = 0,
+    generated: Generated = False,
     explain: Annotated[bool, typer.Option("--explain", "-x", help="Show what each score is made of.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
-    from retrieval.surfaces.cli.hits import print_result
-    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.asked import entities_of, moment_of, profile_named, vector_of
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.cli.where import where_of
 
-    chosen, conditions = legs_of(legs), where_of(where or ())
+    asked: dict[str, Any] = {
+        "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
+        "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
+        "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
+        "as_of": moment_of(as_of), "about": vector_of("--about", about),
+    }  # fmt: skip
+    asked["context"] = situation(
+        domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
+    )
 
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
-        return await found.search(
-            query, where=conditions, limit=limit, legs=chosen, syntax=not plain, group_by=group_by
-        )
+        return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
 
-    result = run(state_of(context), ask)
+    _print(run(state_of(context), ask), explain=explain, as_json=as_json)
+
+
+def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
+    from retrieval.surfaces.cli.hits import print_result
+    from retrieval.surfaces.cli.output import console, print_json
+
     if as_json:
         print_json(result.as_dict())
     else:

@@ -28,7 +28,7 @@ def error_table() -> str:
 
 def _row(kind: ProblemType, name: str) -> str:
     wait = "as it says" if kind.status == 429 else "" if kind.retry_after is None else f"{kind.retry_after} s"
-    return f"| `{kind.type}` | {kind.status} | {wait} | {kind.title.replace('``', '`')} | {name} |\n"
+    return f"| `{kind.type}` | {kind.status} | {wait} | {kind.title} | {name} |\n"
 
 
 def _classes() -> Iterator[type[RetrievalError]]:

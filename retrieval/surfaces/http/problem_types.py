@@ -100,5 +100,6 @@ def _slug(kind: type[BaseException]) -> str:
 
 
 def _title(kind: type[BaseException]) -> str:
+    """What happened: the first sentence of the class's docstring, without its markup."""
     first = (kind.__doc__ or kind.__name__).strip().splitlines()[0]
-    return first.split("; ", 1)[0].rstrip(".")
+    return re.split(r"; |\. ", first, maxsplit=1)[0].rstrip(".").replace("``", "")

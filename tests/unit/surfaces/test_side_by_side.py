@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from pydantic import BaseModel
 
 import retrieval.sync
-from retrieval import Collection, Platform, Settings
+from retrieval import Collection, Context, Platform, Settings
+from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalService
 from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.models.profiles import PreviewRequest
+from retrieval.surfaces.http.models.search import BatchRequest, SearchRequest
+from retrieval.surfaces.http.models.tickets import TicketPreviewRequest
 from retrieval.sync.mirror import Mirror
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "surfaces.md"
@@ -22,6 +28,24 @@ PYTHON, HTTP, COMMANDS, LANGCHAIN = range(4)
 
 NO_DOORS = {"refresh"}
 """Public for the parts of the platform that keep a collection."""
+
+ASKED: list[tuple[Callable[..., Any], type[BaseModel], str | None]] = [
+    (Collection.search, SearchRequest, "search"),
+    (Collection.search_each, BatchRequest, None),
+    (Collection.preview, PreviewRequest, "profiles preview"),
+    (RetrievalService.process, RetrievalRequest, "tickets search"),
+    (RetrievalService.preview_search, TicketPreviewRequest, "tickets preview"),
+]
+"""Calls, each with what HTTP and the command line take for it."""
+
+IN_PARTS: dict[str, type] = {"context": Context, "request": RetrievalRequest, "config": PreviewConfig}
+"""A value of Python's that other doors take part by part."""
+
+SPELLED = {"plain": "syntax", "profile of profiles preview": "profiles"}
+"""What a command says otherwise: an option turns syntax off, and one that is repeated is in the singular."""
+
+OF_A_DOOR = {"collection", "explain", "as_json", "help"}
+"""Where to ask, and how the answer is shown; in Python the object says the one, and the result has the other."""
 
 
 def rows() -> list[tuple[str, list[str]]]:
@@ -109,3 +133,32 @@ def test_the_operations_are_those_of_the_service() -> None:
 def test_the_commands_are_those_of_the_program() -> None:
     """None that is not there, and none left out."""
     assert set(named(COMMANDS)) == commands()
+
+
+def in_parts(names: Iterable[str]) -> set[str]:
+    """The names, those of a value's parts instead of the value's own; without what is a door's."""
+    found = set()
+    for name in names:
+        whole: Any = IN_PARTS.get(name)
+        found |= {name} if whole is None else set(getattr(whole, "model_fields", None) or whole.__slots__)
+    return found - OF_A_DOOR
+
+
+def options_of(path: str) -> set[str]:
+    """What a command takes, by the names that Python has for it."""
+    command: Any = typer.main.get_command(app)
+    for word in path.split():
+        command = command.commands[word]
+    names = (one.name for one in command.params)
+    return {SPELLED.get(f"{name} of {path}", SPELLED.get(name, name)) for name in names}
+
+
+@pytest.mark.parametrize(("call", "body", "command"), ASKED, ids=lambda one: getattr(one, "__qualname__", one))
+def test_each_door_takes_what_the_call_takes(
+    call: Callable[..., Any], body: type[BaseModel], command: str | None
+) -> None:
+    """By the same names; a new parameter needs its option and its field."""
+    wanted = in_parts(name for name in inspect.signature(call).parameters if name != "self")
+    assert in_parts(body.model_fields) == wanted
+    if command is not None:
+        assert in_parts(options_of(command)) == wanted

@@ -25,6 +25,7 @@ def test_every_error_has_a_type_of_its_own() -> None:
     types = [problem_type(kind) for kind in dict.fromkeys(_every()) if kind.__module__.startswith("retrieval.")]
     assert len({one.type for one in types}) == len(types)
     assert all(one.type.startswith("/problems/") and 400 <= one.status <= 599 and one.title for one in types)
+    assert [one.title for one in types if ". " in one.title or "``" in one.title] == []
 
 
 @pytest.mark.parametrize(

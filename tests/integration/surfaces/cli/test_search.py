@@ -1,0 +1,88 @@
+"""``retrieval search``: every option of a search reaches it, by the record that it leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import retrieval.sync
+from retrieval import Context, Profile, Settings
+from retrieval.domain.errors import EmptyQueryError, WrongDimensionError
+from retrieval.surfaces.cli.app import app
+from retrieval.sync import SyncPlatform
+
+
+@pytest.fixture
+def platform(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[SyncPlatform]:
+    """A collection ``docs`` of two items with vectors, that the program finds by its environment."""
+    for name, value in {"DATABASE_URL": database_url, "TENANT": settings.tenant, "EMBEDDER": "hashing"}.items():
+        monkeypatch.setenv(f"RETRIEVAL_{name}", value)
+    monkeypatch.setenv("RETRIEVAL_SCHEMA", settings.database_schema)
+    with retrieval.sync.connect(database_url, settings=settings.model_copy(update={"embedder": "hashing"})) as opened:
+        opened.collection("docs").add([
+            {"_id": "1", "title": "First", "text": "the cat sat", "tags": ["pet"]},
+            {"_id": "2", "title": "Second", "text": "a cat, a cat", "metadata": {"level": "high"}},
+        ])  # fmt: skip
+        yield opened
+
+
+def said(*words: str) -> Any:
+    """What the program prints as JSON."""
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exception is None, done.exception
+    return json.loads(done.output)
+
+
+def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path) -> None:
+    """What is on record is what was typed."""
+    path = tmp_path / "words.json"
+    path.write_text(json.dumps(Profile(legs={"lexical": 1.0}).as_dict()))
+    found = said(
+        *("search", "docs", "cat", "--profile", str(path), "--rewrite", "kitten", "--rewrite", "tom", "-n", "1"),
+        *("--prefer", "level=high", "--entity", "questions:q1", "--entity", "questions:q2", "--tag", "pet"),
+        *("--as-of", "2026-03-01", "--actor", "ann", "--session", "s-1", "--domain", "pets", "--complexity", "0.5"),
+        *("--backtracks", "2", "--generated"),
+    )
+    assert [hit["item_id"] for hit in found["hits"]] == ["2"]
+    record = platform.retrieval(found["retrieval_id"])
+    assert record.context == Context(
+        domain="pets", complexity=0.5, actor="ann", session="s-1", backtracks=2, generated=True
+    )
+    asked = record.request
+    assert (record.profile_version, asked["profile"]["legs"], asked["limit"]) == (0, {"lexical": 1.0}, 1)
+    assert (asked["rewrites"], asked["tags"]) == (["kitten", "tom"], ["pet"])
+    assert asked["preferred"] == {"level": {"in": ["high"]}}
+    assert sorted(map(tuple, asked["entities"])) == [("questions", "q1"), ("questions", "q2")]
+    assert asked["as_of"].startswith("2026-03-01T00:00")
+
+
+def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path: Path) -> None:
+    """A vector in a file finds what is nearest; one of another length is refused, and so is nothing at all."""
+    [vector] = platform.collection("docs").vectors_of(["First\nthe cat sat"])
+    path, short = tmp_path / "vector.json", tmp_path / "short.json"
+    path.write_text(json.dumps([float(number) for number in vector]))
+    short.write_text("[1, 0.5]")
+    found = said("search", "docs", "--vector", str(path), "--profile", "1")
+    assert (found["hits"][0]["item_id"], found["profile_version"]) == ("1", None)
+    assert said("search", "docs", "cat", "--about", str(path))["hits"]
+    for option in ("--vector", "--about"):
+        refused = CliRunner().invoke(app, ["search", "docs", "cat", option, str(short)])
+        assert isinstance(refused.exception, WrongDimensionError)
+    assert isinstance(CliRunner().invoke(app, ["search", "docs"]).exception, EmptyQueryError)
+
+
+@pytest.mark.usefixtures("platform")
+def test_a_preview_takes_the_query_as_text_too() -> None:
+    """With ``--plain`` a minus excludes nothing; who asks is taken as in a search."""
+    asked = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
+
+    def shown(*more: str) -> list[str]:
+        return [one["hit"]["item_id"] for one in said(*asked, *more)["previews"][0]["hits"]]
+
+    assert shown() == ["2"]
+    assert sorted(shown("--plain")) == ["1", "2"]
