@@ -23,8 +23,8 @@ class ChangingCalls(ItemCalls):
         ``decide`` is called with an id and the item that is stored under it, or None; it gives the item as it shall be,
         the same object to leave it, or None for no item. It may be called again, so it only decides. With
         ``keeps_time`` attributes alone can change, and ``updated_at`` stays: attributes that are put back have the
-        item's former version again. Of those who make the same new item at once, the last counts. Raises ``InvalidItemError`` and what ``decide`` raises. An embedder that fails leaves
-        items pending.
+        item's former version again. Of those who make the same new item at once, the last counts. Raises
+        ``InvalidItemError`` and what ``decide`` raises. An embedder that fails leaves items pending.
         """
         keys, writer = checked_item_ids(item_ids), await self._writer()
         if not keys:

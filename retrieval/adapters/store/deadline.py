@@ -1,7 +1,7 @@
 """By when the statements of a task have to be done; the database ends those that are not.
 
-A transaction is told what is left when it begins, and each of its statements may take that long: to tell each anew would
-be a round trip more for it. Who must be punctual ends the task as well, as the HTTP service does.
+A transaction is told what is left when it begins, and each of its statements may take that long: to tell each anew
+would be a round trip more for it. Who must be punctual ends the task as well, as the HTTP service does.
 
 It goes with the task and those it starts, and not with work that outlives the caller: see ``in_background``.
 """
