@@ -5,6 +5,7 @@ RefusalError
 ├── BrokenStreamError       400: a stream of items broke off before its end
 ├── BodyTimeoutError        408: the body did not arrive in time
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
+├── MediaTypeError          415: the body is not sent as JSON
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
 └── OverloadedError         503: more requests are being answered than the service takes
 """
@@ -45,6 +46,16 @@ class BodyTooLargeError(RefusalError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body has more than {limit:,} bytes; send it in smaller parts, items by /items/bulk")
+
+
+class MediaTypeError(RefusalError):
+    """The body's content type is not that of JSON."""
+
+    status = 415
+
+    def __init__(self, content_type: str) -> None:
+        came = f"as {content_type!r:.80}" if content_type else "without a type"
+        super().__init__(f"send the body with Content-Type: application/json; it came {came}")
 
 
 class MisdirectedError(RefusalError):
