@@ -24,7 +24,7 @@ _PROBLEMS = {
     "409": "Somebody else was faster, or the same request is being answered",
     "412": "It was changed meanwhile",
     "413": "The body is too large",
-    "415": "The body is not sent as JSON",
+    "415": "The body is compressed, or not sent as JSON",
     "421": "It was meant for another host",
     "422": "The request cannot be served as it is",
     "429": "Too many requests of this key",
@@ -38,7 +38,7 @@ _PROBLEMS = {
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
 """Whatever is asked for may be answered so."""
 
-_EVERYWHERE = (*_ANYWHERE, "401", "403", "422", "429", "502")
+_EVERYWHERE = (*_ANYWHERE, "401", "403", "415", "422", "429", "502")
 """Any operation with a key may be answered so."""
 
 _RETRIED = ("429", "503")
@@ -154,7 +154,7 @@ def _completed(described: Json) -> Json:
 def _statuses(path: str, method: str) -> list[str]:
     in_bodies = ("/feedback", "/feedback/batch", "/outcome", "/doctor")
     names_things = "{" in path or path.startswith("/v2/") or path.endswith(in_bodies)
-    return [*_EVERYWHERE, *(["404"] if names_things else []), *(["409", "415"] if method != "get" else [])]
+    return [*_EVERYWHERE, *(["404"] if names_things else []), *(["409"] if method != "get" else [])]
 
 
 def _complete(responses: Json, statuses: list[str]) -> None:
