@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.http.members import members_at
 from retrieval.surfaces.http.problem_types import problem_type
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
@@ -25,10 +28,11 @@ from retrieval.surfaces.http.problems import (
 )
 from retrieval.surfaces.http.refusals import RefusalError
 from retrieval.surfaces.http.request_id import current_request_id
-from retrieval.surfaces.http.request_refusals import MalformedBodyError, OverloadedError
+from retrieval.surfaces.http.request_refusals import MalformedBodyError, MediaTypeError, OverloadedError
 
 _log = logging.getLogger(__name__)
 
+_UNREADABLE = "the body is no JSON in UTF-8, or is nested too deeply, or holds a number of too many digits"
 _EXPECTED = {404: "there is no such resource; see /openapi.json for those that there are"}
 
 
@@ -52,19 +56,35 @@ async def on_error(request: Request, error: Exception) -> Response:
 async def on_invalid(request: Request, error: Exception) -> Response:
     """A request that the models refuse, each wrong place pointed at; and JSON that is none."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    if found and found[0]["type"] == "json_invalid":
+    if found and found[0].get("type") == "json_invalid":
         reason = found[0].get("ctx", {}).get("error", "")
         return answer_to(MalformedBodyError(f"the body is no JSON: {one_line(str(reason))}"), request.scope)
-    return problem_response(invalid(found, instance=request.url.path, request_id=current_request_id()))
+    content_type = request.headers.get("content-type", "")
+    if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in found):
+        return answer_to(MediaTypeError(content_type), request.scope)
+    body = error.body if isinstance(error, RequestValidationError) else None
+    found = [_with_members(one, request.scope.get("route")) for one in found]
+    return problem_response(invalid(found, body=body, instance=request.url.path, request_id=current_request_id()))
 
 
 async def on_status(request: Request, error: Exception) -> Response:
     """What the framework refuses: unknown paths, methods that a path does not have."""
     if not isinstance(error, HTTPException):
         return answer_to(error, request.scope)
+    if error.status_code == 400 and error.__cause__ is not None:
+        return answer_to(MalformedBodyError(_UNREADABLE), request.scope)
     detail = _EXPECTED.get(error.status_code, str(error.detail))
     occurrence = {"instance": request.url.path, "request_id": current_request_id()}
     return problem_response(problem_of_status(error.status_code, detail, **occurrence), error.headers)
+
+
+def _with_members(found: Any, route: object) -> Any:
+    """Of a member that there is not, which there are."""
+    if found.get("type") != "extra_forbidden" or found["loc"][0] != "body" or not isinstance(route, APIRoute):
+        return found
+    kind = route.body_field.field_info.annotation if route.body_field else None
+    *place, name = found["loc"][1:]
+    return {**found, "msg": f"there is no {name!r:.60} here; there are: {', '.join(members_at(kind, place))}"}
 
 
 def _report(error: Exception) -> None:

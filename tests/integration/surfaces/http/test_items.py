@@ -99,6 +99,81 @@ async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str)
     assert (await client.get(f"{ITEMS}/{path}")).status_code in {200, 404, 422}
 
 
+async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
+    """It is unchanged, one by one, together and in a stream."""
+    sent = {"title": "t", "attributes": {"version": "2.1", "title": "another"}}
+    first = (await client.put(f"{ITEMS}/back", json=sent)).json()
+    again = await client.put(f"{ITEMS}/back", json=first)
+    added = await client.post(ITEMS, json={"items": [first]})
+    streamed = await client.post(f"{ITEMS}/bulk", content=json.dumps(first))
+
+    assert first["attributes"] == sent["attributes"]
+    assert again.json() == first
+    assert added.json()["unchanged"] == 1
+    assert json.loads(streamed.content.splitlines()[0])["result"] == "unchanged"
+
+
+async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
+    """As when a file of tickets is read."""
+    hours = {"hours_to_resolve": "4.5", "resolution_time_hours": 4.5}
+    put = await client.put(f"{ITEMS}/hours", json={"metadata": {"hours_to_resolve": "4.5"}})
+    await client.post(f"{ITEMS}/bulk", content=json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
+    assert put.json()["attributes"] == (await client.get(f"{ITEMS}/streamed")).json()["attributes"] == hours
+
+
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
+async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, content_type: str) -> None:
+    """As a tool sends it that nobody told what it sends."""
+    headers = {"Content-Type": content_type} if content_type else {}
+    for method, path in (("POST", ITEMS), ("PUT", f"{ITEMS}/a"), ("PUT", "/v1/collections/docs")):
+        answer = await client.request(method, path, content=b"{}", headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
+        assert "send the body with Content-Type: application/json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b"\xff", b"1" * 5000, b"{"], ids=["deep", "no text", "digits", "half"]
+)
+async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body: bytes) -> None:
+    """Whyever not."""
+    answer = await client.post(ITEMS, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+
+
+@pytest.mark.parametrize(
+    ("address", "parameter", "known"),
+    [
+        (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "there are: where, after, limit"),
+        (f"{ITEMS}/any?foo=", "foo", "there is none"),
+        ("/v1/analytics/queries?form=7d", "form", "there are: collection, since, until, limit"),
+    ],
+)
+async def test_a_parameter_that_there_is_not_is_refused(
+    client: AsyncClient, address: str, parameter: str, known: str
+) -> None:
+    """Whoever mistypes a filter would get everything."""
+    answer = await client.get(address)
+    assert answer.status_code == 422
+    detail = f"there is no parameter '{parameter}'; {known}"
+    assert answer.json()["errors"] == [{"parameter": parameter, "in": "query", "detail": detail}]
+
+
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [
+        ("PUT", f"{ITEMS}/M%FCller"),
+        ("DELETE", f"{ITEMS}/M%FCller"),
+        ("DELETE", "/v1/collections/caf%E8"),
+        ("GET", f"{ITEMS}?after=%FC"),
+    ],
+)
+async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: str, address: str) -> None:
+    """It would be taken for another one."""
+    answer = await client.request(method, address, json={} if method == "PUT" else None)
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-request")
+    assert "is not UTF-8" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [

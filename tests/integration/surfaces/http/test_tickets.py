@@ -34,7 +34,7 @@ async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClien
         await client.get("/v2/retrieval/stats"),
     ):
         assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")
-        assert "retrieval ingest tickets" in answer.json()["detail"]
+        assert "make it with: PUT /v1/collections/" in answer.json()["detail"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -70,8 +70,9 @@ async def test_a_search_answers_as_the_service_does(
         ({"title": "a", "top_k": 101}, ["/top_k"]),
         ({"title": "a", "topk": 1}, ["/topk"]),
         ({"title": "a", "preset": "best"}, [""]),
+        ({"title": "a", "domain_filter": "M\x00"}, ["/domain_filter"]),
         ({}, []),
-        ({"query_embedding": [1.0]}, []),
+        ({"query_embedding": [1.0]}, ["/query_embedding"]),
     ],
 )
 async def test_a_request_that_cannot_be_is_refused(
