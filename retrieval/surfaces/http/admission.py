@@ -18,8 +18,10 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Authenticator
 from retrieval.surfaces.http.caller import CALLER, Caller
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
+from retrieval.surfaces.http.load import place_of
 from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
 from retrieval.surfaces.http.refusals import RateLimitedError
+from retrieval.surfaces.http.request_refusals import OverloadedError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
@@ -100,6 +102,9 @@ class Admission:
         headers = Headers(scope=scope)
         caller, allowance = await self._access.caller(headers, (scope.get("client") or ("",))[0])
         scope.setdefault("state", {})[CALLER] = caller
+        place = place_of(scope)
+        if place is not None and not place.belongs_to(caller.key_id):
+            raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
         if allowance is not None:
             send = _sending(send, allowance.headers())
         key = idempotency_key(scope["method"], scope["path"], headers)

@@ -7,6 +7,8 @@ answered before, and pay for one timer only.
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -14,10 +16,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from retrieval.adapters.store.deadline import Deadline, late
 from retrieval.surfaces.http.answers import answer_to
+from retrieval.surfaces.http.hang_up import hang_up
 from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BodyTooLargeError
 
 WATCH_AFTER_SECONDS = 0.05
 """When a request is that old, its client is watched for hanging up."""
+
+BODY_SECONDS = 10.0
+"""How long a body may take that does not flow: a request that waits for its own takes the place of others."""
 
 GRACE_SECONDS = 0.2
 """The database ends what is late by itself; this much later, everything else is ended too."""
@@ -38,6 +44,7 @@ class Exchange:
 
     __slots__ = (
         "_alone",
+        "_body_until",
         "_cancelled",
         "_deadline",
         "_flows",
@@ -45,6 +52,7 @@ class Exchange:
         "_is_begun",
         "_is_body_read",
         "_is_complete",
+        "_is_sending",
         "_is_sent",
         "_limit",
         "_read",
@@ -52,10 +60,12 @@ class Exchange:
         "_scope",
         "_seconds",
         "_send",
+        "_start",
         "_task",
         "_timer",
         "_watcher",
         "ended",
+        "on_answer",
         "request_id",
     )
 
@@ -64,12 +74,15 @@ class Exchange:
         self.request_id = request_id
         self.ended: Ended | None = None
         """Why the application was ended, if it was."""
+        self.on_answer: Callable[[], None] | None = None
+        """Called once the whole answer is known; the client may take its time to read it."""
+        self._start: Message | None = None
         self._task: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._held_back: Message | None = None
         self._alone: asyncio.Task[None] | None = None
         self._read = self._cancelled = 0
-        self._is_begun = self._is_complete = self._is_sent = self._flows = False
+        self._is_begun = self._is_complete = self._is_sending = self._is_sent = self._flows = False
         self._is_body_read = True
 
     def begin(self, *, seconds: float, body_limit: int, has_body: bool, flows: bool) -> Deadline:
@@ -78,7 +91,9 @@ class Exchange:
         self._task = asyncio.current_task()
         self._seconds, self._limit, self._flows = seconds, body_limit, flows
         self._is_body_read = not has_body
-        self._deadline = Deadline(loop.time() + seconds, loop.time)
+        now = loop.time()
+        self._deadline = Deadline(now + seconds, loop.time)
+        self._body_until = math.inf if flows else now + BODY_SECONDS
         self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._on_time)
         return self._deadline
 
@@ -105,15 +120,25 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """The next part of the answer, from the application."""
+        """The next part of the answer, from the application; the head is sent with the body, unless that flows."""
         if self._is_complete:
             return
         if message["type"] == "http.response.start":
-            self._is_begun = True
             message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())]
+            self._start = message
+            if not self._flows:
+                return
         elif not message.get("more_body", False):
             self._is_complete = True
-        await self._send(message)
+            if self.on_answer is not None:
+                self.on_answer()
+        self._is_begun = self._is_sending = True
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._send(start)
+        if message["type"] != "http.response.start":
+            await self._send(message)
+        self._is_sending = False
         self._is_sent = self._is_complete
         self._go_on()
 
@@ -143,6 +168,8 @@ class Exchange:
     def _on_time(self) -> None:
         """Watch for the client's hanging up, and end what is late; and come back for what is not yet."""
         loop, until = asyncio.get_running_loop(), self._deadline.until + GRACE_SECONDS
+        if not self._is_body_read:
+            until = min(until, self._body_until)
         if loop.time() >= until:
             self._stop(Ended.LATE)
             return
@@ -163,6 +190,8 @@ class Exchange:
     def _stop(self, why: Ended) -> None:
         if self._task is not None and self.ended is None and not self._is_sent:
             self.ended = why
+            if why is Ended.LATE and self._is_sending:
+                hang_up(self._scope)
             self._cancel()
 
     def _cancel(self) -> None:
@@ -178,4 +207,6 @@ class Exchange:
         The client need not wait for it.
         """
         self._alone = asyncio.get_running_loop().create_task(self.tell_end())
+        # The client may be gone, and the server say so.
+        self._alone.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._cancel()
