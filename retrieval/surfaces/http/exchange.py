@@ -15,7 +15,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from retrieval.adapters.store.deadline import Deadline, late
-from retrieval.surfaces.http.answers import answer_to
+from retrieval.surfaces.http.answers import answer_to, report
 from retrieval.surfaces.http.hang_up import hang_up
 from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BodyTooLargeError
 
@@ -144,7 +144,11 @@ class Exchange:
 
     async def refuse(self, error: Exception) -> None:
         """Answer with the problem document of the error, unless the answer has begun or nobody waits for it."""
-        if not self._is_begun and self.ended is not Ended.HUNG_UP:
+        if self.ended is Ended.HUNG_UP:
+            return
+        if self._is_begun:
+            report(error)
+        else:
             await answer_to(error, self._scope)(self._scope, self._receive, self.send)
 
     def ended_by_itself(self) -> bool:

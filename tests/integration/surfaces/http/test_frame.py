@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, MutableMapping
 
 import pytest
 from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
 from httpx2 import ASGITransport, AsyncClient, Response
 from starlette.datastructures import Headers
 
@@ -43,6 +44,7 @@ class World:
         )
         self.app.get("/errors/{which}")(self._raise)
         self.app.get("/wait")(self._wait)
+        self.app.get("/breaks")(self._break)
         self.app.get("/livez")(self._alive)
         self.app.post("/length")(self._length)
         self.app.post("/v1/collections/a/items/bulk")(self._length)
@@ -64,11 +66,24 @@ class World:
         until = current_deadline()
         return {"id": current_request_id(), "milliseconds": 0 if until is None else until.milliseconds()}
 
+    async def _break(self) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"x"
+            raise KeyError("in the midst")
+
+        return StreamingResponse(parts())
+
     async def _alive(self) -> str:
         return "alive"
 
     async def _length(self, request: Request) -> int:
         return len(await request.body())
+
+
+def bare(path: str) -> dict[str, object]:
+    """What a server of ASGI tells of a request."""
+    scope: dict[str, object] = {"type": "http", "http_version": "1.1", "method": "GET", "headers": []}
+    return {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
 
 
 @pytest.fixture
@@ -111,6 +126,21 @@ async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytes
         assert not [record for record in caplog.records if record.name.startswith("retrieval")]
         await world.client.get("/errors/away")
     assert "cannot reach secret" in caplog.text
+
+
+async def test_an_error_within_an_answer_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The client sees only that the answer ends too early."""
+
+    async def receive() -> dict[str, object]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        pass
+
+    with caplog.at_level(logging.INFO, "retrieval"):
+        await world.app(bare("/breaks"), receive, send)
+    assert "in the midst" in caplog.text
 
 
 async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
@@ -200,7 +230,6 @@ async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time
     """The place is free once the whole answer is known; the connection ends with the time of the request."""
     world, reading, dropped = World(seconds=0.01), asyncio.Event(), asyncio.Event()
     sent: list[str] = []
-    scope: dict[str, object]
 
     async def receive() -> dict[str, object]:
         await reading.wait()
@@ -211,8 +240,7 @@ async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time
         assert world.load.in_flight == 0
         await reading.wait()
 
-    scope = {"type": "http", "method": "GET", "path": "/errors/unknown", "raw_path": b"/errors/unknown"}
-    scope |= {"query_string": b"", "headers": [], "http_version": "1.1", "extensions": extensions(dropped.set)}
+    scope = {**bare("/errors/unknown"), "extensions": extensions(dropped.set)}
     async with asyncio.timeout(60):
         await world.app(scope, receive, send)
     assert sent == ["http.response.start"]
