@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -24,6 +25,9 @@ WATCH_AFTER_SECONDS = 0.05
 
 BODY_SECONDS = 10.0
 """How long a body may take that does not flow: a request that waits for its own takes the place of others."""
+
+HELD_PARTS = 4
+"""Of a body that the application does not read yet, so many parts are taken, to hear whether its client is there."""
 
 GRACE_SECONDS = 0.2
 """The database ends what is late by itself; this much later, everything else is ended too."""
@@ -44,14 +48,16 @@ class Exchange:
 
     __slots__ = (
         "_alone",
+        "_arrived",
         "_body_until",
         "_cancelled",
         "_deadline",
         "_flows",
-        "_held_back",
+        "_held",
         "_is_begun",
         "_is_body_read",
         "_is_complete",
+        "_is_listening",
         "_is_sending",
         "_is_sent",
         "_limit",
@@ -79,9 +85,10 @@ class Exchange:
         self._start: Message | None = None
         self._task: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._held_back: Message | None = None
+        self._held: deque[Message] = deque()
         self._alone: asyncio.Task[None] | None = None
         self._read = self._cancelled = 0
+        self._is_listening = False
         self._is_begun = self._is_complete = self._is_sending = self._is_sent = self._flows = False
         self._is_body_read = True
 
@@ -106,10 +113,7 @@ class Exchange:
 
     async def receive(self) -> Message:
         """The next part of the request, for the application; of a body that is too large, that the client is gone."""
-        if self._held_back is not None:
-            message, self._held_back = self._held_back, None
-        else:
-            message = await self._receive()
+        message = await self._next()
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
             if self._read > self._limit:
@@ -177,19 +181,37 @@ class Exchange:
         if loop.time() >= until:
             self._stop(Ended.LATE)
             return
-        if self._is_body_read and self._watcher is None:
+        if self._watcher is None and (self._is_body_read or not (self._flows or self._is_listening)):
+            self._arrived = asyncio.Event()
             self._watcher = loop.create_task(self._wait_for_hang_up())
-        # Until the body is read, the application listens itself.
+        # As long as it listens itself, the application hears of it.
         self._timer = loop.call_at(
             until if self._watcher else min(until, loop.time() + WATCH_AFTER_SECONDS), self._on_time
         )
 
+    async def _next(self) -> Message:
+        while not self._held and self._watcher is not None and not self._watcher.done():
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._held:
+            return self._held.popleft()
+        self._is_listening = True
+        try:
+            return await self._receive()
+        finally:
+            self._is_listening = False
+
     async def _wait_for_hang_up(self) -> None:
-        message = await self._receive()
-        while message["type"] == "http.request":
-            self._held_back = message
+        """Listen in the application's place, and hold for it what comes."""
+        is_there = True
+        while is_there and len(self._held) < HELD_PARTS:
             message = await self._receive()
-        self._stop(Ended.HUNG_UP)
+            is_there = message["type"] == "http.request"
+            self._is_body_read = self._is_body_read or not message.get("more_body", False)
+            self._held.append(message)
+            self._arrived.set()
+        if not is_there:
+            self._stop(Ended.HUNG_UP)
 
     def _stop(self, why: Ended) -> None:
         if self._task is not None and self.ended is None and not self._is_sent:

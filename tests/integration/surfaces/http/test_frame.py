@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, MutableMapping
 
 import pytest
 from fastapi import FastAPI, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from httpx2 import ASGITransport, AsyncClient, Response
 from starlette.datastructures import Headers
 
@@ -46,6 +46,7 @@ class World:
         self.app.get("/wait")(self._wait)
         self.app.get("/breaks")(self._break)
         self.app.get("/livez")(self._alive)
+        self.app.add_route("/late", self._late, methods=["POST"])
         self.app.post("/length")(self._length)
         self.app.post("/v1/collections/a/items/bulk")(self._length)
         self.client = AsyncClient(transport=ASGITransport(app=self.app), base_url="http://localhost")
@@ -75,6 +76,10 @@ class World:
 
     async def _alive(self) -> str:
         return "alive"
+
+    async def _late(self, request: Request) -> PlainTextResponse:
+        await self.go_on.wait()
+        return PlainTextResponse(str(len(await request.body())))
 
     async def _length(self, request: Request) -> int:
         return len(await request.body())
@@ -289,3 +294,42 @@ async def test_a_body_that_does_not_arrive_in_time_is_given_up(
 
     answer = await world.client.post("/length", content=parts(), headers=headers)
     assert (answer.status_code, problem(answer)) == (408, "/problems/body-timeout")
+
+
+async def test_a_client_that_hangs_up_is_noticed_also_where_nobody_reads_its_body(world: World) -> None:
+    """Its handler is ended."""
+    parts: list[dict[str, object]] = [{"type": "http.request", "body": b"x", "more_body": True}] * 2
+    parts.append({"type": "http.disconnect"})
+
+    async def receive() -> dict[str, object]:
+        return parts.pop(0)
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        raise AssertionError(message)
+
+    scope = {**bare("/wait"), "headers": [(b"content-length", b"3")]}
+    async with asyncio.timeout(60):
+        await world.app(scope, receive, send)
+    assert isinstance(world.ended_by, asyncio.CancelledError)
+
+
+async def test_a_body_that_is_read_late_is_whole(world: World) -> None:
+    """What came while the application did something else was held for it."""
+    left = [b"a", b"b", b"c", b"d", b"e", b""]
+    sent: list[MutableMapping[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        if not left:
+            await asyncio.Event().wait()
+        part = left.pop(0)
+        if len(left) == 6 - exchange.HELD_PARTS:
+            world.go_on.set()
+        return {"type": "http.request", "body": part, "more_body": bool(left)}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        sent.append(message)
+
+    scope = {**bare("/late"), "method": "POST", "headers": [(b"transfer-encoding", b"chunked")]}
+    async with asyncio.timeout(60):
+        await world.app(scope, receive, send)
+    assert sent[-1]["body"] == b"5"
