@@ -13,6 +13,7 @@ import json
 import logging
 import select
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
@@ -25,7 +26,7 @@ from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
 from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
@@ -78,6 +79,8 @@ class Database:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that opened it, which alone can use it; None: not known."""
         self._pool = pool
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_at = 0.0
         # A limit that the login has already is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
         self._server = server_of(url)
@@ -240,8 +243,8 @@ class Database:
                 await put_back(self._pool, connection)
                 await self._check_reachable()
                 connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
-        except PoolTimeout:
-            await self._check_reachable()
+        except (PoolTimeout, TooManyRequests):
+            await self._check_reachable_lately()
             raise
         try:
             yield connection
@@ -261,6 +264,13 @@ class Database:
         attempt = in_background(self._connect_or_revive())
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(attempt)
+
+    async def _check_reachable_lately(self) -> None:
+        """The same for all who are turned away: they are many, and one of them connects, once in a while."""
+        if self._looking is None or (self._looking.done() and time.monotonic() - self._looked_at > RECONNECT_SECONDS):
+            self._looking, self._looked_at = in_background(self._connect_or_revive()), time.monotonic()
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._looking)
 
     async def _connect_or_revive(self) -> None:
         try:

@@ -23,6 +23,11 @@ class PoolState:
     wait_seconds: float
     """What all calls together waited."""
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every connection that there may be is in use."""
+        return self.open >= self.most and not self.idle
+
     @classmethod
     def of(cls, counted: Mapping[str, int]) -> PoolState:
         """From what the driver's pool counts; it leaves out what is 0."""

@@ -19,9 +19,10 @@ from retrieval.surfaces.http.authentication import Authenticator
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
 from retrieval.surfaces.http.limits import is_stream
+from retrieval.surfaces.http.load import place_of
 from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
 from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
-from retrieval.surfaces.http.request_refusals import EncodedBodyError
+from retrieval.surfaces.http.request_refusals import EncodedBodyError, OverloadedError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
@@ -117,6 +118,9 @@ class Admission:
         state[CALLER] = caller
         if is_stream(scope):
             state[STILL_ALLOWED] = lambda: self._access.check(headers, address)
+        place = place_of(scope)
+        if place is not None and not place.belongs_to(caller.key_id):
+            raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
         if allowance is not None:
             send = _sending(send, allowance.headers())
         if headers.get("content-encoding", "identity").lower() != "identity":

@@ -38,7 +38,7 @@ _EXPECTED = {404: "there is no such resource; see /openapi.json for those that t
 
 def answer_to(error: Exception, scope: Scope) -> Response:
     """The answer that tells of an error; one that the client cannot mend is logged too."""
-    _report(error)
+    report(error)
     occurrence = {"instance": scope["path"], "request_id": current_request_id()}
     return problem_response(problem_of(error, **occurrence), headers_of(error))
 
@@ -87,7 +87,7 @@ def _with_members(found: Any, route: object) -> Any:
     return {**found, "msg": f"there is no {name!r:.60} here; there are: {', '.join(members_at(kind, place))}"}
 
 
-def _report(error: Exception) -> None:
+def report(error: Exception) -> None:
     """Log what the client cannot mend, but for refusals: they come by thousands, just when there is too much to do."""
     if isinstance(error, RefusalError):
         return

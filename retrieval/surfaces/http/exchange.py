@@ -7,17 +7,27 @@ answered before, and pay for one timer only.
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
 from retrieval.adapters.store.deadline import Deadline, late
-from retrieval.surfaces.http.answers import answer_to
+from retrieval.surfaces.http.answers import answer_to, report
+from retrieval.surfaces.http.hang_up import hang_up
 from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BodyTooLargeError
 
 WATCH_AFTER_SECONDS = 0.05
 """When a request is that old, its client is watched for hanging up."""
+
+BODY_SECONDS = 10.0
+"""How long a body may take that does not flow: a request that waits for its own takes the place of others."""
+
+HELD_PARTS = 4
+"""Of a body that the application does not read yet, so many parts are taken, to hear whether its client is there."""
 
 GRACE_SECONDS = 0.2
 """The database ends what is late by itself; this much later, everything else is ended too."""
@@ -38,13 +48,17 @@ class Exchange:
 
     __slots__ = (
         "_alone",
+        "_arrived",
+        "_body_until",
         "_cancelled",
         "_deadline",
         "_flows",
-        "_held_back",
+        "_held",
         "_is_begun",
         "_is_body_read",
         "_is_complete",
+        "_is_listening",
+        "_is_sending",
         "_is_sent",
         "_limit",
         "_read",
@@ -52,10 +66,12 @@ class Exchange:
         "_scope",
         "_seconds",
         "_send",
+        "_start",
         "_task",
         "_timer",
         "_watcher",
         "ended",
+        "on_answer",
         "request_id",
     )
 
@@ -64,12 +80,16 @@ class Exchange:
         self.request_id = request_id
         self.ended: Ended | None = None
         """Why the application was ended, if it was."""
+        self.on_answer: Callable[[], None] | None = None
+        """Called once the whole answer is known; the client may take its time to read it."""
+        self._start: Message | None = None
         self._task: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._held_back: Message | None = None
+        self._held: deque[Message] = deque()
         self._alone: asyncio.Task[None] | None = None
         self._read = self._cancelled = 0
-        self._is_begun = self._is_complete = self._is_sent = self._flows = False
+        self._is_listening = False
+        self._is_begun = self._is_complete = self._is_sending = self._is_sent = self._flows = False
         self._is_body_read = True
 
     def begin(self, *, seconds: float, body_limit: int, has_body: bool, flows: bool) -> Deadline:
@@ -78,7 +98,9 @@ class Exchange:
         self._task = asyncio.current_task()
         self._seconds, self._limit, self._flows = seconds, body_limit, flows
         self._is_body_read = not has_body
-        self._deadline = Deadline(loop.time() + seconds, loop.time)
+        now = loop.time()
+        self._deadline = Deadline(now + seconds, loop.time)
+        self._body_until = math.inf if flows else now + BODY_SECONDS
         self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._on_time)
         return self._deadline
 
@@ -91,10 +113,7 @@ class Exchange:
 
     async def receive(self) -> Message:
         """The next part of the request, for the application; of a body that is too large, that the client is gone."""
-        if self._held_back is not None:
-            message, self._held_back = self._held_back, None
-        else:
-            message = await self._receive()
+        message = await self._next()
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
             if self._read > self._limit:
@@ -105,21 +124,35 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """The next part of the answer, from the application."""
+        """The next part of the answer, from the application; the head is sent with the body, unless that flows."""
         if self._is_complete:
             return
         if message["type"] == "http.response.start":
-            self._is_begun = True
             message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())]
+            self._start = message
+            if not self._flows:
+                return
         elif not message.get("more_body", False):
             self._is_complete = True
-        await self._send(message)
+            if self.on_answer is not None:
+                self.on_answer()
+        self._is_begun = self._is_sending = True
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._send(start)
+        if message["type"] != "http.response.start":
+            await self._send(message)
+        self._is_sending = False
         self._is_sent = self._is_complete
         self._go_on()
 
     async def refuse(self, error: Exception) -> None:
         """Answer with the problem document of the error, unless the answer has begun or nobody waits for it."""
-        if not self._is_begun and self.ended is not Ended.HUNG_UP:
+        if self.ended is Ended.HUNG_UP:
+            return
+        if self._is_begun:
+            report(error)
+        else:
             await answer_to(error, self._scope)(self._scope, self._receive, self.send)
 
     def ended_by_itself(self) -> bool:
@@ -143,26 +176,48 @@ class Exchange:
     def _on_time(self) -> None:
         """Watch for the client's hanging up, and end what is late; and come back for what is not yet."""
         loop, until = asyncio.get_running_loop(), self._deadline.until + GRACE_SECONDS
+        if not self._is_body_read:
+            until = min(until, self._body_until)
         if loop.time() >= until:
             self._stop(Ended.LATE)
             return
-        if self._is_body_read and self._watcher is None:
+        if self._watcher is None and (self._is_body_read or not (self._flows or self._is_listening)):
+            self._arrived = asyncio.Event()
             self._watcher = loop.create_task(self._wait_for_hang_up())
-        # Until the body is read, the application listens itself.
+        # As long as it listens itself, the application hears of it.
         self._timer = loop.call_at(
             until if self._watcher else min(until, loop.time() + WATCH_AFTER_SECONDS), self._on_time
         )
 
+    async def _next(self) -> Message:
+        while not self._held and self._watcher is not None and not self._watcher.done():
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._held:
+            return self._held.popleft()
+        self._is_listening = True
+        try:
+            return await self._receive()
+        finally:
+            self._is_listening = False
+
     async def _wait_for_hang_up(self) -> None:
-        message = await self._receive()
-        while message["type"] == "http.request":
-            self._held_back = message
+        """Listen in the application's place, and hold for it what comes."""
+        is_there = True
+        while is_there and len(self._held) < HELD_PARTS:
             message = await self._receive()
-        self._stop(Ended.HUNG_UP)
+            is_there = message["type"] == "http.request"
+            self._is_body_read = self._is_body_read or not message.get("more_body", False)
+            self._held.append(message)
+            self._arrived.set()
+        if not is_there:
+            self._stop(Ended.HUNG_UP)
 
     def _stop(self, why: Ended) -> None:
         if self._task is not None and self.ended is None and not self._is_sent:
             self.ended = why
+            if why is Ended.LATE and self._is_sending:
+                hang_up(self._scope)
             self._cancel()
 
     def _cancel(self) -> None:
@@ -178,4 +233,6 @@ class Exchange:
         The client need not wait for it.
         """
         self._alone = asyncio.get_running_loop().create_task(self.tell_end())
+        # The client may be gone, and the server say so.
+        self._alone.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._cancel()

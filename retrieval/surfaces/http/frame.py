@@ -9,14 +9,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retrieval.adapters.store.deadline import reset_deadline, set_deadline
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http import request_id as ids
+from retrieval.surfaces.http.admission import OPEN_PATHS
 from retrieval.surfaces.http.exchange import Exchange
 from retrieval.surfaces.http.limits import TIMEOUT_HEADER, Limits, check_length, is_stream
-from retrieval.surfaces.http.load import Load
+from retrieval.surfaces.http.load import Load, take_place
 from retrieval.surfaces.http.request_refusals import OverloadedError
 from retrieval.surfaces.http.tenants import begin_holding, give_back
-
-OPERATORS = frozenset({"/livez", "/readyz", "/metrics"})
-"""What tells how the service is has to be answered also when there is too much to do."""
 
 _LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
 _WANTED = frozenset({ids.HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
@@ -40,14 +38,17 @@ class Frame:
         token = ids.set_request_id(request_id)
         exchange = Exchange(scope, receive, send, request_id)
         try:
-            if scope["path"] in OPERATORS:
+            if scope["path"] in OPEN_PATHS:
+                # How the service is has to be told also when there is too much to do; and none of them needs a place.
                 await self._limited(exchange, scope, found)
-            elif self._load.enter():
+            elif place := self._load.enter():
+                exchange.on_answer = place.leave
+                take_place(scope, place)
                 begin_holding(scope)
                 try:
                     await self._limited(exchange, scope, found)
                 finally:
-                    self._load.leave()
+                    place.leave()
                     give_back(scope)
             else:
                 await exchange.refuse(OverloadedError())

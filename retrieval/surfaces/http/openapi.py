@@ -8,6 +8,10 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from pydantic_core import to_json
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 Json = dict[str, Any]
 
@@ -124,6 +128,15 @@ def describe(app: FastAPI) -> None:
 
     # So FastAPI's documentation tells to do it.
     app.openapi = openapi  # type: ignore[method-assign]
+    written: list[bytes] = []
+
+    async def answer(_request: Request) -> Response:
+        if not written:
+            written.append(to_json(app.openapi()))
+        return Response(written[0], media_type="application/json")
+
+    # FastAPI's own route, behind it, writes the same anew for whoever asks.
+    app.router.routes.insert(0, Route(app.openapi_url or "/openapi.json", answer, include_in_schema=False))
 
 
 def operations(described: Json) -> Iterator[tuple[str, str, Json]]:

@@ -101,6 +101,9 @@ async def _database_state(service: Service) -> _State:
     except PoolExhaustedError as error:
         return "pool", _told(error)
     except (TimeoutError, DeadlineError):
+        # Who waits for a connection is told later that there is none than a probe waits.
+        if any(one.database.pool.is_exhausted for one in service.opened[:1]):
+            return "pool", _told(PoolExhaustedError(""))
         return "database", f"no answer within {DATABASE_SECONDS:g} s"
     except RetrievalError as error:
         return "database", _told(error)

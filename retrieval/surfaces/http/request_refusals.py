@@ -97,6 +97,5 @@ class OverloadedError(RefusalError):
     status = 503
     retry_after = 1
 
-    def __init__(self) -> None:
-        headers = {"Retry-After": str(self.retry_after)}
-        super().__init__("too many requests are being answered; try again in a moment", headers=headers)
+    def __init__(self, message: str = "too many requests are being answered; try again in a moment") -> None:
+        super().__init__(message, headers={"Retry-After": str(self.retry_after)})

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.settings import Settings
 from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.connection import Connection
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.listening import Listening, is_local, listening, url_of
 
@@ -92,6 +93,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         loop="none",
         access_log=False,
         server_header=False,
+        http=Connection,
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,

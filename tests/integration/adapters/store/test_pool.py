@@ -35,6 +35,29 @@ async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_r
         assert await platform.collections() == []
 
 
+async def test_who_is_turned_away_hears_that_the_database_is(
+    server_url: str, new_database: Callable[[], str], settings: Settings
+) -> None:
+    """Rather than that too many wait: all of them wait for nothing."""
+    url = new_database()
+    away = Away(server_url, urlsplit(url).path.lstrip("/"))
+    async with connect(url, settings=settings.changed(pool_size=1)) as platform:
+        platform.database._pool.max_waiting = 1  # noqa: SLF001 - as if a hundred calls waited already
+        with contextlib.suppress(DatabaseUnreachableError):
+            async with platform.database.transaction(None):
+                waiting = asyncio.create_task(platform.collections())
+                while not platform.database.pool.waiting:  # noqa: ASYNC110 - no event tells
+                    await asyncio.sleep(0)
+                with pytest.raises(PoolExhaustedError, match="too many calls wait"):
+                    await platform.collections()
+                platform.database._looked_at -= 60.0  # noqa: SLF001
+                with away():
+                    with pytest.raises(DatabaseUnreachableError):
+                        await platform.collections()
+                    waiting.cancel()
+                    await asyncio.wait({waiting})
+
+
 async def test_one_connection_serves_one_read_after_another(platform: Platform) -> None:
     """A connection given back in good order is used again."""
     pids = {(await platform.database.read(None, PID))[0][0] for _ in range(20)}

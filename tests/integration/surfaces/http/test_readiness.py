@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
@@ -13,6 +14,7 @@ from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import EmbedderUnavailableError
+from retrieval.surfaces.http import readiness
 from retrieval.surfaces.http.readiness import OK, UNKNOWN, Readiness, ReadinessCheck
 from retrieval.surfaces.http.service import Service
 from tests.support.database import SCHEMA, opened
@@ -76,12 +78,18 @@ async def test_a_database_that_is_away_says_so(settings: Settings) -> None:
     assert (found.schema, found.pool, found.embedder, found.status) == (UNKNOWN, UNKNOWN, UNKNOWN, "not ready")
 
 
-async def test_a_pool_that_gives_no_connection_says_so(database_url: str, settings: Settings) -> None:
-    """Although the database is there."""
+@pytest.mark.parametrize("waits_longer", [False, True])
+async def test_a_pool_that_gives_no_connection_says_so(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, *, waits_longer: bool
+) -> None:
+    """Although the database is there, and also where the pool is waited for longer than for readiness."""
     small = settings.changed(database_url=SecretStr(database_url), pool_size=1, embedder="none")
     async with Service(small) as service:
         database = (await service.host()).database
-        database._pool.timeout = 0.05  # noqa: SLF001 - opening may take longer than what is waited for here
+        if waits_longer:
+            monkeypatch.setattr(readiness, "DATABASE_SECONDS", 0.05)
+        else:
+            database._pool.timeout = 0.05  # noqa: SLF001 - opening may take longer than what is waited for here
         async with database.transaction(None):
             found = await ReadinessCheck(service)()
     assert (found.database, found.status) == (OK, "not ready")

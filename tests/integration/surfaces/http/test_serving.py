@@ -79,6 +79,22 @@ async def test_a_request_that_is_late_ends_in_the_database(database_url: str, se
         assert (await client.get("/names")).json() == []
 
 
+async def test_a_late_transaction_of_many_quick_statements_ends_too(database_url: str, settings: Settings) -> None:
+    """Each of them is in time for itself; the connection serves the next request."""
+    app = application(settings.changed(database_url=SecretStr(database_url), pool_size=1))
+
+    @app.get("/many")
+    async def many(platform: CurrentPlatform) -> None:
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            while True:
+                await connection.execute("SELECT pg_sleep(0.005)")
+
+    async with asyncio.timeout(60), served(app) as service, AsyncClient(base_url=service.url) as client:
+        late = await client.get("/many", headers={"X-Request-Timeout": "0.05"})
+        assert (late.status_code, late.json()["type"]) == (504, "/problems/deadline")
+        assert (await client.get("/names")).json() == []
+
+
 async def test_a_run_that_is_told_to_end_answers_what_it_was_asked(database_url: str, settings: Settings) -> None:
     """It takes no new connections meanwhile."""
     app = application(settings.changed(database_url=SecretStr(database_url)))

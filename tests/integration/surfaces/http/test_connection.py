@@ -1,0 +1,106 @@
+"""What a connection may send before anybody knows who it is: bytes of a head, and how long they may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.surfaces.http import connection
+from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.connection import HEAD_BYTES
+from tests.support.serving import Served, served
+
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = b"POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service() -> AsyncIterator[Served]:
+    """A service whose database is away: none is needed here."""
+    settings = Settings(embedder="none", database_url=SecretStr("postgresql://127.0.0.1:1/none"))
+    async with served(create_app(settings, insecure_local=True)) as running:
+        yield running
+
+
+async def answers(service: Served, *parts: bytes, ends: bool = True) -> bytes:
+    """What comes back until the service closes the connection, or the client has ended its part."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        if ends:
+            return await reader.readuntil(b"}")
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
+    """Whether in one header, in many, or behind a body; one that just fits is taken."""
+    for head in (
+        GET + b"X-A: " + b"a" * HEAD_BYTES + b"\r\n\r\n",
+        GET + b"X-A: a\r\n" * (HEAD_BYTES // 8) + b"\r\n",
+        GET + b"X-A: " + b"a" * 4 * HEAD_BYTES,
+    ):
+        answer = await answers(service, head, ends=False)
+        assert answer.startswith(b"HTTP/1.1 431 ")
+        assert b"application/problem+json" in answer
+    fits = GET + b"X-A: " + b"a" * (HEAD_BYTES - 200) + b"\r\n\r\n"
+    assert (await answers(service, fits)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_trailers_have_the_same_limit(service: Served) -> None:
+    """They are headers behind a body; what is answered already is not answered twice."""
+    parts = [b"0\r\nX-A: ", *[b"a" * HEAD_BYTES] * 8]
+    async with asyncio.timeout(60):
+        answer = await answers(service, CHUNKED, *parts, ends=False)
+    assert answer.count(b"HTTP/1.1") <= 2
+    assert b"HTTP/1.1 200" not in answer
+
+
+async def test_a_body_may_follow_in_the_same_part(service: Served) -> None:
+    """It does not count as a head, nor does the head behind it."""
+    body = b"x" * 3 * HEAD_BYTES
+    request = b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    writer.write(request + body + GET + b"\r\n")
+    assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 405 ")
+    assert b"HTTP/1.1 200 " in await reader.readuntil(b'alive"}')
+    writer.close()
+
+
+async def test_what_is_no_http_is_refused(service: Served) -> None:
+    """With a problem document, and the connection is closed."""
+    answer = await answers(service, b"\x16\x03\x01 hello\r\n\r\n", ends=False)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in answer
+
+
+@pytest.mark.parametrize("said", [b"", b"\r\n", GET])
+async def test_who_does_not_go_on_is_left(service: Served, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    """Nothing came, or half a head."""
+    monkeypatch.setattr(connection, "FIRST_SECONDS" if not said else "HEAD_SECONDS", 0.0)
+    async with asyncio.timeout(60):
+        assert await answers(service, said, ends=False) == b""
+
+
+async def test_half_a_head_behind_an_answer_is_not_waited_for(service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is complete is answered before."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    async with asyncio.timeout(60):
+        writer.write(GET + b"\r\n")
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+        writer.write(GET)
+        assert await reader.read() == b""
+    writer.close()
