@@ -186,6 +186,7 @@ class Collection(
         notes = await self._keep_indexed(report.items)
         return replace(report, items=report.items + AddReport(notes=notes))
 
+    @told_if_gone
     async def search(
         self,
         query: str | None = None,
@@ -246,6 +247,7 @@ class Collection(
             # The field may have come with items that another process added a moment ago.
             return await self._searcher(await self.refresh()).search(request, context)
 
+    @told_if_gone
     async def search_each(
         self,
         queries: Sequence[str],
@@ -330,6 +332,7 @@ class Collection(
         same._sampler = same._recorder = same._accesses = same._observer = None  # noqa: SLF001 - of the same class
         return same
 
+    @told_if_gone
     async def leg_rankings(
         self,
         query: str,

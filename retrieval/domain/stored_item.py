@@ -46,7 +46,10 @@ class StoredItem:
     updated_at: datetime
     """When it was changed last."""
     became: Became | None = None
-    """What the call that gave it made of it; None: it was only read."""
+    """What the call that gave it made of it; None: it was only read.
+
+    Beside what was there when the call looked: of those who put the same new id at once, each may say ``added``.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""

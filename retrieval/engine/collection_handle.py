@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -109,20 +108,14 @@ class CollectionHandle:
         self._read_at = self._clock()
         return stored
 
-    @asynccontextmanager
-    async def _told_if_gone(self) -> AsyncIterator[None]:
-        """The database refuses writes to a collection that is gone: say that it is, instead of what it refused."""
-        before = self._stored.collection_id
-        try:
-            yield
-        except DatabaseError as error:
-            if type(error) not in {MissingPrivilegeError, DatabaseError}:
-                raise
-            if (await self.refresh()).collection_id != before:
-                raise UnknownCollectionError(
-                    f"collection {self.name!r} was removed meanwhile, and another was made; try again"
-                ) from error
-            raise
+    async def _check_there(self, refused: DatabaseError, collection_id: int) -> None:
+        """Raise ``UnknownCollectionError`` where the database refused because that collection is gone."""
+        if type(refused) not in {MissingPrivilegeError, DatabaseError}:
+            return
+        if (await self.refresh()).collection_id != collection_id:
+            raise UnknownCollectionError(
+                f"collection {self.name!r} was removed meanwhile, and another was made; try again"
+            ) from refused
 
     async def _fresh(self) -> StoredCollection:
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
@@ -146,12 +139,16 @@ class CollectionHandle:
 def told_if_gone(
     call: Callable[Concatenate[_Handle, _Given], Awaitable[_Answer]],
 ) -> Callable[Concatenate[_Handle, _Given], Coroutine[Any, Any, _Answer]]:
-    """A call that raises ``UnknownCollectionError`` where the collection is removed before it has written."""
+    """A call that raises ``UnknownCollectionError``, not what the database says, where the collection is gone."""
 
     @wraps(call)
     async def told(handle: _Handle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        async with handle._told_if_gone():  # noqa: SLF001 - for the calls of this class
+        before = handle._stored.collection_id  # noqa: SLF001 - for the calls of this class
+        try:
             return await call(handle, *given, **named)
+        except DatabaseError as error:
+            await handle._check_there(error, before)  # noqa: SLF001 - the same
+            raise
 
     return told
 

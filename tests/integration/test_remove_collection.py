@@ -144,3 +144,15 @@ async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     assert await docs.retrievals() == []
     assert await docs.remove("a")
     assert await made.get(["a"]) == {}
+
+
+async def test_a_search_says_that_its_collection_is_gone(platform: Platform) -> None:
+    """Not what the database refuses then."""
+    words = Profile(legs={"lexical": 1.0})
+    docs = await platform.collection("docs", profile=words)
+    await docs.put({"_id": "a", "text": "t"})
+    await docs.search("t")
+    assert await platform.remove_collection("docs")
+    for search in (docs.search("t"), docs.search_each(["t"]), docs.leg_rankings("t", legs=["lexical"])):
+        with pytest.raises(UnknownCollectionError, match="gone"):
+            await search
