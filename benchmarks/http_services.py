@@ -2,8 +2,8 @@
 
 ``ours`` is ``retrieval serve``'s application. ``bare`` is one FastAPI route that runs the very statements of our search
 by psycopg, as one would by hand: role, tenant and search path set once on each connection, the candidates of both legs
-in one round trip, the fusion in a few lines, the items in a second round trip, the same JSON. It checks no keys and no
-limits, knows neither filters nor profiles, and records nothing.
+in one round trip, the fusion in a few lines, the items in a second round trip, the same JSON by the same encoder. It
+checks no keys and no limits, knows neither filters nor profiles, and records nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import signal
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,6 @@ from typing import Any
 import psycopg
 import uvicorn
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse
 from peers.ours import COLLECTION, TENANT, platform_at
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector_async
@@ -31,6 +31,7 @@ from pydantic import BaseModel, SecretStr
 from retrieval import Settings
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.json_answer import JSONAnswer
 from retrieval.surfaces.http.logs import configure_service_logging
 from retrieval.surfaces.listening import listening, new_loop, url_of
 
@@ -60,6 +61,8 @@ class Statements:
     session: Mapping[str, str]
     """What our search sets for each transaction, to be set once a connection."""
     weights: Mapping[str, float]
+    why: str
+    """What our search says of the path it took."""
 
 
 async def statements_of(url: str) -> Statements:
@@ -77,7 +80,7 @@ async def statements_of(url: str) -> Statements:
             return await read_each(tenant_id, statements, settings)
 
         database.read_each = overheard  # type: ignore[method-assign]
-        await collection.search("words", vector=[1.0] * space.dimensions)
+        result = await collection.search("words", vector=[1.0] * space.dimensions)
         ([candidates], settings), ([items], _) = heard
         session = {
             "role": database.names.app_role,
@@ -85,7 +88,7 @@ async def statements_of(url: str) -> Statements:
             "retrieval.tenant": str(platform.tenant_id),
         }
         weights = {str(leg): weight for leg, weight in collection.profile.legs.items()}
-        return Statements(candidates, items, {**session, **settings}, weights)
+        return Statements(candidates, items, {**session, **settings}, weights, result.why)
 
 
 def bare(url: str, statements: Statements) -> FastAPI:
@@ -109,16 +112,19 @@ def bare(url: str, statements: Statements) -> FastAPI:
     app = FastAPI(lifespan=opened)
 
     @app.post("/search")
-    async def search(asked: Asked) -> JSONResponse:
+    async def search(asked: Asked) -> JSONAnswer:
+        began = time.perf_counter()
         candidates = statements.candidates.bind(query=asked.query, vector=HalfVector(asked.vector))
         async with pool.connection() as connection:
             cursor = connection.cursor(binary=True)
             await cursor.execute(candidates.text.encode(), candidates.parameters)
             best = fused(await cursor.fetchall(), statements.weights)[: asked.limit]
+            halfway = time.perf_counter()
             items = statements.items.bind(item_ids=[item_id for _, item_id, _ in best])
             await cursor.execute(items.text.encode(), items.parameters)
             rows = {row[0]: row[1:] for row in await cursor.fetchall()}
-        return JSONResponse(_answer(best, rows))
+        timings = _timings(began, halfway, time.perf_counter())
+        return JSONAnswer(_answer(best, rows, statements.why, timings))
 
     return app
 
@@ -145,7 +151,15 @@ def fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Par
     return [(scores[item_id], item_id, parts[item_id]) for item_id in best]
 
 
-def _answer(best: _Parts, rows: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+def _timings(began: float, halfway: float, ended: float) -> dict[str, float]:
+    found, read = halfway - began, ended - halfway
+    spent = {"embed": 0.0, "candidates": found, "learn": 0.0, "items": read, "total": ended - began}
+    return {stage: 1e3 * seconds for stage, seconds in spent.items()}
+
+
+def _answer(
+    best: _Parts, rows: Mapping[str, tuple[Any, ...]], why: str, timings: Mapping[str, float]
+) -> dict[str, Any]:
     hits = []
     for rank, (score, item_id, parts) in enumerate(best, 1):
         title, body, kind, tags, attributes, status, source, occurred_at = rows[item_id]
@@ -170,11 +184,11 @@ def _answer(best: _Parts, rows: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]
     return {
         "hits": hits,
         "path": "approximate",
-        "why": "",
+        "why": why,
         "weighed": 0,
         "profile_version": 1,
         "notes": [],
-        "timings_ms": {},
+        "timings_ms": timings,
         "retrieval_id": str(uuid.uuid4()),
     }
 

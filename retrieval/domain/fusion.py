@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from retrieval.domain.hit import Contribution
@@ -28,6 +29,8 @@ class Fused(NamedTuple):
     """The sum of the contributions."""
     contributions: tuple[Contribution, ...]
 
+
+_ITEM_ID = itemgetter(1)
 
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
@@ -92,8 +95,7 @@ def _summed(valued: Sequence[_Valued]) -> list[tuple[float, str]]:
     scores: dict[str, float] = {}
     known = scores.get
     for _, candidates, values in valued:
-        for candidate, value in zip(candidates, values, strict=True):
-            item_id = candidate.item_id
+        for item_id, value in zip(map(_ITEM_ID, candidates), values, strict=True):
             scores[item_id] = known(item_id, 0.0) + value
     return sorted([(-score, item_id) for item_id, score in scores.items()])
 

@@ -37,7 +37,9 @@ class Redaction:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # Shorter ones would be found in ordinary words.
-        found = sorted({one for one in secrets if len(one) >= 4}, key=len, reverse=True)
+        known = {one for one in secrets if len(one) >= 4}
+        known |= {json.dumps(one, ensure_ascii=False)[1:-1] for one in known}  # as they stand in a line of JSON
+        found = sorted(known, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, found))) if found else None
 
     @classmethod
@@ -95,8 +97,7 @@ class JSONFormatter(logging.Formatter):
         }
         if record.exc_info:
             told["traceback"] = _traceback(record, debug=self._debug)
-        texts = {name: self._redaction(value) if isinstance(value, str) else value for name, value in told.items()}
-        return json.dumps(texts, ensure_ascii=False, default=str)
+        return self._redaction(json.dumps(told, ensure_ascii=False, default=str))
 
 
 class ServiceHandler(logging.Handler):

@@ -21,10 +21,10 @@ from retrieval.surfaces.http.routes import (
 )
 
 ROUTERS: tuple[APIRouter, ...] = (
+    search.router,
     collections.router,
     collections.named,
     items.router,
-    search.router,
     feedback.router,
     learning.router,
     actors.router,
@@ -37,4 +37,4 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     metrics.router,
 )
-"""In the order in which OpenAPI lists them."""
+"""In the order in which they are tried, and OpenAPI lists them: what is asked most often comes first."""
