@@ -1,14 +1,16 @@
-"""Names and ids in paths: they may hold any character, also a slash or a line end, percent-encoded."""
+"""Names and ids in paths: they may hold any character, also a slash or a line end, percent-encoded as UTF-8."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from fastapi import Path
 from pydantic import BeforeValidator
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from retrieval.domain.errors import InvalidRequestError
 
 _ENCODED = re.compile(rb"%(?:2F|2f|0A|0a)")
 _STAND_INS = {b"%2f": chr(0xDC2F), b"%0a": chr(0xDC0A)}
@@ -26,11 +28,25 @@ class KeysInPaths:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
+        """Serve one connection of ASGI. Raises ``InvalidRequestError`` for what is no UTF-8."""
         raw_path = scope.get("raw_path")
-        if raw_path is not None and _ENCODED.search(raw_path):
-            scope = {**scope, "path": told_apart(raw_path)}
+        if raw_path is not None and b"%" in raw_path:
+            check_text(raw_path, "path")
+            if _ENCODED.search(raw_path):
+                scope = {**scope, "path": told_apart(raw_path)}
+        if query := scope.get("query_string"):
+            check_text(query, "query")
         await self._app(scope, receive, send)
+
+
+def check_text(encoded: bytes, part: str) -> None:
+    """Raise ``InvalidRequestError`` where this part of an address is no UTF-8: different names would become the same."""
+    try:
+        unquote_to_bytes(encoded).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequestError(
+            f"the {part} is not UTF-8; percent-encode each name as UTF-8, such as M%C3%BCller"
+        ) from None
 
 
 def told_apart(raw_path: bytes) -> str:

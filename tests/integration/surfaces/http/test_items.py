@@ -100,6 +100,22 @@ async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str)
 
 
 @pytest.mark.parametrize(
+    ("method", "address"),
+    [
+        ("PUT", f"{ITEMS}/M%FCller"),
+        ("DELETE", f"{ITEMS}/M%FCller"),
+        ("DELETE", "/v1/collections/caf%E8"),
+        ("GET", f"{ITEMS}?after=%FC"),
+    ],
+)
+async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: str, address: str) -> None:
+    """It would be taken for another one."""
+    answer = await client.request(method, address, json={} if method == "PUT" else None)
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-request")
+    assert "is not UTF-8" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
     ("body", "pointer"),
     [
         ({"title": 3}, "/title"),

@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from retrieval.surfaces.http.paths import restored, told_apart
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.http.paths import check_text, restored, told_apart
 
 
 @pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])
@@ -21,3 +22,11 @@ def test_a_name_comes_back_whole(name: str) -> None:
 def test_other_values_pass() -> None:
     """What is no text is not touched."""
     assert restored(3) == 3
+
+
+@pytest.mark.parametrize("encoded", [b"/v1/M%FCller", b"caf%E8", b"%ED%A0%80", b"a%FF%2Fb", b"\xfc"])
+def test_what_is_no_utf_8_is_refused(encoded: bytes) -> None:
+    """Different names would become the same."""
+    with pytest.raises(InvalidRequestError, match="the path is not UTF-8; percent-encode"):
+        check_text(encoded, "path")
+    check_text(b"/v1/M%C3%BCller/%F0%9F%98%80/%/%zz", "path")
