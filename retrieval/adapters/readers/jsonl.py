@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
@@ -34,13 +34,16 @@ def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Itera
             yield good_line(file, line, raw, item)
 
 
-def item_from_line(data: bytes) -> Item:
-    """The item that one line holds. Raises ``InvalidItemError`` with the reason, also for what is no JSON."""
+def item_from_line(data: bytes, read: Callable[[Mapping[str, Any]], Item] = item_from_record) -> Item:
+    """The item that one line holds, as ``read`` makes it of a record.
+
+    Raises ``InvalidItemError`` with the reason, also for what is no JSON.
+    """
     raw, fault = decoded(data)
     if fault:
         raise InvalidItemError(fault)
     try:
-        return item_from_record(_parsed(raw))
+        return read(_parsed(raw))
     except _NotJSONError as error:
         raise InvalidItemError(str(error)) from None
 

@@ -24,6 +24,7 @@ from retrieval.surfaces.http.intake import Intake
 from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
 from retrieval.surfaces.http.problems import problem_of
 from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BrokenStreamError
+from retrieval.surfaces.http.sent_items import sent_item
 from retrieval.surfaces.http.spool import Spool
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -116,7 +117,7 @@ def _read(line: StreamLine) -> Item | InvalidItemError:
     if line.too_long:
         return InvalidItemError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; split the item into several")
     try:
-        return item_from_line(line.data)
+        return item_from_line(line.data, sent_item)
     except InvalidItemError as error:
         return error
 

@@ -40,7 +40,7 @@ class KeysInPaths:
 
 
 def check_text(encoded: bytes, part: str) -> None:
-    """Raise ``InvalidRequestError`` where this part of an address is no UTF-8: different names would become the same."""
+    """Raise ``InvalidRequestError`` where a part of an address is no UTF-8: different names would become the same."""
     try:
         unquote_to_bytes(encoded).decode("utf-8")
     except UnicodeDecodeError:

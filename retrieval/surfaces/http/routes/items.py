@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse, Response
 
-from retrieval.adapters.readers import item_from_record
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.stored_item import Became, StoredItem
@@ -18,6 +17,7 @@ from retrieval.surfaces.http.handles import NamedCollection
 from retrieval.surfaces.http.models import items as models
 from retrieval.surfaces.http.paths import ItemId
 from retrieval.surfaces.http.places import at
+from retrieval.surfaces.http.sent_items import sent_item
 from retrieval.surfaces.http.where import where_of
 
 router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"])
@@ -65,7 +65,7 @@ async def add(collection: NamedCollection, body: models.AddRequest) -> JSONRespo
     items = []
     for place, one in enumerate(body.items):
         with at("items", place):
-            items.append(item_from_record(one.record()))
+            items.append(sent_item(one.record()))
     with at("embeddings"):
         report = await collection.add(items, embeddings=body.embeddings)
     return JSONResponse(report.as_dict())
@@ -126,7 +126,7 @@ async def put(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Store one item, new or whole in place of the one of its id."""
-    item = item_from_record(body.record_of(item_id))
+    item = sent_item(body.record_of(item_id))
     written = await collection.put(item, version=wanted_version(if_match, if_none_match))
     return _answer(written, 201 if written.became is Became.ADDED else 200)
 

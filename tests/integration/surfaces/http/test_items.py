@@ -99,6 +99,28 @@ async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str)
     assert (await client.get(f"{ITEMS}/{path}")).status_code in {200, 404, 422}
 
 
+async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
+    """It is unchanged, one by one, together and in a stream."""
+    sent = {"title": "t", "attributes": {"version": "2.1", "title": "another"}}
+    first = (await client.put(f"{ITEMS}/back", json=sent)).json()
+    again = await client.put(f"{ITEMS}/back", json=first)
+    added = await client.post(ITEMS, json={"items": [first]})
+    streamed = await client.post(f"{ITEMS}/bulk", content=json.dumps(first))
+
+    assert first["attributes"] == sent["attributes"]
+    assert again.json() == first
+    assert added.json()["unchanged"] == 1
+    assert json.loads(streamed.content.splitlines()[0])["result"] == "unchanged"
+
+
+async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
+    """As when a file of tickets is read."""
+    hours = {"hours_to_resolve": "4.5", "resolution_time_hours": 4.5}
+    put = await client.put(f"{ITEMS}/hours", json={"metadata": {"hours_to_resolve": "4.5"}})
+    await client.post(f"{ITEMS}/bulk", content=json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
+    assert put.json()["attributes"] == (await client.get(f"{ITEMS}/streamed")).json()["attributes"] == hours
+
+
 @pytest.mark.parametrize(
     ("method", "address"),
     [

@@ -1,0 +1,43 @@
+"""Items as clients send them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.domain.errors import InvalidItemError
+from retrieval.surfaces.http.sent_items import sent_item
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"version": "2"}, "'version' is the service's"),
+        ({"created_at": "2026-05-31", "updated_at": "2026-05-31"}, "'created_at' is the service's"),
+        ({"text": "a", "body": "b"}, "two names of one thing"),
+        ({"metadata": {"a": 1}, "attributes": {"b": 1}}, "two names of one thing"),
+        ({"attributes": {"a": 1}, "a": 2}, "with two values"),
+        ({"embedding": [0.1, 1]}, "send vectors to POST"),
+    ],
+)
+def test_what_says_two_things_is_refused(parts: dict[str, Any], reason: str) -> None:
+    """By the item's id, and with what to do; nothing is left out silently."""
+    with pytest.raises(InvalidItemError, match=reason) as refused:
+        sent_item({"_id": "a", **parts})
+    assert refused.value.item_id == "a"
+
+
+@pytest.mark.parametrize(
+    ("parts", "attributes"),
+    [
+        ({"text": "a", "body": "a"}, {"body": "a"}),
+        ({"attributes": {"a": 1}, "a": 1}, {"a": 1}),
+        ({"title": "t", "attributes": {"title": "u", "version": "2"}}, {"title": "u", "version": "2"}),
+        ({"vector": "north", "embedding": []}, {"vector": "north", "embedding": []}),
+        ({"version": None}, {}),
+    ],
+)
+def test_what_says_one_thing_is_taken(parts: dict[str, Any], attributes: dict[str, Any]) -> None:
+    """As a line of a file is."""
+    assert sent_item({"_id": "a", **parts}).attributes == attributes
