@@ -52,7 +52,7 @@ async def on_error(request: Request, error: Exception) -> Response:
 async def on_invalid(request: Request, error: Exception) -> Response:
     """A request that the models refuse, each wrong place pointed at; and JSON that is none."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    if found and found[0]["type"] == "json_invalid":
+    if found and found[0].get("type") == "json_invalid":
         reason = found[0].get("ctx", {}).get("error", "")
         return answer_to(MalformedBodyError(f"the body is no JSON: {one_line(str(reason))}"), request.scope)
     return problem_response(invalid(found, instance=request.url.path, request_id=current_request_id()))

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from retrieval.domain.api_key import Scope
 from retrieval.platform import Platform
+from retrieval.surfaces.http.parameters import check_parameters
 from retrieval.surfaces.http.refusals import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.service import Service
 
@@ -53,15 +54,19 @@ CurrentPlatform = Annotated[Platform, Depends(current_platform)]
 
 
 def needs(scope: Scope) -> Any:
-    """For a route's ``dependencies``: only callers with that scope, or with ``admin``, get in."""
+    """For a route's ``dependencies``: only callers with that scope, or with ``admin``, get in.
+
+    And only with parameters that the route has.
+    """
     return Depends(_checked(scope))
 
 
 def _checked(scope: Scope) -> Callable[[Caller], Awaitable[None]]:
     enough = {scope, Scope.ADMIN}
 
-    async def check(caller: CurrentCaller) -> None:
+    async def check(caller: CurrentCaller, request: Request) -> None:
         if not caller.scopes & enough:
             raise ForbiddenError(scope)
+        check_parameters(request)
 
     return check

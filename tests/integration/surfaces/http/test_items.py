@@ -122,6 +122,24 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "parameter", "known"),
+    [
+        (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "there are: where, after, limit"),
+        (f"{ITEMS}/any?foo=", "foo", "there is none"),
+        ("/v1/analytics/queries?form=7d", "form", "there are: collection, since, until, limit"),
+    ],
+)
+async def test_a_parameter_that_there_is_not_is_refused(
+    client: AsyncClient, address: str, parameter: str, known: str
+) -> None:
+    """Whoever mistypes a filter would get everything."""
+    answer = await client.get(address)
+    assert answer.status_code == 422
+    detail = f"there is no parameter '{parameter}'; {known}"
+    assert answer.json()["errors"] == [{"parameter": parameter, "in": "query", "detail": detail}]
+
+
+@pytest.mark.parametrize(
     ("method", "address"),
     [
         ("PUT", f"{ITEMS}/M%FCller"),
