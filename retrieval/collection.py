@@ -239,7 +239,7 @@ class Collection(
             as_of=as_of,
             needs_question=(chosen or stored.profile).needs_question,
         )
-        request = request if about is None else replace(request, about=checked_query_vector(about, stored))
+        request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
         try:
             return await self._searcher(stored).search(request, context)
         except UnknownFieldError:

@@ -75,6 +75,10 @@ class Question:
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
         self._check_begin()
+        if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
+            raise InvalidRequestError(
+                f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
+            )
         limit: object = self.limit
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")

@@ -145,5 +145,7 @@ def _checked_queries(queries: Sequence[str]) -> list[str]:
     words = [checked_words(query) for query in queries]
     for number, one in enumerate(words, 1):
         if not one:
-            raise EmptyQueryError(f"query {number} is empty; give some words")
+            empty = EmptyQueryError(f"query {number} is empty; give some words")
+            empty.place = ("queries", number - 1)
+            raise empty
     return words

@@ -212,12 +212,19 @@ def checked_requests(queries: object, *, vectors: object = None, **same: Any) ->
         try:
             requests.append(checked_request(query, vector=vector, **same))
         except RetrievalError as error:
-            raise type(error)(f"query {number}: {error}") from None
+            numbered = type(error)(f"query {number}: {error}")
+            if isinstance(numbered, EmptyQueryError | InvalidVectorError):
+                numbered.place = ("queries" if isinstance(error, EmptyQueryError) else "vectors", number - 1)
+            raise numbered from None
     return requests
 
 
 def _checked_group(name: str) -> Field:
-    field = parse_field(name)
+    try:
+        field = parse_field(name)
+    except InvalidFilterError as error:
+        error.place = ("group_by",)
+        raise
     if field == LINKS:
         raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
     if not field.is_attribute and field.name in NUMBER_FIELDS:
@@ -245,14 +252,18 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     return row
 
 
-def checked_query_vector(vector: object, collection: StoredCollection) -> Vector:
-    """A vector of the caller's at unit length, shape (dimensions,).
+def checked_query_vector(vector: object, collection: StoredCollection, name: str = "vector") -> Vector:
+    """A vector of the caller's at unit length, shape (dimensions,); ``name`` is the argument's.
 
     Raises ``InvalidRequestError`` for a collection without a space, ``WrongDimensionError`` or ``InvalidVectorError``.
     """
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
-    return check_vector(_flat(vector), collection.space.space)
+    try:
+        return check_vector(_flat(vector), collection.space.space)
+    except InvalidVectorError as error:
+        error.place = (name,)
+        raise
 
 
 def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field | None = None) -> None:

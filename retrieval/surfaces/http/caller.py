@@ -61,7 +61,7 @@ def needs(scope: Scope) -> Any:
     return Depends(_checked(scope))
 
 
-def _checked(scope: Scope) -> Callable[[Caller], Awaitable[None]]:
+def _checked(scope: Scope) -> Callable[[Caller, Request], Awaitable[None]]:
     enough = {scope, Scope.ADMIN}
 
     async def check(caller: CurrentCaller, request: Request) -> None:

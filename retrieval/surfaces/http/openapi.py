@@ -24,7 +24,7 @@ _PROBLEMS = {
     "409": "Somebody else was faster, or the same request is being answered",
     "412": "It was changed meanwhile",
     "413": "The body is too large",
-    "415": "The body is compressed",
+    "415": "The body is compressed, or not sent as JSON",
     "421": "It was meant for another host",
     "422": "The request cannot be served as it is",
     "429": "Too many requests of this key",

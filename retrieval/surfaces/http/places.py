@@ -38,8 +38,8 @@ def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | Non
 
 
 @contextmanager
-def fields_of(**filters: Mapping[str, Any] | None) -> Iterator[None]:
-    """An error about a field, from within, lies where one of these filters names the field first."""
+def fields_of(**filters: Mapping[str, Any] | str | None) -> Iterator[None]:
+    """An error about a field, from within, lies where one of these filters, or a field alone, names it first."""
     try:
         yield
     except InvalidFilterError as error:
@@ -50,7 +50,9 @@ def fields_of(**filters: Mapping[str, Any] | None) -> Iterator[None]:
 
 
 def _named(part: object, field: str, place: Place) -> Iterator[Place]:
-    if isinstance(part, Mapping):
+    if part in (field, f"attributes.{field}"):
+        yield place
+    elif isinstance(part, Mapping):
         for key, value in part.items():
             if key in (field, f"attributes.{field}"):
                 yield (*place, key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -25,7 +25,7 @@ INVALID = "/problems/invalid-request"
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and what a type has besides."""
 
-_SEARCHES = re.compile(r"/v1/collections/[^/]+/(search|search/batch|preview)")
+_SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|preview)")
 
 _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.InvalidFilterError: "/where",
@@ -33,7 +33,9 @@ _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.EmptyQueryError: "/query",
     errors.InvalidLimitError: "/limit",
 }
-"""The members of a search that these errors are about."""
+"""The members of a search that these errors are about, where they do not tell themselves."""
+_OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
+"""What they are called in a batch."""
 
 
 def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
@@ -48,7 +50,7 @@ def problem_of(error: BaseException, *, instance: str = "", request_id: str = ""
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id
     if isinstance(error, errors.InvalidRequestError):
-        problem |= _pointed(error, problem["detail"], is_search=bool(_SEARCHES.fullmatch(instance)))
+        problem |= _pointed(error, problem["detail"], _SEARCHES.fullmatch(instance))
     return problem | _occurrence(instance, request_id)
 
 
@@ -59,10 +61,15 @@ def problem_of_status(status: int, detail: str, *, instance: str = "", request_i
     return problem | _occurrence(instance, request_id)
 
 
-def invalid(found: Iterable[ErrorDetails | Mapping[str, Any]], *, instance: str = "", request_id: str = "") -> Problem:
-    """The document of a request whose parts are not what they must be, with the place of each that is wrong."""
+def invalid(
+    found: Iterable[ErrorDetails | Mapping[str, Any]], *, body: object = None, instance: str = "", request_id: str = ""
+) -> Problem:
+    """The document of a request whose parts are not what they must be, with the place of each that is wrong.
+
+    ``body``: what was sent; places of the models alone, such as the kinds of a value that may be of several, are none.
+    """
     kind = problem_type(errors.InvalidRequestError)
-    wrong = [_wrong(one) for one in found]
+    wrong = _together([_wrong(one, body) for one in found])
     places = ", ".join(dict.fromkeys(str(one.get("pointer") or one.get("parameter") or "the body") for one in wrong))
     problem = {
         "type": kind.type,
@@ -97,18 +104,45 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _wrong(found: ErrorDetails | Mapping[str, Any]) -> dict[str, str]:
+def _wrong(found: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, str]:
     where, *place = found["loc"] or ("body",)
     detail = one_line(str(found["msg"]).removeprefix("Value error, "))
     if where == "body":
+        place = place if body is None else list(_sent_place(body, place, is_missing=found.get("type") == "missing"))
         return {"pointer": pointer(place), "detail": detail}
     return {"parameter": ".".join(map(str, place)), "in": str(where), "detail": detail}
 
 
-def _pointed(error: errors.InvalidRequestError, detail: str, *, is_search: bool) -> Problem:
+def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -> Iterator[str | int]:
+    """The steps of the place that there are in the body; and the last one, where something is missing there."""
+    for number, step in enumerate(place, 1):
+        if isinstance(body, Mapping) and step in body:
+            body = body[step]
+        elif isinstance(body, list) and isinstance(step, int) and step < len(body):
+            body = body[step]
+        elif not (is_missing and number == len(place)):
+            continue
+        yield step
+
+
+def _together(wrong: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """One entry a place: what may be of several kinds is refused once by each."""
+    found: dict[tuple[str | None, ...], dict[str, str]] = {}
+    for one in wrong:
+        place = tuple(one.get(name) for name in ("pointer", "parameter", "in"))
+        if place not in found:
+            found[place] = one
+        elif one["detail"] not in found[place]["detail"].split("; or: "):
+            found[place]["detail"] += f"; or: {one['detail']}"
+    return list(found.values())
+
+
+def _pointed(error: errors.InvalidRequestError, detail: str, search: re.Match[str] | None) -> Problem:
     """Where in the body it lies: as the error tells, or as errors of its class do."""
-    usual = (place for kind, place in _PLACES.items() if is_search and isinstance(error, kind))
+    usual = (place for kind, place in _PLACES.items() if search and isinstance(error, kind))
     place = pointer(error.place) or next(usual, None)
+    if place is not None and search is not None and search[1]:
+        place = _OF_EACH.get(place, place)
     return {} if place is None else {"errors": [{"pointer": place, "detail": detail}]}
 
 

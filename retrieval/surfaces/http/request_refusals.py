@@ -7,6 +7,7 @@ RefusalError
 ├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
 ├── EncodedBodyError        415: the body is compressed, or encoded in another way
+├── MediaTypeError          415: the body is not sent as JSON
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
 └── OverloadedError         503: more requests are being answered than the service takes
 """
@@ -70,6 +71,16 @@ class EncodedBodyError(RefusalError):
         super().__init__(
             "bodies are taken as they are; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
         )
+
+
+class MediaTypeError(RefusalError):
+    """The body's content type is not that of JSON."""
+
+    status = 415
+
+    def __init__(self, content_type: str) -> None:
+        came = f"as {content_type!r:.80}" if content_type else "without a type"
+        super().__init__(f"send the body with Content-Type: application/json; it came {came}")
 
 
 class MisdirectedError(RefusalError):

@@ -22,7 +22,7 @@ async def search(collection: NamedCollection, body: SearchRequest) -> JSONAnswer
     """The best hits by meaning and by words, each with what its score is made of."""
     where, prefer = filter_at("where", body.where), filter_at("prefer", body.prefer)
     profile, context = profile_at(("profile",), body.profile), body.context.context()
-    with fields_of(where=body.where, prefer=body.prefer):
+    with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
         result = await collection.search(
             body.query, vector=body.vector, where=where, limit=body.limit, legs=body.legs, profile=profile,
             group_by=body.group_by, syntax=body.syntax, rewrites=body.rewrites, prefer=prefer, entities=body.entities,
@@ -35,7 +35,7 @@ async def search(collection: NamedCollection, body: SearchRequest) -> JSONAnswer
 async def search_each(collection: NamedCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: the words are embedded in one call, and the candidates of all come together."""
     where, profile = filter_at("where", body.where), profile_at(("profile",), body.profile)
-    with fields_of(where=body.where):
+    with fields_of(where=body.where, group_by=body.group_by):
         results = await collection.search_each(
             body.queries, vectors=body.vectors, where=where, limit=body.limit, legs=body.legs, profile=profile,
             group_by=body.group_by, syntax=body.syntax, context=body.context.context(),

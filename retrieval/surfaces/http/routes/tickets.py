@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body
@@ -10,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from retrieval.apps.tickets import ConfigurationError, RetrievalRequest, RetrievalResponse, SearchPreview
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import UnknownCollectionError
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import CurrentTickets
 from retrieval.surfaces.http.models import tickets as models
@@ -40,7 +41,8 @@ async def search_tickets(
     tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[models.SEARCH_EXAMPLE])]
 ) -> Response:
     """By title and description, a text or an embedding; by similarity, priority and how soon they were resolved."""
-    found = await _or_unknown(tickets.process(body))
+    with _members_of(body):
+        found = await _or_unknown(tickets.process(body))
     return Response(found.model_dump_json(), media_type=_JSON)
 
 
@@ -70,6 +72,18 @@ async def preview_tickets(tickets: CurrentTickets, body: models.TicketPreviewReq
     """One search whose candidates are ranked under each weighting: what moves, and why. Nothing is recorded."""
     found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
     return Response(found.model_dump_json(), media_type=_JSON)
+
+
+@contextmanager
+def _members_of(request: RetrievalRequest) -> Iterator[None]:
+    """An error of the search that was made of the request lies where the request says it."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        left_out = "exclude_ids" if request.exclude_ids else "exclude_self"
+        members = {"domain": "domain_filter", "occurred_at": "as_of", "item_id": left_out, "vector": "query_embedding"}
+        error.place = tuple(members.get(str(step), step) for step in error.place[:1])
+        raise
 
 
 async def _or_unknown(answering: Awaitable[Answer]) -> Answer:

@@ -121,6 +121,25 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
     assert put.json()["attributes"] == (await client.get(f"{ITEMS}/streamed")).json()["attributes"] == hours
 
 
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
+async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, content_type: str) -> None:
+    """As a tool sends it that nobody told what it sends."""
+    headers = {"Content-Type": content_type} if content_type else {}
+    for method, path in (("POST", ITEMS), ("PUT", f"{ITEMS}/a"), ("PUT", "/v1/collections/docs")):
+        answer = await client.request(method, path, content=b"{}", headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
+        assert "send the body with Content-Type: application/json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b"\xff", b"1" * 5000, b"{"], ids=["deep", "no text", "digits", "half"]
+)
+async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body: bytes) -> None:
+    """Whyever not."""
+    answer = await client.post(ITEMS, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+
+
 @pytest.mark.parametrize(
     ("address", "parameter", "known"),
     [

@@ -89,6 +89,9 @@ async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
         ({"query": "disk", "context": {"complexity": 2}}, "/context/complexity"),
         ({"query": "disk", "as_of": 5}, "/as_of"),
         ({"query": "disk", "queri": 1}, "/queri"),
+        ({"query": "disk", "group_by": "zz"}, "/group_by"),
+        ({"query": "disk", "group_by": ""}, "/group_by"),
+        ({"query": "disk", "about": [1.0]}, "/about"),
     ],
 )
 async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
@@ -96,6 +99,21 @@ async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, 
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
+    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"queries": ["a", ""]}, "/queries/1"),
+        ({"queries": ["a", "-b"]}, "/queries/1"),
+        ({"queries": ["a"], "vectors": [[1.0]]}, "/vectors"),
+    ],
+)
+async def test_what_is_wrong_in_a_batch_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
+    """Which query it is, where that is known."""
+    answer = await client.post(f"{SEARCH}/batch", json=body)
+    assert answer.status_code == 422
     assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
 
 

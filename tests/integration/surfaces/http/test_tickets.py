@@ -70,8 +70,9 @@ async def test_a_search_answers_as_the_service_does(
         ({"title": "a", "top_k": 101}, ["/top_k"]),
         ({"title": "a", "topk": 1}, ["/topk"]),
         ({"title": "a", "preset": "best"}, [""]),
+        ({"title": "a", "domain_filter": "M\x00"}, ["/domain_filter"]),
         ({}, []),
-        ({"query_embedding": [1.0]}, []),
+        ({"query_embedding": [1.0]}, ["/query_embedding"]),
     ],
 )
 async def test_a_request_that_cannot_be_is_refused(

@@ -101,6 +101,22 @@ def test_wrong_parts_of_a_body_are_pointed_at() -> None:
     assert problem["type"] == "/problems/invalid-request"
 
 
+def test_places_are_those_of_the_body() -> None:
+    """Not the kinds that a value may be of; each is told once."""
+    body = {"items": [{"item_id": 1.5}], "profiles": {"a": "nope"}}
+    found: list[Mapping[str, Any]] = [
+        {"loc": ("body", "items", 0, "item_id", "str"), "msg": "a text"},
+        {"loc": ("body", "items", 0, "item_id", "int"), "msg": "a whole number"},
+        {"loc": ("body", "profiles", "a", "dict[str,any]"), "msg": "an object"},
+        {"loc": ("body", "query"), "type": "missing", "msg": "Field required"},
+    ]
+    assert invalid(found, body=body)["errors"] == [
+        {"pointer": "/items/0/item_id", "detail": "a text; or: a whole number"},
+        {"pointer": "/profiles/a", "detail": "an object"},
+        {"pointer": "/query", "detail": "Field required"},
+    ]
+
+
 def test_the_whole_body_has_the_empty_pointer() -> None:
     """As RFC 6901 has it."""
     assert pointer(()) == ""
