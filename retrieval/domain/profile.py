@@ -187,23 +187,32 @@ class Profile:
         if unknown:
             known = ", ".join(part.name for part in fields(cls))
             raise InvalidProfileError(f"a profile has no {unknown[0]!r:.40}; its parts are {known}")
-        if "legs" not in stored:
+        if not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
-            given = dict(stored)
-            if "fusion" in given:
-                given["fusion"] = Fusion(kind=FusionKind(given["fusion"]["kind"]), k=given["fusion"].get("k", RRF_K))
+            given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in _PARTS if name in stored}}
             if "signals" in given:
                 given["signals"] = signals_from_dict(given["signals"])
-            for name, kind in (("diversity", Diversity), ("learned", Learned), ("exploration", Exploration),
-                               ("recording", Recording)):  # fmt: skip
-                if name in given:
-                    given[name] = kind(**given[name])
             return cls(**given)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidProfileError):
                 raise
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
+
+
+_PARTS: Mapping[str, type[Fusion | Diversity | Learned | Exploration | Recording]] = MappingProxyType(
+    {"fusion": Fusion, "diversity": Diversity, "learned": Learned, "exploration": Exploration, "recording": Recording}
+)
+"""The parts of a profile that are objects."""
+
+
+def _part_from_dict(name: str, said: Any) -> Any:
+    known = [part.name for part in fields(_PARTS[name])]
+    if not isinstance(said, Mapping):
+        raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {said!r:.40}")
+    if unknown := sorted(map(str, set(said) - set(known))):
+        raise InvalidProfileError(f"{name} has no {unknown[0]!r:.40}; its parts are {', '.join(known)}")
+    return _PARTS[name](**said)
 
 
 def leg_of(ranking: str) -> str:

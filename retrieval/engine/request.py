@@ -194,7 +194,8 @@ def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str
 
 def _checked_moment(moment: datetime | None) -> datetime | None:
     if moment is not None and (fault := fault_of(moment)):
-        raise InvalidRequestError(f"as_of is {moment!r:.80}; {fault}")
+        said = moment.isoformat() if isinstance(moment, datetime) else repr(moment)
+        raise InvalidRequestError(f"as_of is {said:.80}; {fault}")
     return moment
 
 

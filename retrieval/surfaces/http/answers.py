@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.http.members import members_at
 from retrieval.surfaces.http.problem_types import problem_type
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
@@ -60,6 +63,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
     if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in found):
         return answer_to(MediaTypeError(content_type), request.scope)
     body = error.body if isinstance(error, RequestValidationError) else None
+    found = [_with_members(one, request.scope.get("route")) for one in found]
     return problem_response(invalid(found, body=body, instance=request.url.path, request_id=current_request_id()))
 
 
@@ -72,6 +76,15 @@ async def on_status(request: Request, error: Exception) -> Response:
     detail = _EXPECTED.get(error.status_code, str(error.detail))
     occurrence = {"instance": request.url.path, "request_id": current_request_id()}
     return problem_response(problem_of_status(error.status_code, detail, **occurrence), error.headers)
+
+
+def _with_members(found: Any, route: object) -> Any:
+    """Of a member that there is not, which there are."""
+    if found.get("type") != "extra_forbidden" or found["loc"][0] != "body" or not isinstance(route, APIRoute):
+        return found
+    kind = route.body_field.field_info.annotation if route.body_field else None
+    *place, name = found["loc"][1:]
+    return {**found, "msg": f"there is no {name!r:.60} here; there are: {', '.join(members_at(kind, place))}"}
 
 
 def _report(error: Exception) -> None:

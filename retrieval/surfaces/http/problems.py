@@ -116,10 +116,8 @@ def _wrong(found: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, s
 def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -> Iterator[str | int]:
     """The steps of the place that there are in the body; and the last one, where something is missing there."""
     for number, step in enumerate(place, 1):
-        if isinstance(body, Mapping) and step in body:
-            body = body[step]
-        elif isinstance(body, list) and isinstance(step, int) and step < len(body):
-            body = body[step]
+        if step in (body if isinstance(body, Mapping) else range(len(body)) if isinstance(body, list) else ()):
+            body = body[step]  # type: ignore[index]
         elif not (is_missing and number == len(place)):
             continue
         yield step

@@ -123,3 +123,19 @@ def test_a_part_that_no_profile_has_is_named() -> None:
     """With those that it has."""
     with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
+
+
+@pytest.mark.parametrize(
+    ("part", "said", "reason"),
+    [
+        ("fusion", "rrf", "fusion is an object of kind, k, not 'rrf'"),
+        ("fusion", {"kind": "zz"}, "there is no fusion 'zz'; there are rrf, weighted_sum, union"),
+        ("fusion", {"kind": "rrf", "kk": 3}, "fusion has no 'kk'; its parts are kind, k"),
+        ("diversity", 3, "diversity is an object of collapse_above, relevance_share, not 3"),
+        ("legs", ["dense"], "a profile names its legs"),
+    ],
+)
+def test_a_part_that_is_none_is_told_in_the_words_of_profiles(part: str, said: object, reason: str) -> None:
+    """Not in those of Python."""
+    with pytest.raises(InvalidProfileError, match=reason):
+        Profile.from_dict({"legs": {"dense": 1.0}, part: said})

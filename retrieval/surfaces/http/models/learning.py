@@ -61,7 +61,7 @@ class Learning(Sent):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"half_life_days": 30, "daily_cap": 1000}]})
 
-    half_life_days: Annotated[float, Field(ge=1 / 24, le=36_500)] | None = None
+    half_life_days: Annotated[float, Field(json_schema_extra={"minimum": 1 / 24, "maximum": 36_500})] | None = None
     """In how many days a verdict loses half its weight."""
     daily_cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """How many verdicts of one actor count in a day."""

@@ -10,6 +10,7 @@ from retrieval.domain.api_key import Scope
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
 from retrieval.surfaces.http.models import learning as models
+from retrieval.surfaces.http.places import at
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"])
 
@@ -33,7 +34,8 @@ async def use_model(collection: NamedCollection, body: models.ModelChoice) -> JS
 async def set_learning(collection: NamedCollection, body: models.Learning) -> Response:
     """How fast verdicts fade, and how many of one actor count in a day."""
     if body.half_life_days is not None:
-        await collection.set_half_life(body.half_life_days)
+        with at("half_life_days"):
+            await collection.set_half_life(body.half_life_days)
     if body.daily_cap is not None:
         await collection.set_daily_cap(body.daily_cap)
     return Response(status_code=204)

@@ -1,0 +1,26 @@
+"""The members that a part of a body may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.surfaces.http.members import members_at
+from retrieval.surfaces.http.models.feedback import FeedbackBatch, FeedbackEvent
+from retrieval.surfaces.http.models.search import SearchRequest
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "names"),
+    [
+        (SearchRequest, [], list(SearchRequest.model_fields)),
+        (SearchRequest | None, ["context"], ["domain", "complexity", "actor", "session", "backtracks", "generated"]),
+        (FeedbackBatch, ["events", 3], list(FeedbackEvent.model_fields)),
+        (FeedbackBatch, ["events", 3, "note"], []),
+        (None, [], []),
+    ],
+)
+def test_members_are_found_in_the_models(kind: Any, place: list[str | int], names: list[str]) -> None:
+    """Through lists, and what may be left out."""
+    assert members_at(kind, place) == names
