@@ -85,7 +85,7 @@ def _taken(entries: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 def _item_id(value: object) -> str:
     if value is None:
-        raise InvalidItemError("no '_id'; every item needs one, a text or a whole number")
+        raise InvalidItemError("no '_id' (or 'item_id'); every item needs one, a text or a whole number")
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) > sys.float_info.max:
             raise InvalidItemError("'_id' is a number beyond ±1.8e308; write it as text")

@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from retrieval.domain import errors
 from retrieval.surfaces.http.problem_types import problem_type
 from retrieval.surfaces.http.refusals import RefusalError
+from retrieval.surfaces.http.wording import over_http
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -45,7 +46,7 @@ def problem_of(error: BaseException, *, instance: str = "", request_id: str = ""
         "type": kind.type,
         "title": kind.title,
         "status": kind.status,
-        "detail": one_line(str(error)) if kind.told is None else kind.told,
+        "detail": over_http(one_line(str(error))) if kind.told is None else kind.told,
     }
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id

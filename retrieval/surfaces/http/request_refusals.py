@@ -59,7 +59,9 @@ class BodyTooLargeError(RefusalError):
     status = 413
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the body has more than {limit:,} bytes; send it in smaller parts, items by /items/bulk")
+        super().__init__(
+            f"the body has more than {limit:,} bytes; send it in several requests; items may come as a stream, which has a limit of its own"
+        )
 
 
 class EncodedBodyError(RefusalError):

@@ -34,7 +34,7 @@ async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClien
         await client.get("/v2/retrieval/stats"),
     ):
         assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")
-        assert "retrieval ingest tickets" in answer.json()["detail"]
+        assert "make it with: PUT /v1/collections/" in answer.json()["detail"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

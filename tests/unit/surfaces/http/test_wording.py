@@ -1,0 +1,36 @@
+"""What errors advise over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.domain.feedback import Feedback
+from retrieval.surfaces.http.problems import problem_of
+from retrieval.surfaces.http.wording import over_http
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("no 'a b'; make it with: retrieval ingest 'a b' FILE", "no 'a b'; make it with: PUT /v1/collections/{name}"),
+        (
+            "collection 'a' has no profile 9; see: retrieval profiles list a",
+            "collection 'a' has no profile 9; see: GET /v1/collections/{name}/profiles",
+        ),
+        ("nothing of the kind", "nothing of the kind"),
+    ],
+)
+def test_requests_stand_in_place_of_commands(told: str, expected: str) -> None:
+    """The rest stays as it is."""
+    assert over_http(told) == expected
+    assert problem_of(UnknownCollectionError(told))["detail"] == expected
+
+
+def test_arguments_are_called_as_members() -> None:
+    """Whoever writes JSON has no keywords."""
+    for given, expected in (({}, "feedback needs reward, a number from 0 to 1, or helpful, true or false"),
+                            ({"reward": 0.5, "helpful": True}, "give reward or helpful, not both")):  # fmt: skip
+        with pytest.raises(InvalidRequestError) as refused:
+            Feedback(item_id="a", collection="c", **given)
+        assert problem_of(refused.value)["detail"] == expected
