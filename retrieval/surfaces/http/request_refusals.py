@@ -60,7 +60,7 @@ class BodyTooLargeError(RefusalError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the body has more than {limit:,} bytes; send it in several requests; items may come as a stream, which has a limit of its own"
+            f"the body has more than {limit:,} bytes; send it in several requests (a stream of items may have more)"
         )
 
 

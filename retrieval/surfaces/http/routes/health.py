@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from retrieval.surfaces.http.models.health import Live, Ready
-from retrieval.surfaces.http.readiness import ReadinessCheck
+from retrieval.surfaces.http.readiness import HOLDS_SECONDS, ReadinessCheck
 
 router = APIRouter(tags=["health"])
 
@@ -31,4 +32,6 @@ async def readyz(request: Request) -> JSONResponse:
     check: ReadinessCheck = request.app.state.readiness
     found = await check()
     answer = {"status": found.status, "checks": asdict(found)}
-    return JSONResponse(answer, status_code=200 if found.is_ready else 503)
+    if found.is_ready:
+        return JSONResponse(answer)
+    return JSONResponse(answer, 503, {"Retry-After": str(math.ceil(HOLDS_SECONDS))})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
-from retrieval.domain.feedback import Feedback
+from retrieval.surfaces.http.models.feedback import FeedbackEvent as Said
 from retrieval.surfaces.http.problems import problem_of
 from retrieval.surfaces.http.wording import over_http
 
@@ -27,10 +27,15 @@ def test_requests_stand_in_place_of_commands(told: str, expected: str) -> None:
     assert problem_of(UnknownCollectionError(told))["detail"] == expected
 
 
-def test_arguments_are_called_as_members() -> None:
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (Said(item_id="a", collection="c"), "feedback needs reward, a number from 0 to 1, or helpful, true or false"),
+        (Said(item_id="a", collection="c", reward=0.5, helpful=True), "give reward or helpful, not both"),
+    ],
+)
+def test_arguments_are_called_as_members(said: Said, expected: str) -> None:
     """Whoever writes JSON has no keywords."""
-    for given, expected in (({}, "feedback needs reward, a number from 0 to 1, or helpful, true or false"),
-                            ({"reward": 0.5, "helpful": True}, "give reward or helpful, not both")):  # fmt: skip
-        with pytest.raises(InvalidRequestError) as refused:
-            Feedback(item_id="a", collection="c", **given)
-        assert problem_of(refused.value)["detail"] == expected
+    with pytest.raises(InvalidRequestError) as refused:
+        said.event()
+    assert problem_of(refused.value)["detail"] == expected
