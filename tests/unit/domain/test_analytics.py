@@ -14,6 +14,6 @@ NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
 
 def test_a_period_ends_after_it_begins() -> None:
     """One that does not would hold nothing, whatever there is."""
-    with pytest.raises(InvalidRequestError, match="since, 2026-05-31T12:00:00.*, is after until"):
+    with pytest.raises(InvalidRequestError, match="is after until"):
         Question(since=NOON, until=NOON - timedelta(seconds=1))
     assert Question(since=NOON, until=NOON).begins(None) == NOON
