@@ -64,16 +64,6 @@ class BodyTooLargeError(RefusalError):
         )
 
 
-class MediaTypeError(RefusalError):
-    """The body's content type is not that of JSON."""
-
-    status = 415
-
-    def __init__(self, content_type: str) -> None:
-        came = f"as {content_type!r:.80}" if content_type else "without a type"
-        super().__init__(f"send the body with Content-Type: application/json; it came {came}")
-
-
 class EncodedBodyError(RefusalError):
     """The body is compressed, or encoded in another way."""
 
@@ -83,6 +73,16 @@ class EncodedBodyError(RefusalError):
         super().__init__(
             "bodies are taken as they are; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
         )
+
+
+class MediaTypeError(RefusalError):
+    """The body's content type is not that of JSON."""
+
+    status = 415
+
+    def __init__(self, content_type: str) -> None:
+        came = f"as {content_type!r:.80}" if content_type else "without a type"
+        super().__init__(f"send the body with Content-Type: application/json; it came {came}")
 
 
 class MisdirectedError(RefusalError):
