@@ -29,7 +29,7 @@ def test_a_memory_is_shown_and_forgotten(
         store = MemoryStore(platform)
         for number in range(3):
             store.store_memory("p1", "note", {"n": number}, user_id="ann", memory_id=f"m{number}")
-    shown = json.loads(program.invoke(app, ["memories", "show", "m1"]).output)
+    shown = json.loads(program.invoke(app, ["memories", "show", "m1", "--json"]).output)
     assert (shown["memory_id"], shown["content"], shown["accesses"]) == ("m1", {"n": 1}, 0)
     assert program.invoke(app, ["memories", "forget", "m1"]).output == "1 memory forgotten\n"
     assert json.loads(program.invoke(app, ["memories", "forget", "--user", "ann", "--json"]).output) == {"forgotten": 2}
