@@ -120,7 +120,7 @@ def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -
 def test_help_is_a_table_of_contents(program: Program) -> None:
     """Every command under its heading, the exit codes below; asking for nothing shows it too."""
     shown = program.using(GITHUB_ACTIONS="true").succeeds("--help")
-    headings = [shown.index(heading) for heading in ("Store and find", "Quality", "Database", "Exit codes")]
+    headings = [shown.index(heading) for heading in ("Store and find", "Measure and tune", "Database", "Exit codes")]
     assert headings == sorted(headings)
     assert all(f"│ {name} " in shown for name in ("ingest", "search", "collections", "evaluate", "tune", "db"))
     assert "\x1b" not in shown

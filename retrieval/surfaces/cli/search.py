@@ -57,6 +57,8 @@ def search(
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.cli.where import where_of
 
+    if query is None and vector is None:
+        raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
     asked: dict[str, Any] = {
         "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
