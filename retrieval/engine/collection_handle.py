@@ -70,6 +70,7 @@ class CollectionHandle:
         self._decider = decider
         self._models = Models(database, tenant_id) if decider is None else decider.models
         self._read_at = self._clock()
+        self._reading: asyncio.Event | None = None
 
     @property
     def name(self) -> str:
@@ -97,8 +98,26 @@ class CollectionHandle:
         Of a collection of this name that was made anew, or has another space by now, the handle is from then on.
         Raises ``UnknownCollectionError`` where there is none.
         """
-        if older_than_seconds and self._clock() - self._read_at <= older_than_seconds:
+        if not older_than_seconds:
+            return await self._read_again()
+        if not self._is_fresh(older_than_seconds) and self._reading is not None:
+            # Many calls find it old at the same moment: one of them reads for all.
+            await self._reading.wait()
+        if self._is_fresh(older_than_seconds):
             return self._stored
+        if self._reading is not None:
+            return await self._read_again()
+        self._reading = reading = asyncio.Event()
+        try:
+            return await self._read_again()
+        finally:
+            reading.set()
+            self._reading = None
+
+    def _is_fresh(self, seconds: float) -> bool:
+        return self._clock() - self._read_at <= seconds
+
+    async def _read_again(self) -> StoredCollection:
         stored = await find_collection(self._database, self._tenant_id, self.name)
         if stored is None:
             raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")

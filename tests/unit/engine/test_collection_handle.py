@@ -1,0 +1,93 @@
+"""A collection's handle: what was read of it is read again once, however many calls find it old."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.engine import collection_handle as module
+from retrieval.engine.collection_handle import CollectionHandle
+from tests.unit.engine.test_plan import SMALL
+
+
+class Reading:
+    """Takes the place of the look-up in the database; it answers when it is let."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.fails = 0
+        self.answers = asyncio.Event()
+
+    async def __call__(self, *_: object) -> StoredCollection:
+        """The collection; the first ``fails`` times, an error."""
+        self.times += 1
+        failing = self.times <= self.fails
+        await self.answers.wait()
+        if failing:
+            raise DatabaseUnreachableError("away")
+        return SMALL
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    """What stands in for the look-up."""
+    made = Reading()
+    monkeypatch.setattr(module, "find_collection", made)
+    return made
+
+
+def _aged(seconds: float) -> tuple[CollectionHandle, list[float]]:
+    """A handle that was read that long ago, with its clock."""
+    now = [0.0]
+    handle = CollectionHandle(cast("Database", None), 1, SMALL, None, clock=lambda: now[0])
+    now[0] = seconds
+    return handle, now
+
+
+async def _many(handle: CollectionHandle, reading: Reading) -> list[StoredCollection | BaseException]:
+    calls = [asyncio.create_task(handle.refresh(older_than_seconds=1.0)) for _ in range(5)]
+    await asyncio.sleep(0)
+    reading.answers.set()
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_calls_that_find_it_old_at_once_share_one_reading(reading: Reading) -> None:
+    """The others wait for the first one's, and have what it brought."""
+    handle, _ = _aged(2.0)
+    assert await _many(handle, reading) == [SMALL] * 5
+    assert reading.times == 1
+
+
+async def test_a_reading_that_fails_is_the_first_calls_alone(reading: Reading) -> None:
+    """Those that waited for it read for themselves."""
+    handle, _ = _aged(2.0)
+    reading.fails = 1
+    failed, *others = await _many(handle, reading)
+    assert isinstance(failed, DatabaseUnreachableError)
+    assert others == [SMALL] * 4
+
+
+async def test_a_call_that_wants_it_as_it_is_now_reads_for_itself(reading: Reading) -> None:
+    """What is under way may have been begun before the change that it looks for."""
+    handle, _ = _aged(2.0)
+    calls = [asyncio.create_task(handle.refresh(older_than_seconds=1.0)), asyncio.create_task(handle.refresh())]
+    await asyncio.sleep(0)
+    assert reading.times == 2
+    reading.answers.set()
+    await asyncio.gather(*calls)
+
+
+async def test_what_is_fresh_is_not_read(reading: Reading) -> None:
+    """Up to the age that the call allows."""
+    handle, now = _aged(1.0)
+    assert await handle.refresh(older_than_seconds=1.0) is SMALL
+    assert reading.times == 0
+    now[0] = 1.5
+    reading.answers.set()
+    await handle.refresh(older_than_seconds=1.0)
+    assert reading.times == 1
