@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.ann_indexes import AnnIndex
@@ -15,7 +16,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.profile import Profile
 
@@ -124,6 +125,17 @@ async def collections_page(database: Database, tenant_id: int, *, after: str, li
 async def ensure_tenant(database: Database, name: str) -> int:
     """The tenant's id; made if it is missing."""
     return int((await database.read(None, Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})))[0][0])
+
+
+async def find_tenant(database: Database, name: str) -> int | None:
+    """The tenant's id, or None: nothing is made, for where nothing may be written the function that makes it fails."""
+    statement = Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})
+    try:
+        return int((await database.read_each(None, [statement], {"transaction_read_only": "on"}))[0][0][0])
+    except DatabaseError as error:
+        if isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+            return None
+        raise
 
 
 async def check_text_search_config(connection: Connection, config: str) -> None:

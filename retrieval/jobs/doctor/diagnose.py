@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass, field
 
 from retrieval.adapters.store.collections import all_collections
 from retrieval.adapters.store.examination.collection_state import TenantState, read_tenant
 from retrieval.adapters.store.examination.installation import Installation, read_installation
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.revisions import status_of
-from retrieval.domain.diagnosis import Diagnosis, diagnosis_of
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.jobs.doctor.checks import (
     Surroundings,
     collection_findings,
@@ -25,23 +26,29 @@ from retrieval.jobs.workplace import Workplace
 
 
 async def diagnose(
-    workplace: Workplace, tenant_id: int, collection: str | None = None, *, is_own: bool = False
+    workplace: Workplace,
+    tenant_id: int | None,
+    collection: str | None = None,
+    *,
+    is_own: bool = False,
+    unread: DatabaseError | None = None,
 ) -> Diagnosis:
-    """Examine the server, the installation and the tenant's collections, or that one alone.
+    """Examine the server, the installation and the tenant's collections, or that one alone; None: it has no tenant yet.
 
     With ``is_own`` what is found about the collections alone is told: their indexes, embedders, jobs and records.
-    It reads, and asks each embedder for one vector; it changes nothing. Raises ``DatabaseUnreachableError``.
+    ``unread``: why not even the tenant could be read. It reads, and asks each embedder for one vector; it changes
+    nothing. Raises ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
-    stored = await all_collections(database, tenant_id)
-    chosen = [one for one in stored if collection in (None, one.name)]
     async with database.maintenance() as connection:
         installation = await read_installation(
             connection, database.names, stalled_seconds=settings.worker_stalled_seconds
         )
         seen_at = workplace.now()
-    tenant = await read_tenant(database, tenant_id, chosen, drift=DRIFT)
-    embedders = await try_embedders(workplace, tenant_id, chosen)
+    if unread is None:
+        seen = await _tenants_part(workplace, tenant_id, collection)
+    else:
+        seen = _Seen(tenant=None, findings=(unread_finding(unread),))
     where = Surroundings(
         names=database.names,
         pool_size=settings.pool_size,
@@ -49,24 +56,69 @@ async def diagnose(
         now=seen_at,
         expected_indexes=expected_indexes(database.names.schema),
     )
-    if is_own:
-        return diagnosis_of(own_findings(installation, tenant, embedders, where), workplace.now())
-    return _diagnosis(installation, tenant, embedders, where, workplace.now())
+    checks = _own if is_own else _all
+    return diagnosis_of([*checks(installation, seen, where), *seen.findings], workplace.now())
 
 
-def _diagnosis(
-    installation: Installation,
-    tenant: TenantState,
-    embedders: list[EmbedderState],
-    where: Surroundings,
-    examined_at: datetime,
-) -> Diagnosis:
-    findings = [
-        *server_findings(installation, status_of(where.names.schema, tenant.revision), where),
-        *storage_findings(installation, tenant.collections, where),
-        *collection_findings(installation, tenant, embedders, where),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What the application role could read of a tenant."""
+
+    tenant: TenantState | None
+    """None: it could not be read."""
+    embedders: list[EmbedderState] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
+    """Why something could not be read."""
+
+
+async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _Seen:
+    """The tenant's collections with their embedders; where they cannot be read, that is a finding like others."""
+    try:
+        stored = [] if tenant_id is None else await all_collections(workplace.database, tenant_id)
+        chosen = [one for one in stored if collection in (None, one.name)]
+        tenant = await read_tenant(workplace.database, tenant_id, chosen, drift=DRIFT)
+    except DatabaseUnreachableError:
+        raise
+    except DatabaseError as error:
+        return _Seen(tenant=None, findings=(unread_finding(error),))
+    if tenant_id is None:
+        return _Seen(tenant=tenant, findings=(no_tenant(workplace.settings.tenant),))
+    return _Seen(tenant=tenant, embedders=await try_embedders(workplace, tenant_id, chosen))
+
+
+def unread_finding(error: DatabaseError) -> Finding:
+    """The collections could not be read, which something else that was found may explain."""
+    return Finding(
+        check="reading",
+        severity=Severity.ERROR,
+        found=f"the tenant's collections could not be read: {error}",
+        mend="mend the other errors, then run again: retrieval doctor",
+    )
+
+
+def no_tenant(name: str) -> Finding:
+    """Nobody has opened the platform under that name."""
+    return Finding(
+        check="tenant",
+        severity=Severity.ADVICE,
+        about=name,
+        found=f"there is no tenant {name!r}: nothing was ever stored under this name",
+        mend="check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE",
+    )
+
+
+def _all(installation: Installation, seen: _Seen, where: Surroundings) -> list[Finding]:
+    status = None if seen.tenant is None else status_of(where.names.schema, seen.tenant.revision)
+    collections = seen.tenant.collections if seen.tenant else ()
+    return [
+        *server_findings(installation, status, where),
+        *storage_findings(installation, collections, where),
+        *(collection_findings(installation, seen.tenant, seen.embedders, where) if seen.tenant else ()),
     ]
-    return diagnosis_of(findings, examined_at)
+
+
+def _own(installation: Installation, seen: _Seen, where: Surroundings) -> list[Finding]:
+    return [] if seen.tenant is None else list(own_findings(installation, seen.tenant, seen.embedders, where))
 
 
 def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:

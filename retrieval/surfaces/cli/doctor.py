@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.errors import DatabaseError, RetrievalError
+from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from retrieval.domain.diagnosis import Diagnosis, Finding
-    from retrieval.platform import Platform
 
 EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json")
 
@@ -60,27 +59,18 @@ def doctor(
 
 
 def diagnosis(state: State, collection: str | None) -> Diagnosis:
-    """What the platform says, or what can be said where it does not open."""
+    """What an examination finds, or what can be said where the database does not open."""
     from datetime import UTC, datetime
 
-    from retrieval.jobs.doctor import diagnose_closed
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> Diagnosis | RetrievalError:
-        try:
-            return await platform.doctor(collection)
-        except DatabaseError:
-            raise
-        except RetrievalError as error:
-            return error
+    from retrieval.jobs.doctor import diagnose_closed, examine
+    from retrieval.surfaces.cli.run import run_alone
 
     try:
-        found = run(state, work)
+        return run_alone(lambda: examine(state.settings(), collection))
+    except (UnknownCollectionError, InvalidRequestError):
+        raise
     except RetrievalError as error:
         return asyncio.run(diagnose_closed(state.settings(), error, datetime.now(UTC)))
-    if isinstance(found, RetrievalError):
-        raise found
-    return found
 
 
 def print_diagnosis(found: Diagnosis) -> None:

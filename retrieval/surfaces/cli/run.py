@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -44,6 +44,19 @@ def run(
         return asyncio.run(guarded())
     except KeyboardInterrupt:
         raise InterruptedRunError(when_interrupted) from None
+
+
+def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Do work that opens the database by itself. Raises ``InterruptedRunError`` when the user stops it."""
+
+    async def guarded() -> T:
+        with _spinner("looking at the database"):
+            return await work()
+
+    try:
+        return asyncio.run(guarded())
+    except KeyboardInterrupt:
+        raise InterruptedRunError("interrupted") from None
 
 
 async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:

@@ -15,7 +15,7 @@ from retrieval.adapters.store.examination.activity import read_holdups
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
-from retrieval.jobs.doctor import diagnose_closed
+from retrieval.jobs.doctor import diagnose_closed, examine
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from tests.integration.migrations.test_logins import login
@@ -63,6 +63,24 @@ async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
     assert told(found, "login").severity is Severity.WARNING
     assert told(found, "worker").found.startswith("no worker has ever run")
     assert "'tickets': 1 item, nothing waits" in told(found, "collection").found
+
+
+async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
+    """It says that the tenant is not there, and is no error; a collection of it is refused."""
+    own = settings.changed(database_url=SecretStr(url), tenant="ghost")
+    counted = (
+        "SELECT (SELECT array_agg(name) FROM retrieval.tenants), "
+        "(SELECT last_value FROM pg_sequences WHERE sequencename LIKE 'tenants%'), "
+        "(SELECT count(*) FROM pg_class WHERE relname LIKE 'retrievals_%')"
+    )
+    with opened(url) as connection:
+        before = connection.execute(counted).fetchone()
+        found = await examine(own)
+        assert connection.execute(counted).fetchone() == before
+    finding = told(found, "tenant", "ghost")
+    assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
+    with pytest.raises(UnknownCollectionError):
+        await examine(own, "things")
 
 
 BROKEN = """

@@ -88,7 +88,7 @@ _FAILED = Compiled("""
 
 
 async def read_tenant(
-    database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
+    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
 ) -> TenantState:
     """What is known of those collections of the tenant, in one round trip.
 
