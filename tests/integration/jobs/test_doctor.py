@@ -98,6 +98,14 @@ BROKEN = """
     INSERT INTO job_runs (collection_id, job, finished_at, outcome, details)
         SELECT collection_id, 'learn', now(), 'failed', '{"error": "it broke"}' FROM collections WHERE name = 'things';
 """
+LET_IN = """
+    SET search_path = retrieval, public;
+    CREATE POLICY oops ON items TO retrieval_app USING (true);
+    DROP POLICY profiles_app ON profiles;
+    DROP POLICY embedding_cache_app ON embedding_cache;
+    REVOKE INSERT, DELETE ON item_terms FROM retrieval_app;
+    REVOKE SELECT ON collections FROM retrieval_app;
+"""
 MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.months_of('retrieval.retrievals') AS m"
 
 
@@ -131,6 +139,25 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
     left = (await platform.doctor("things")).findings
     assert {one.check for one in left if one.severity.rank > 1} == {"worker", "jobs", "recording", "login", "settings"}
     assert "the last run" not in " ".join(one.found for one in left)
+
+
+async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mended(
+    url: str, settings: Settings, platform: Platform
+) -> None:
+    """Also where the tenant's collections cannot be read meanwhile; after what is said, all is as it was."""
+    await (await platform.collection("things")).add([{"_id": "1", "text": "a thing"}])
+    own = settings.changed(database_url=SecretStr(url))
+    with opened(url) as connection:
+        connection.execute(LET_IN)
+    found = await examine(own, "things")
+    assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} == {
+        *(("isolation", "items"), ("isolation", "profiles"), ("isolation", "embedding_cache")),
+        *(("privileges", "item_terms"), ("privileges", "collections"), ("reading", "")),
+    }
+    for finding in found.findings:
+        await mend(url, platform, finding)
+    assert (await platform.doctor()).is_sound
+    assert (await (await platform.collection("things")).search("thing"))[0].item_id == "1"
 
 
 async def mend(url: str, platform: Platform, finding: Finding) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import kwargs_row
 
 from retrieval.adapters.store.installed_sql import Names
 
@@ -38,9 +38,33 @@ class TableState:
     """Whether autovacuum looks after it."""
     dead_share: float | None
     """The share of dead rows from which autovacuum cleans it; None: the server's setting."""
+    is_shown: bool = True
+    """Whether a policy shows the application role its tenant's rows; true where there are none, and for months."""
+    has_tenant: bool = False
+    """Whether a column names the tenant."""
+    loose_policies: tuple[str, ...] = ()
+    """Policies that show a role of the installation, or everybody, other rows than its tenant's."""
+    lacking: tuple[str, ...] = ()
+    """What the application role may not do, although a policy is there for it: INSERT, UPDATE, DELETE."""
 
 
-_TABLES = """
+_TABLES = r"""
+    WITH policies AS (
+        SELECT p.polrelid, p.polname, p.polcmd, p.polpermissive,
+            EXISTS (SELECT FROM pg_roles r WHERE r.oid = ANY(p.polroles) AND r.rolname = %(app)s) AS is_apps,
+            0 = ANY(p.polroles) OR EXISTS (
+                SELECT FROM pg_roles r WHERE r.oid = ANY(p.polroles) AND r.rolname IN (%(app)s, %(analyst)s)
+            ) AS is_ours,
+            -- An expression is printed with names qualified where the search path does not find them.
+            NOT EXISTS (
+                SELECT FROM (VALUES (pg_get_expr(p.polqual, p.polrelid)), (pg_get_expr(p.polwithcheck, p.polrelid)))
+                    AS e (said)
+                WHERE regexp_replace(e.said, '\s+|(\m\w+|"[^"]+")\.', '', 'g') NOT IN (
+                    '(tenant_id=current_tenant())', '(tenant_id=analyst_tenant())',
+                    '(collection_idIN(SELECTcollection_idFROMcollectionsc))')
+            ) AS is_own
+        FROM pg_policy p
+    )
     SELECT
         c.relname::text AS name,
         greatest(coalesce(pg_stat_get_live_tuples(c.oid), 0), 0) AS live,
@@ -60,7 +84,19 @@ _TABLES = """
         coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
                   WHERE o.option_name = 'autovacuum_enabled')::boolean, true) AS is_vacuumed,
         (SELECT o.option_value::float FROM pg_options_to_table(c.reloptions) o
-         WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS dead_share
+         WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS dead_share,
+        c.relispartition OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
+                                        AND a.attname IN ('collection_id', 'tenant_id'))
+            OR EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.is_own AND p.polpermissive
+                       AND p.polcmd IN ('r', '*')) AS is_shown,
+        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
+                AND a.attname = 'tenant_id') AS has_tenant,
+        ARRAY(SELECT p.polname::text FROM policies p
+              WHERE p.polrelid = c.oid AND p.is_ours AND p.polpermissive AND NOT p.is_own ORDER BY 1) AS loose_policies,
+        ARRAY(SELECT w.name FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY AS w (name, place)
+              WHERE EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.polcmd = '*')
+                  AND NOT has_table_privilege((SELECT r.oid FROM pg_roles r WHERE r.rolname = %(app)s), c.oid, w.name)
+              ORDER BY w.place) AS lacking
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p')
     ORDER BY c.relname
@@ -69,6 +105,11 @@ _TABLES = """
 
 async def read_tables(connection: psycopg.AsyncConnection[Any], names: Names) -> list[TableState]:
     """The tables of the schema, by name."""
-    async with connection.cursor(row_factory=class_row(TableState)) as cursor:
-        await cursor.execute(_TABLES, {"schema": names.schema, "app": names.app_role})
+    async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
+        await cursor.execute(_TABLES, {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role})
         return await cursor.fetchall()
+
+
+def _state(**values: Any) -> TableState:
+    lists = {name: tuple(values[name]) for name in ("loose_policies", "lacking")}
+    return TableState(**{**values, **lists})

@@ -52,3 +52,24 @@ def test_a_table_that_the_application_may_not_read_is_an_error() -> None:
     (finding,) = check_isolation([table(is_granted=False)], NAMES)
     assert finding.check == "privileges"
     assert finding.mend.startswith("GRANT SELECT")
+
+
+def test_a_policy_that_shows_other_tenants_rows_is_an_error() -> None:
+    """It goes."""
+    (finding,) = check_isolation([table(loose_policies=("oops",))], NAMES)
+    assert (finding.severity, finding.check) == (Severity.ERROR, "isolation")
+    assert finding.mend == 'DROP POLICY "oops" ON "retrieval"."items";'
+
+
+def test_a_table_of_which_no_policy_shows_anything_is_an_error() -> None:
+    """It seems empty until the policy is there again."""
+    (finding,) = check_isolation([table(is_shown=False)], NAMES)
+    assert (finding.severity, finding.check) == (Severity.ERROR, "isolation")
+    assert finding.mend.startswith('CREATE POLICY "items_app" ON "retrieval"."items" TO "retrieval_app" USING (collect')
+
+
+def test_rights_to_write_are_owed_where_they_are_given() -> None:
+    """Nobody writes tenants but a function."""
+    (finding,) = check_isolation([table(lacking=("INSERT",)), table(name="tenants", lacking=("INSERT",))], NAMES)
+    assert (finding.check, finding.found) == ("privileges", "role 'retrieval_app' may not INSERT on table 'items'")
+    assert finding.mend == 'GRANT INSERT ON "retrieval"."items" TO "retrieval_app";'
