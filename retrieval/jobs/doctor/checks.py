@@ -20,7 +20,7 @@ from retrieval.jobs.doctor.server_settings import check_settings
 from retrieval.jobs.doctor.storage import ExpectedIndex, check_indexes, check_missing, check_tables
 from retrieval.jobs.doctor.traffic import check_clock, check_connections, check_holdups, check_wraparound
 from retrieval.jobs.doctor.versions import check_pgvector, check_revision, check_server, check_textsearch
-from retrieval.jobs.doctor.workers import check_months, check_queue
+from retrieval.jobs.doctor.workers import check_months, check_queue, no_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,9 @@ def storage_findings(
     yield from or_fine(found, "indexes", f"{fine}, {size(sum(one.bytes for one in indexes))}")
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(one.bytes for one in tables))}"
     yield from or_fine(check_tables(tables, schema, installation.settings), "tables", fine)
-    if installation.queue is not None:
+    if not installation.has_queue:
+        yield no_queue(where.names.jobs_schema)
+    elif installation.queue is not None:
         queue = installation.queue
         fine = f"{several(queue.workers, 'worker')} at work, {several(queue.waiting, 'job')} to do"
         yield from or_fine(check_queue(queue), "worker", fine)

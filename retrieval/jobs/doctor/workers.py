@@ -12,6 +12,17 @@ LATE_SECONDS = 3600
 """A job that has been waiting for longer is late: each is due, and done, within minutes."""
 
 
+def no_queue(schema: str) -> Finding:
+    """The queue is gone: nothing can be put into it, and no worker starts."""
+    return Finding(
+        check="worker",
+        severity=Severity.ERROR,
+        about=schema,
+        found=f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run",
+        mend=f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made",
+    )
+
+
 def check_queue(queue: QueueState) -> Iterator[Finding]:
     """A worker lives, and jobs neither fail, nor hang, nor wait."""
     yield from _check_worker(queue)

@@ -106,6 +106,7 @@ LET_IN = """
     REVOKE INSERT, DELETE ON item_terms FROM retrieval_app;
     REVOKE SELECT ON collections FROM retrieval_app;
 """
+QUEUE = "DROP SCHEMA retrieval_jobs CASCADE"
 MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.months_of('retrieval.retrievals') AS m"
 
 
@@ -158,6 +159,14 @@ async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mende
         await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
     assert (await (await platform.collection("things")).search("thing"))[0].item_id == "1"
+
+
+async def test_a_queue_that_is_gone_is_an_error(url: str, platform: Platform) -> None:
+    """Its line does not just disappear."""
+    with opened(url) as connection:
+        connection.execute(QUEUE)
+    finding = told(await platform.doctor(), "worker")
+    assert (finding.severity, "'retrieval_jobs'" in finding.found) == (Severity.ERROR, True)
 
 
 async def mend(url: str, platform: Platform, finding: Finding) -> None:

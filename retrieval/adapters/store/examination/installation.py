@@ -13,7 +13,7 @@ from psycopg import sql
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS
 from retrieval.adapters.store.examination.activity import Holdup, read_holdups
 from retrieval.adapters.store.examination.index_state import IndexState, read_indexes
-from retrieval.adapters.store.examination.queue_state import QueueState, read_queue
+from retrieval.adapters.store.examination.queue_state import QueueState, has_queue, read_queue
 from retrieval.adapters.store.examination.server_settings import Settings, read_settings
 from retrieval.adapters.store.examination.server_state import ServerState, read_server
 from retrieval.adapters.store.examination.table_state import TableState, read_tables
@@ -35,21 +35,25 @@ class Installation:
     indexes: tuple[IndexState, ...]
     holdups: tuple[Holdup, ...] | None
     queue: QueueState | None
+    has_queue: bool = True
+    """Whether the schema of the queue and its tables are there."""
 
 
 async def read_installation(connection: _Connection, names: Names, *, stalled_seconds: float) -> Installation:
-    """Read all of it, in six statements on one connection that is in no transaction.
+    """Read all of it, in seven statements on one connection that is in no transaction.
 
     ``stalled_seconds``: how long a worker may be silent.
     """
     holdups = await _allowed(read_holdups(connection))
+    server = await read_server(connection, names)
     return Installation(
-        server=await read_server(connection, names),
+        server=server,
         settings=await read_settings(connection),
         tables=tuple(await read_tables(connection, names)),
         indexes=tuple(await read_indexes(connection, names)),
         holdups=None if holdups is None else tuple(holdups),
         queue=await _allowed(read_queue(connection, names, stalled_seconds)),
+        has_queue=not server.has_schema or await has_queue(connection, names),
     )
 
 

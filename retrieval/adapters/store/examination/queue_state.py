@@ -66,3 +66,14 @@ async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, sta
     if row is None:
         raise psycopg.errors.NoData("the queue gave no row")
     return row
+
+
+async def has_queue(connection: psycopg.AsyncConnection[Any], names: Names) -> bool:
+    """Whether all tables of the queue are there that are read here; any login may ask."""
+    statement = """
+        SELECT count(*) = 4 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relname IN ('procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
+                                               'procrastinate_periodic_defers')
+    """
+    row = await (await connection.execute(statement, (names.jobs_schema,))).fetchone()
+    return row is not None and bool(row[0])
