@@ -37,6 +37,8 @@ def test_names_are_completed_from_the_database(program: Program) -> None:
     program.succeeds("ingest", "tickets", "items.jsonl", "--quiet")
     asking = program.using(COMP_CWORD="2", _RETRIEVAL_COMPLETE="complete_bash")
     assert asking.using(COMP_WORDS="retrieval search ti")().stdout.split() == ["tickets"]
+    using = program.using(COMP_CWORD="4", _RETRIEVAL_COMPLETE="complete_bash")
+    assert using.using(COMP_WORDS="retrieval profiles use tickets ")().stdout.split() == ["1"]
     assert asking.using(COMP_WORDS="retrieval analytics poor")().stdout.split() == ["poor_queries"]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.surfaces.cli import search_options as options
+from retrieval.surfaces.cli.completion import complete_profile
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
 from retrieval.surfaces.cli.situation import Actor, Backtracks, Complexity, Domain, Generated, Session, situation
 from retrieval.surfaces.cli.state import state_of
@@ -65,7 +66,10 @@ def show(
     *,
     collection: CollectionName,
     version: Annotated[
-        int | None, typer.Argument(metavar="VERSION", help="Else the one in use.", show_default=False)
+        int | None,
+        typer.Argument(
+            metavar="VERSION", help="Else the one in use.", show_default=False, autocompletion=complete_profile
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -107,7 +111,10 @@ def use(
     context: typer.Context,
     *,
     collection: CollectionName,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.", show_default=False)],
+    version: Annotated[
+        int,
+        typer.Argument(metavar="VERSION", help="A stored one.", show_default=False, autocompletion=complete_profile),
+    ],
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""

@@ -102,9 +102,11 @@ def _usage(command: Any) -> Iterator[str]:
         yield "[OPTIONS]"
     for one in command.params:
         if not _is_option(one):
-            name = _metavar(one).strip("[]")
+            name = _metavar(one)
+            is_whole = name.startswith("[") and not name.endswith("]")  # it says itself what may be left out
+            name = name if is_whole else name.strip("[]")
             shown = f"{name}..." if one.nargs == -1 else name
-            yield shown if one.required else f"[{shown}]"
+            yield shown if one.required or is_whole else f"[{shown}]"
     if getattr(command, "commands", None):
         yield "COMMAND"
 

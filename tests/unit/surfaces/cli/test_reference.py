@@ -19,3 +19,10 @@ def test_it_tells_every_exit_code() -> None:
     """What a script has to know."""
     page = reference()
     assert all(f"| {code} | {meaning} |" in page for code, meaning in EXIT_MEANINGS.items())
+
+
+def test_what_may_be_left_out_stands_in_brackets_that_are_paired() -> None:
+    """Also where the argument's own name says so."""
+    calls = [line for line in reference().splitlines() if line.startswith("retrieval ") and "[OPTIONS]" in line]
+    assert "retrieval feedback [OPTIONS] [RETRIEVAL_ID] ITEM_ID..." in calls
+    assert [one for one in calls if one.count("[") != one.count("]")] == []
