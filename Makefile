@@ -68,8 +68,10 @@ help: ## Show this list
 	    /^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The environment is made once; what it holds is renewed when pyproject.toml or constraints.txt changes.
+# One that somebody made by hand is used as it is.
 $(VENV)/.made:
-	@python=; for candidate in $(PYTHONS); do \
+	@if [ -x "$(BIN)/python" ] && "$(BIN)/python" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then exit 0; fi; \
+	python=; for candidate in $(PYTHONS); do \
 	    if $$candidate -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then python=$$candidate; break; fi; \
 	done; \
 	if [ -z "$$python" ]; then \
