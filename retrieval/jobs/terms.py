@@ -8,6 +8,14 @@ from retrieval.adapters.store.database import Connection, Database
 
 _log = logging.getLogger(__name__)
 
+# Writers hold an item before the totals, and so does this.
+_MISSING = """
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %(id)s AND item.status <> 'archived' AND NOT EXISTS (
+        SELECT FROM item_terms AS terms WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
+    ORDER BY item.item_id FOR UPDATE OF item
+"""
+_INDEX = "SELECT index_terms(%(id)s, %(items)s)"
 _HOLD = "SELECT FROM collection_statistics WHERE collection_id = %(id)s FOR UPDATE"
 
 _RECOUNT_TERMS = """
@@ -52,11 +60,14 @@ _NAME = "SELECT name_terms(%(id)s)"
 async def recount_terms(database: Database, tenant_id: int, collection_id: int) -> int:
     """Count a collection's term statistics anew and mend them; gives how many rows were wrong, normally 0.
 
-    Terms that no item holds any more are removed; they are not wrong. In one transaction, which writers of the
-    collection wait for; searches go on.
+    Items whose words are in no index are indexed first. Terms that no item holds any more are removed; they are not
+    wrong. In one transaction, which writers of the collection wait for; searches go on.
     """
     known = {"id": collection_id}
     async with database.transaction(tenant_id) as connection:
+        if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
+            _log.warning("collection %s: %d items were not in the index of words", collection_id, len(missing))
+            await connection.execute(_INDEX, {**known, "items": missing})
         await connection.execute(_HOLD, known)
         wrong = int(await _value(connection, _RECOUNT_TERMS, known))
         wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount

@@ -62,6 +62,15 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
             found=f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them",
             mend=f"retrieval jobs run embed --collection {shell_word(name)}",
         )
+    if state.without_words:
+        yield Finding(
+            check="words",
+            severity=Severity.ERROR,
+            about=name,
+            found=f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words: only "
+            "vectors find them",
+            mend=f"retrieval jobs run statistics --collection {shell_word(name)}",
+        )
     if state.are_weights_off:
         yield Finding(
             check="weights",

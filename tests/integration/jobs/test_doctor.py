@@ -169,6 +169,22 @@ async def test_a_queue_that_is_gone_is_an_error(url: str, platform: Platform) ->
     assert (finding.severity, "'retrieval_jobs'" in finding.found) == (Severity.ERROR, True)
 
 
+async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: str, platform: Platform) -> None:
+    """By the job that is named; words find them afterwards."""
+    collection = await platform.collection("things")
+    await collection.add(
+        [{"_id": "1", "text": "a thing"}, {"_id": "2", "text": "another thing"}, {"_id": "3", "text": ""}]
+    )
+    assert (await platform.doctor()).is_sound
+    with opened(url) as connection:
+        connection.execute("DELETE FROM retrieval.item_terms WHERE item_id <> '2'")
+    finding = told(await platform.doctor(), "words", "things")
+    assert (finding.severity, finding.found[:7]) == (Severity.ERROR, "2 items")
+    await mend(url, platform, finding)
+    assert (await platform.doctor()).is_sound
+    assert {one.item_id for one in await collection.search("things", legs=["lexical"])} == {"1", "2"}
+
+
 async def mend(url: str, platform: Platform, finding: Finding) -> None:
     """Do what the finding says, where that is a statement or a job; leave the server's settings and logins alone."""
     if finding.mend.startswith("retrieval jobs run "):

@@ -35,6 +35,8 @@ class CollectionState:
     """Items that wait for their vector."""
     are_weights_off: bool = False
     """Whether BM25 weights wait to be computed again."""
+    without_words: int = 0
+    """Items that the index of words does not know."""
     recall: RecallState | None = None
     lost: Mapping[str, int]
     """Searches of the last week that were to be recorded and were not, by reason."""
@@ -77,6 +79,13 @@ _LOST = Compiled("""
     WHERE l.collection_id = ANY(%(ids)s) AND l.day > current_date - %(days)s::integer
     GROUP BY l.collection_id, l.reason ORDER BY l.collection_id, l.reason
 """)
+_WITHOUT_WORDS = Compiled("""
+    SELECT item.collection_id, count(*) FROM items AS item
+    WHERE item.collection_id = ANY(%(ids)s) AND item.status <> 'archived' AND NOT EXISTS (
+        SELECT FROM item_terms AS terms
+        WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
+    GROUP BY item.collection_id
+""")
 _FAILED = Compiled("""
     SELECT last.collection_id, last.job, coalesce(last.details ->> 'error', '')
     FROM (
@@ -102,10 +111,13 @@ async def read_tenant(
         _RECALL.bind(ids=ids),
         _LOST.bind(ids=ids, days=LOSS_DAYS),
         _FAILED.bind(ids=ids),
+        _WITHOUT_WORDS.bind(ids=ids),
         *pending_statements(collections),
     ]
-    revision, months, weights, recall, lost, failed, *pending = await database.read_each(tenant_id, statements)
-    off, waiting = {row[0] for row in weights}, pending_by_id(pending)
+    revision, months, weights, recall, lost, failed, wordless, *pending = await database.read_each(
+        tenant_id, statements
+    )
+    off, waiting, unworded = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
     measured = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
     losses, failures = _grouped(lost), _grouped(failed)
     return TenantState(
@@ -116,6 +128,7 @@ async def read_tenant(
                 stored=one,
                 pending=waiting.get(one.collection_id, 0),
                 are_weights_off=one.collection_id in off,
+                without_words=unworded.get(one.collection_id, 0),
                 recall=measured.get(one.collection_id),
                 lost=losses.get(one.collection_id, {}),
                 failed=failures.get(one.collection_id, {}),
