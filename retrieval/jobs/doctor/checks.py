@@ -16,6 +16,7 @@ from retrieval.jobs.doctor.access import check_isolation, check_login, check_rol
 from retrieval.jobs.doctor.collections import check_collection, index_of
 from retrieval.jobs.doctor.embedders import EmbedderState, check_embedders
 from retrieval.jobs.doctor.findings import or_fine, several, shell_word, size
+from retrieval.jobs.doctor.made import check_columns, check_functions
 from retrieval.jobs.doctor.server_settings import check_settings
 from retrieval.jobs.doctor.storage import ExpectedIndex, check_indexes, check_missing, check_tables
 from retrieval.jobs.doctor.traffic import check_clock, check_connections, check_holdups, check_wraparound
@@ -35,6 +36,10 @@ class Surroundings:
     """This machine's time when the server was looked at, in UTC."""
     expected_indexes: Mapping[str, ExpectedIndex] = field(default_factory=dict)
     """Those that the schema is made with, by name."""
+    expected_functions: frozenset[str] = frozenset()
+    """Their names."""
+    expected_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By table."""
 
 
 def server_findings(installation: Installation, status: SchemaStatus | None, where: Surroundings) -> Iterator[Finding]:
@@ -81,7 +86,9 @@ def storage_findings(
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"
     yield from or_fine(found, "indexes", f"{fine}, {size(sum(one.bytes for one in indexes))}")
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(one.bytes for one in tables))}"
-    yield from or_fine(check_tables(tables, schema, installation.settings), "tables", fine)
+    found = [*check_columns(tables, where.expected_columns), *check_tables(tables, schema, installation.settings)]
+    yield from or_fine(found, "tables", fine)
+    yield from check_functions(installation.functions, where.expected_functions)
     if not installation.has_queue:
         yield no_queue(where.names.jobs_schema)
     elif installation.queue is not None:

@@ -20,6 +20,7 @@ from retrieval.jobs.doctor.checks import (
 )
 from retrieval.jobs.doctor.embedders import EmbedderState, try_embedders
 from retrieval.jobs.doctor.findings import qualified
+from retrieval.jobs.doctor.made import expected_columns, expected_functions
 from retrieval.jobs.doctor.storage import ExpectedIndex
 from retrieval.jobs.weights import DRIFT
 from retrieval.jobs.workplace import Workplace
@@ -55,6 +56,8 @@ async def diagnose(
         is_embedded=settings.database_url is None,
         now=seen_at,
         expected_indexes=expected_indexes(database.names.schema),
+        expected_functions=expected_functions(),
+        expected_columns=expected_columns(),
     )
     checks = _own if is_own else _all
     return diagnosis_of([*checks(installation, seen, where), *seen.findings], workplace.now())

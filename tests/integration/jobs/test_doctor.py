@@ -185,6 +185,20 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     assert {one.item_id for one in await collection.search("things", legs=["lexical"])} == {"1", "2"}
 
 
+async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings: Settings, platform: Platform) -> None:
+    """Each by its name, and that the tenant's part could not be read; what the SQL makes is what a database has."""
+    await platform.collection("things")
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
+        connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
+    found = await examine(settings.changed(database_url=SecretStr(url)))
+    assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} >= {
+        *(("functions", "ensure_tenant"), ("functions", "missing_months"), ("tables", "memories.base_relevance")),
+        ("reading", ""),
+    }
+
+
 async def mend(url: str, platform: Platform, finding: Finding) -> None:
     """Do what the finding says, where that is a statement or a job; leave the server's settings and logins alone."""
     if finding.mend.startswith("retrieval jobs run "):

@@ -16,7 +16,7 @@ from retrieval.adapters.store.examination.index_state import IndexState, read_in
 from retrieval.adapters.store.examination.queue_state import QueueState, has_queue, read_queue
 from retrieval.adapters.store.examination.server_settings import Settings, read_settings
 from retrieval.adapters.store.examination.server_state import ServerState, read_server
-from retrieval.adapters.store.examination.table_state import TableState, read_tables
+from retrieval.adapters.store.examination.table_state import TableState, read_functions, read_tables
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.translate import translated
 
@@ -35,12 +35,14 @@ class Installation:
     indexes: tuple[IndexState, ...]
     holdups: tuple[Holdup, ...] | None
     queue: QueueState | None
+    functions: frozenset[str]
+    """The names of the schema's functions."""
     has_queue: bool = True
     """Whether the schema of the queue and its tables are there."""
 
 
 async def read_installation(connection: _Connection, names: Names, *, stalled_seconds: float) -> Installation:
-    """Read all of it, in seven statements on one connection that is in no transaction.
+    """Read all of it, in eight statements on one connection that is in no transaction.
 
     ``stalled_seconds``: how long a worker may be silent.
     """
@@ -53,6 +55,7 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
         indexes=tuple(await read_indexes(connection, names)),
         holdups=None if holdups is None else tuple(holdups),
         queue=await _allowed(read_queue(connection, names, stalled_seconds)),
+        functions=await read_functions(connection, names),
         has_queue=not server.has_schema or await has_queue(connection, names),
     )
 

@@ -44,6 +44,7 @@ class TableState:
     """Whether a column names the tenant."""
     loose_policies: tuple[str, ...] = ()
     """Policies that show a role of the installation, or everybody, other rows than its tenant's."""
+    columns: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     """What the application role may not do, although a policy is there for it: INSERT, UPDATE, DELETE."""
 
@@ -93,6 +94,8 @@ _TABLES = r"""
                 AND a.attname = 'tenant_id') AS has_tenant,
         ARRAY(SELECT p.polname::text FROM policies p
               WHERE p.polrelid = c.oid AND p.is_ours AND p.polpermissive AND NOT p.is_own ORDER BY 1) AS loose_policies,
+        ARRAY(SELECT a.attname::text FROM pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
         ARRAY(SELECT w.name FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY AS w (name, place)
               WHERE EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.polcmd = '*')
                   AND NOT has_table_privilege((SELECT r.oid FROM pg_roles r WHERE r.rolname = %(app)s), c.oid, w.name)
@@ -110,6 +113,15 @@ async def read_tables(connection: psycopg.AsyncConnection[Any], names: Names) ->
         return await cursor.fetchall()
 
 
+async def read_functions(connection: psycopg.AsyncConnection[Any], names: Names) -> frozenset[str]:
+    """The names of the schema's functions."""
+    statement = """
+        SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
+    """
+    rows = await (await connection.execute(statement, (names.schema,))).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
 def _state(**values: Any) -> TableState:
-    lists = {name: tuple(values[name]) for name in ("loose_policies", "lacking")}
+    lists = {name: tuple(values[name]) for name in ("columns", "loose_policies", "lacking")}
     return TableState(**{**values, **lists})
