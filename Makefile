@@ -28,8 +28,9 @@ serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without k
 	@$(BIN)/retrieval serve --insecure-local
 
 ##@ Develop
+# Tests wait for the database a third of their time, so three processes keep two cores busy.
 test: $(VENV)/.dev ## Run every test, on two cores
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --reruns 1
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --reruns 1
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .
