@@ -28,7 +28,7 @@ serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without k
 	@$(BIN)/retrieval serve --insecure-local
 
 ##@ Develop
-# Tests wait for the database a third of their time, so three processes keep two cores busy.
+# Tests also wait, for the database and for processes: three keep two cores busy.
 test: $(VENV)/.dev ## Run every test, on two cores
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --reruns 1
 
