@@ -28,9 +28,8 @@ serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without k
 	@$(BIN)/retrieval serve --insecure-local
 
 ##@ Develop
-# Tests also wait, for the database and for processes: three keep two cores busy.
 test: $(VENV)/.dev ## Run every test, on two cores
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --reruns 1
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --reruns 1
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .
