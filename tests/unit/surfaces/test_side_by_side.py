@@ -112,7 +112,9 @@ def test_each_python_name_exists_with_and_without_await() -> None:
 
 def test_each_name_of_langchain_exists() -> None:
     """A class, a method of one, or a function."""
-    for name in named(LANGCHAIN):
+    names = named(LANGCHAIN)
+    assert names
+    for name in names:
         found: Any = importlib.import_module("retrieval.surfaces.langchain")
         for part in name.split("."):
             found = getattr(found, part)
