@@ -18,7 +18,7 @@ BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint types format bench bench-full docs lock clean
+.PHONY: help demo serve check unit test lint types format bench bench-full docs lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -28,8 +28,14 @@ serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without k
 	@$(BIN)/retrieval serve --insecure-local
 
 ##@ Develop
+check: $(VENV)/.dev ## Check style and types, and run the unit tests: for every change, in about a minute
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint types unit
+
+unit: $(VENV)/.dev ## Run the tests that need no database
+	@$(BIN)/python -m pytest tests/unit -q -n 2
+
 test: $(VENV)/.dev ## Run every test, on two cores
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --reruns 1
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .

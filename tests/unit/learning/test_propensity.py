@@ -85,18 +85,18 @@ def test_one_set_of_rows_is_drawn_from_as_often_as_it_says(slots: int) -> None:
     assert p_value(counts, drawings * lottery.propensities, drawings * covariance_of_one(joint(lottery))) > 0.001
 
 
-def test_a_hundred_thousand_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
+def test_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
     """Each set of rows with its own probabilities: what is drawn agrees with their sum."""
     rng = np.random.default_rng(6)
     counts, expected, covariance = np.zeros(8), np.zeros(8), np.zeros((8, 8))
-    for _ in range(500):
+    for _ in range(100):
         lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 32, rng), 2, 0.1)
         for _ in range(200):
             counts[lottery.draw(rng)] += 1
         expected += 200 * lottery.propensities
         covariance += 200 * covariance_of_one(joint(lottery))
 
-    assert counts.sum() == 200_000
+    assert counts.sum() == 40_000
     assert p_value(counts, expected, covariance) > 0.001
 
 
