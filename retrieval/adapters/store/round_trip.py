@@ -86,9 +86,7 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     values = reader.dump_sequence([statement.parameters[name] for name in names], [PyFormat.AUTO] * len(names))
     types, formats = reader.types, reader.formats
     if plan is None or statement.keep is None:
-        server.send_query_params(
-            text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY
-        )
+        server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
         return _Sent(reader, 1)
     kept = connection.session.keep((text, types, statement.keep, plan))
     if kept.dropped:
