@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     """The most connections that one process opens."""
     pool_timeout_seconds: float = Field(default=10.0, gt=0)
     """How long a search waits for a free connection."""
+    transaction_pooler: bool | None = None
+    """Whether a pooler in transaction mode stands before the database; unset: the platform finds out."""
 
     embedder: EmbedderName = "auto"
     """``auto``: openai when its key is set, else minilm when installed, else none (lexical search only)."""

@@ -44,6 +44,12 @@ GLOBAL_TABLES = {"alembic_version", "embedding_spaces"}
 """What all tenants share: no tenant's data."""
 
 
+@pytest.fixture(params=[False, True], ids=["sessions", "transactions"])
+def settings(request: pytest.FixtureRequest, settings: Settings) -> Settings:
+    """Connections that are set up when they change their tenant, or by each transaction for itself."""
+    return settings.changed(transaction_pooler=request.param)
+
+
 @pytest.fixture
 async def two(database_url: str, settings: Settings) -> AsyncIterator[tuple[Platform, Platform]]:
     """Two tenants' platforms, with the same embedding space."""

@@ -24,7 +24,7 @@ def ingest_until(url: str, tenant: str, path: str, last: int) -> int:
 
 def _run(url: str, tenant: str, path: str, last: int) -> None:
     begun = 0
-    set_up = Database._set_up  # noqa: SLF001 - every transaction begins with it
+    settings = Database._settings  # noqa: SLF001 - every transaction begins with it
 
     def counted(self: Database, *arguments: Any) -> Any:
         nonlocal begun
@@ -32,9 +32,9 @@ def _run(url: str, tenant: str, path: str, last: int) -> None:
         if begun == last:
             # In the middle of the next transaction, whichever it is.
             asyncio.get_running_loop().call_later(0.004, os.kill, os.getpid(), signal.SIGKILL)
-        return set_up(self, *arguments)
+        return settings(self, *arguments)
 
-    Database._set_up = counted  # type: ignore[assignment, method-assign]  # noqa: SLF001 - in this process alone
+    Database._settings = counted  # type: ignore[assignment, method-assign]  # noqa: SLF001 - in this process alone
     asyncio.run(_ingest(url, tenant, path))
 
 

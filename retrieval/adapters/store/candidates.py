@@ -122,7 +122,8 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         values |= standing_values(request.standing, entities=len(entities))
     if query.vector is not None:
         values["vector"] = HalfVector(query.vector)
-    return candidates_statement(request).bind(**values)
+    # A plan that was made for a small collection does not serve it once it has four times the items.
+    return replace(candidates_statement(request).bind(**values), keep=request.documents.bit_length() // 2)
 
 
 def settings(request: CandidateRequest) -> Mapping[str, str]:

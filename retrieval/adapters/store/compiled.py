@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,10 +19,12 @@ class Compiled:
 
     text: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    keep: int | None = None
+    """The plan is kept for the connection's next use, apart for each number: what it names should share no plan."""
 
     def bind(self, **values: Any) -> Compiled:
         """The same statement with values for its named parameters."""
-        return Compiled(self.text, {**self.parameters, **values})
+        return replace(self, parameters={**self.parameters, **values})
 
 
 @dataclass(frozen=True, slots=True)

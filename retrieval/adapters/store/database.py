@@ -1,9 +1,7 @@
 """Connections: a bounded pool, and transactions that act as one tenant.
 
-Nothing is ever set on a session. Each transaction starts with one statement that sets, for itself alone, the role, the
-search path, the tenant and the time that is left; so the platform works in any schema and through a pooler in
-transaction mode.
-Plans are always made for the values at hand: a generic plan would hide how large a collection is.
+A connection is set up for a tenant when it serves another one than before, and keeps the plans of searches
+(``session``). Behind a pooler in transaction mode each transaction sets everything for itself.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any
 
 import psycopg
@@ -34,6 +31,7 @@ from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.pool_state import PoolState
 from retrieval.adapters.store.round_trip import Row, run_together
+from retrieval.adapters.store.session import SessionConnection, set_statement
 from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
 from retrieval.adapters.store.waiting import put_back, wait_for_connection
@@ -42,7 +40,7 @@ from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestErro
 
 _log = logging.getLogger(__name__)
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Connection = SessionConnection
 
 CONNECT_TIMEOUT_SECONDS = 10
 RECONNECT_SECONDS = 1.0
@@ -53,12 +51,8 @@ _NO_LIMIT = 2**31 - 1
 
 _DECODE = json.JSONDecoder().decode
 
-_SET_UP = """
-    SELECT set_config('role', %(role)s, true), set_config('search_path', %(path)s, true),
-           set_config('retrieval.tenant', %(tenant)s, true)
-"""
-_SET_MORE = ", set_config(%(name_{0})s, %(value_{0})s, true)"
-_SET_TIMEOUT = ", set_config('statement_timeout', %(milliseconds)s, true)"
+_OF_SESSION = ("enable_", "hnsw.", "jit")
+"""Settings of a search, by their beginning, that stay set until a search asks for others."""
 
 
 class Database:
@@ -71,8 +65,12 @@ class Database:
         facts: ServerFacts,
         pool: AsyncConnectionPool[Connection],
         revive: Callable[[], Awaitable[None]] | None = None,
+        *,
+        is_pooled: bool = False,
     ) -> None:
         self._revive = revive or _nothing
+        self.is_pooled = is_pooled
+        """Whether a pooler in transaction mode stands before the server."""
         self.url = url
         self.names = names
         self.facts = facts
@@ -96,9 +94,12 @@ class Database:
         *,
         pool_size: int,
         pool_timeout_seconds: float,
+        is_pooled: bool | None = None,
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> Database:
         """Check the server and open the pool. ``revive`` is awaited when the server is away, to bring it back.
+
+        ``is_pooled``: whether a pooler in transaction mode stands before the server; None: found out.
 
         Raises ``DatabaseUnreachableError``, ``UnsupportedDatabaseError``, ``SchemaRevisionError`` or
         ``MissingPrivilegeError``, each saying how to mend it.
@@ -108,12 +109,15 @@ class Database:
             async with await _connect(url) as connection:
                 facts = await check_server(connection, names)
                 types = await _vector_types(connection, facts.vector_schema or "public")
+                if is_pooled is None:
+                    is_pooled = not await _is_direct(connection)
 
         async def configure(connection: Connection) -> None:
             _register(connection, types)
 
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
+            connection_class=SessionConnection,
             kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_SECONDS},
             min_size=1,
             max_size=pool_size,
@@ -125,7 +129,7 @@ class Database:
             name="retrieval",
         )
         await pool.open()
-        opened = cls(url, names, facts, pool, revive)
+        opened = cls(url, names, facts, pool, revive, is_pooled=is_pooled)
         opened.loop = asyncio.get_running_loop()
         return opened
 
@@ -169,7 +173,7 @@ class Database:
         with translated(self.url), span(ROUND_TRIP, SpanKind.CLIENT) as traced:
             async with self._acquire() as connection:
                 tell_connected(traced, self._server, statements)
-                answers = (await run_together(connection, [self._set_up(tenant_id, settings), *statements]))[1:]
+                answers = await self._run(connection, tenant_id, settings or {}, statements)
             tell_rows(traced, answers)
             return answers
 
@@ -177,11 +181,10 @@ class Database:
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
         with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as traced:
-            async with self._acquire() as connection, connection.transaction():
+            async with self._acquire() as connection:
                 tell_connected(traced, self._server)
-                set_up = self._set_up(tenant_id, None)
-                await connection.execute(set_up.text, set_up.parameters)
-                yield connection
+                async with self._begun(connection, tenant_id):
+                    yield connection
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
@@ -191,9 +194,7 @@ class Database:
                 tell_connected(traced, self._server)
                 await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
                 try:
-                    async with connection.transaction():
-                        set_up = self._set_up(tenant_id, None)
-                        await connection.execute(set_up.text, set_up.parameters)
+                    async with self._begun(connection, tenant_id):
                         yield connection
                 finally:
                     if not connection.closed:
@@ -279,21 +280,50 @@ class Database:
             await self._revive()
             await _connect_once(self.url)
 
-    def _set_up(self, tenant_id: int | None, settings: Mapping[str, str] | None) -> Compiled:
-        tenant = "" if tenant_id is None else str(tenant_id)
-        parameters = {"role": self.names.app_role, "path": self.search_path, "tenant": tenant}
-        for place, (name, value) in enumerate((settings or {}).items()):
-            parameters |= {f"name_{place}": name, f"value_{place}": value}
+    async def _run(
+        self,
+        connection: Connection,
+        tenant_id: int | None,
+        settings: Mapping[str, str],
+        statements: Sequence[Compiled],
+    ) -> list[list[Row]]:
+        """Each statement's answer, of the tenant, under the settings; in one round trip."""
+        stay, local = self._settings(tenant_id, settings)
+        with connection.session.settings(stay) as set_up:
+            if local:
+                set_up.append(set_statement(local, is_local=True))
+            plan = None if self.is_pooled else tuple(sorted(settings.items()))
+            return (await run_together(connection, [*set_up, *statements], plan))[len(set_up) :]
+
+    @asynccontextmanager
+    async def _begun(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:
+        """A transaction of the tenant."""
+        stay, local = self._settings(tenant_id, {})
+        with connection.session.settings(stay) as set_up:
+            if set_up:
+                await run_together(connection, set_up)
+            async with connection.transaction():
+                if local:
+                    statement = set_statement(local, is_local=True)
+                    await connection.execute(statement.text, statement.parameters)
+                yield
+
+    def _settings(
+        self, tenant_id: int | None, settings: Mapping[str, str]
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What is set on the session, and what for one transaction alone."""
+        own = {
+            "role": self.names.app_role,
+            "search_path": self.search_path,
+            "retrieval.tenant": "" if tenant_id is None else str(tenant_id),
+        }
         until = current_deadline()
-        if until is not None:
-            parameters["milliseconds"] = str(min(until.milliseconds(), self._longest))
-        return Compiled(_set_up_text(len(settings or {}), until is not None), parameters)
-
-
-@cache
-def _set_up_text(more: int, is_timed: bool) -> str:  # noqa: FBT001 - the cache tells arguments apart by position
-    timeout = _SET_TIMEOUT if is_timed else ""
-    return _SET_UP + timeout + "".join(_SET_MORE.format(place) for place in range(more))
+        late = {} if until is None else {"statement_timeout": str(min(until.milliseconds(), self._longest))}
+        if self.is_pooled:
+            return {}, {**own, **settings, **late}
+        staying = {name: value for name, value in settings.items() if name.startswith(_OF_SESSION)}
+        passing = {name: value for name, value in settings.items() if name not in staying}
+        return {**own, **staying}, {**passing, **late}
 
 
 def _json(data: str | bytes) -> Any:

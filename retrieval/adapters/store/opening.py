@@ -50,5 +50,6 @@ async def _connected(settings: Settings, url: str, embedded: Path | None = None)
         settings.database_schema,
         pool_size=settings.pool_size,
         pool_timeout_seconds=settings.pool_timeout_seconds,
+        is_pooled=settings.transaction_pooler,
         revive=revive if embedded is not None else None,
     )

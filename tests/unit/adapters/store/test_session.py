@@ -1,0 +1,96 @@
+"""What a connection has set and keeps: nothing is taken for known that may not be so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from retrieval.adapters.store.session import KEPT_SECONDS, Session, set_statement
+
+MINE = {"role": "app", "retrieval.tenant": "1"}
+THEIRS = {"role": "app", "retrieval.tenant": "2"}
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """The seconds that were set."""
+        return self.now
+
+
+def _used(session: Session, wanted: Mapping[str, str]) -> list[tuple[str, list[object]]]:
+    with session.settings(wanted) as statements:
+        return [(one.text, list(one.parameters.values())) for one in statements]
+
+
+def test_a_new_session_is_set_up_whole() -> None:
+    """Whatever it had before, and whatever it kept, is gone."""
+    texts = [text for text, _ in _used(Session(), MINE)]
+    assert texts[:2] == ["RESET ALL", "DEALLOCATE ALL"]
+    assert "set_config('role'" in texts[2]
+
+
+def test_what_is_set_is_not_set_again() -> None:
+    """The same tenant costs nothing; another one costs its number alone."""
+    session = Session()
+    _used(session, MINE)
+    assert _used(session, MINE) == []
+    assert [values for _, values in _used(session, THEIRS)] == [["2"]]
+
+
+def test_a_setting_that_is_not_asked_for_is_taken_back() -> None:
+    """The next search is planned as usual."""
+    session = Session()
+    _used(session, {**MINE, "enable_sort": "off"})
+    assert [text for text, _ in _used(session, MINE)] == ["RESET enable_sort"]
+
+
+def test_after_a_failure_everything_is_set_anew() -> None:
+    """The server took back what the failed transaction had set, or did not: nobody knows."""
+    session = Session()
+    _used(session, MINE)
+    session.keep("statement")
+    with pytest.raises(ZeroDivisionError), session.settings(THEIRS):
+        raise ZeroDivisionError
+    assert len(_used(session, MINE)) == 3
+    assert session.keep("statement").is_new
+
+
+def test_no_wish_leaves_the_session_as_it_is() -> None:
+    """Behind a pooler each transaction sets its own."""
+    assert _used(Session(), {}) == []
+
+
+def test_a_plan_is_kept_for_a_while() -> None:
+    """It may have been made for a table that has grown since; then the former one is dropped."""
+    clock = Clock()
+    session = Session(clock)
+    first = session.keep("statement")
+    clock.now = KEPT_SECONDS - 1
+    assert (session.keep("statement").name, session.keep("statement").is_new) == (first.name, False)
+    clock.now = KEPT_SECONDS + 1
+    again = session.keep("statement")
+    assert (again.is_new, again.dropped) == (True, first.name)
+
+
+def test_what_a_connection_keeps_is_bounded() -> None:
+    """The statement that was not used for longest makes room, however many tenants there are."""
+    session = Session(most=3)
+    names = {number: session.keep(number).name for number in range(3)}
+    session.keep(0)
+    assert session.keep(3).dropped == names[1]
+    assert not session.keep(0).is_new
+    for number in range(10_000):
+        session.keep(number)
+    assert len(session._kept) == 3  # noqa: SLF001
+
+
+def test_values_are_parameters() -> None:
+    """Names are the platform's own; a value never becomes part of the text."""
+    statement = set_statement({"retrieval.tenant": "1'; DROP TABLE items; --"}, is_local=True)
+    assert "DROP" not in statement.text
