@@ -83,6 +83,8 @@ async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
         ({"query": "disk", "where": {"or": [{"p": "High"}, {"level": {"near": 1}}]}}, "/where/or/1/level/near"),
         ({"query": "disk", "prefer": {"size": 1}}, "/prefer/size"),
         ({"query": "disk", "prefer": [{"p": "High"}, {"size": 1}]}, "/prefer/1/size"),
+        ({"query": "disk", "prefer": 5}, "/prefer"),
+        ({"query": "disk", "prefer": [{"p": "High"}, "p"]}, "/prefer"),
         ({"query": "disk", "where": {"not": {"p/q": 1}}}, "/where/not/p~1q"),
         ({"query": "disk", "profile": {"legs": {"psychic": 1.0}}}, "/profile"),
         ({"query": "  "}, "/query"),
