@@ -199,7 +199,7 @@ class Collection(
         group_by: str | None = None,
         syntax: bool = True,
         rewrites: Sequence[str] = (),
-        prefer: Where | Filter | None = None,
+        prefer: Where | Filter | Sequence[Where | Filter] | None = None,
         entities: Mapping[str, Sequence[str]] | None = None,
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
@@ -214,7 +214,8 @@ class Collection(
         1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
         field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
         leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once more
-        within it, and nothing is left out; ``entities``, at most 100, are what the question is about, by type;
+        within it, and nothing is left out; of up to 4 in a list, the most preferred first, the second's rankings weigh
+        half, the third's a third; ``entities``, at most 100, are what the question is about, by type;
         ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now;
         ``about``, shape (dimensions,), tells the question's cluster where ``vector`` does not; ``context``
         is the situation that the search is recorded with.
@@ -234,7 +235,7 @@ class Collection(
             group_by=group_by,
             syntax=syntax,
             rewrites=rewrites,
-            preferred=parse_where(prefer),
+            preferred=prefer,
             entities=entities,
             tags=tags,
             as_of=as_of,

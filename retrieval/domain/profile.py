@@ -134,9 +134,12 @@ class Profile:
         return not any(weight for leg, weight in self.legs.items() if leg in _ASKED_NOTHING)
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
-        """The weights of rankings by their names: a leg's for another wording weighs what the leg does."""
+        """The weights of rankings by their names: a leg's for another wording weighs what the leg does.
+
+        What is preferred weighs that too, what is preferred in the second place half of it, in the third a third.
+        """
         weights = self.weights
-        return {name: weights.get(leg_of(name), 0.0) for name in names}
+        return {name: weights.get(leg_of(name), 0.0) / _preference(name) for name in names}
 
     def _check_signals(self) -> None:
         if not isinstance(self.signals, tuple | list) or not all(isinstance(one, Signal) for one in self.signals):
@@ -215,6 +218,10 @@ def _part_from_dict(name: str, said: Any) -> Any:
     return _PARTS[name](**said)
 
 
+PREFERRED = ":preferred"
+"""Stands in the name of a ranking of what is preferred, after the leg and the number of the wording."""
+
+
 def leg_of(ranking: str) -> str:
     """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query.
 
@@ -222,6 +229,12 @@ def leg_of(ranking: str) -> str:
     """
     leg = ranking.partition(":")[0]
     return ranking if leg == AttributeValue.name else leg
+
+
+def _preference(ranking: str) -> int:
+    """The place of what the ranking prefers: ``lexical:preferred:2`` is the lexical leg's for the second; else 1."""
+    head, _, place = ranking.rpartition(PREFERRED + ":")
+    return int(place) if head and leg_of(ranking) != ranking else 1
 
 
 def leg_name(name: str) -> LegName:

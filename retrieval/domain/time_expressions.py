@@ -2,7 +2,9 @@
 
 What it says is read in English, from the moment ``now`` and in its time zone, and gives a half-open stretch of time.
 Weeks begin on Monday, seasons are those of the northern half of the world, and a month or a day without a year is the
-latest that has begun. Numbers alone ("5/3", "1984") are no dates: what they mean differs from place to place.
+latest that has begun. Of a date in numbers, "5/8/2023" or "5-8-2023", the first is the month, 8 May being "8.5.2023":
+with dots the day comes first, and so it does where the first number is no month ("25/8/2023"). "2023-05", "2023/5/8"
+and "5/2023" have one meaning. Numbers with fewer parts or a short year ("5/3", "5/8/23", "1984") are no dates.
 """
 
 from __future__ import annotations

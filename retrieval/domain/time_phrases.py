@@ -19,6 +19,7 @@ from retrieval.domain.time_spans import (
     last,
     midnight,
     month,
+    quarter,
     season,
     unit_of,
     weekday_after,
@@ -35,6 +36,7 @@ from retrieval.domain.time_words import (
     MONTH,
     NO_COUNT,
     NO_MONTH,
+    QUARTER,
     SEASON,
     SEASONS,
     TO,
@@ -45,12 +47,14 @@ from retrieval.domain.time_words import (
     counted,
     month_number,
     pattern,
+    quarter_number,
 )
 
 RECENT_DAYS = 30
 """What "recently" reaches back."""
 
 _DAY = timedelta(days=1)
+_MONTHS_A_YEAR = 12
 _LEAP_DAY = (2, 29)
 _DAYS_AROUND = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
 _COMING = frozenset({"next", "coming", "following"})
@@ -122,6 +126,27 @@ def _phrase(rule: _Rule, match: re.Match[str], now: datetime) -> Phrase | None:
 def _iso(match: re.Match[str], now: datetime) -> Span:
     first = month(now, int(match["year"]), int(match["number"]))
     return days(first.start.replace(day=int(match["day"]))) if match["day"] else first
+
+
+def _numbers(match: re.Match[str], now: datetime) -> Span:
+    """A day in numbers: the month comes first, but with dots, or where the first number is no month, the day does."""
+    first, second = int(match["first"]), int(match["second"])
+    is_day_first = match["mark"] == "." or first > _MONTHS_A_YEAR
+    day, number = (first, second) if is_day_first else (second, first)
+    return days(midnight(now).replace(year=int(match["year"]), month=number, day=day))
+
+
+def _month_in_numbers(match: re.Match[str], now: datetime) -> Span:
+    return month(now, int(match["year"]), int(match["number"]))
+
+
+def _quarter_of_year(match: re.Match[str], now: datetime) -> Span:
+    return quarter(now, quarter_number(match["quarter"]), int(match["year"]))
+
+
+def _latest_quarter(match: re.Match[str], now: datetime) -> Span:
+    number = quarter_number(match["quarter"])
+    return quarter(now, number, now.year - (quarter(now, number, now.year).start > now))
 
 
 def _date(match: re.Match[str], now: datetime) -> Span:
@@ -251,11 +276,23 @@ def _today(_: re.Match[str], now: datetime) -> Span:
 _WHICH = r"(?P<which>this|current|last|previous|next|coming|following)"
 _FROM = r"(?:from (?:the )?|(?P<between>between (?:the )?))?"
 _OF = r"(?:,? (?:of )?|,\s*)"
+_BARE_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_NO_LESS, _NO_MORE = r"(?<![./])", r"(?![-./]\d)"
+"""Around a date in numbers: it is no part of a version, an address or a path."""
 _DATED, _VAGUE = Certainty.DATED, Certainty.VAGUE
 
 # The first that fits a place has it, so longer ones come before the shorter ones that they hold.
 _RULES = (
-    _Rule(pattern(r"(?P<year>(?:19|20)\d\d)-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?!-)"), _iso, _DATED),
+    _Rule(pattern(rf"{_BARE_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?!-)"), _iso, _DATED),
+    _Rule(pattern(rf"{_BARE_YEAR}/(?P<number>\d{{1,2}})/(?P<day>\d{{1,2}}){_NO_MORE}"), _iso, _DATED),
+    _Rule(
+        pattern(rf"{_NO_LESS}(?P<first>\d{{1,2}})(?P<mark>[-./])(?P<second>\d{{1,2}})(?P=mark){_BARE_YEAR}{_NO_MORE}"),
+        _numbers,
+        _DATED,
+    ),
+    _Rule(pattern(rf"{_NO_LESS}(?P<number>\d{{1,2}})/{_BARE_YEAR}{_NO_MORE}"), _month_in_numbers, _DATED),
+    _Rule(pattern(rf"{QUARTER}(?: of |,? |,\s*|[-/]){YEAR}"), _quarter_of_year, _DATED),
+    _Rule(pattern(rf"{_BARE_YEAR}[-/ ]{QUARTER}"), _quarter_of_year, _DATED),
     _Rule(pattern(rf"{_FROM}{NO_MONTH}{FIRST_DAY}{TO}{DAY} (?:of )?{MONTH}(?:{_OF}{YEAR})?"), _dates, _DATED),
     _Rule(pattern(rf"{_FROM}{MONTH} (?:the )?{FIRST_DAY}{TO}{DAY}{NO_COUNT}(?:(?:,? |,\s*){YEAR})?"), _dates, _DATED),
     _Rule(pattern(rf"{DAY} (?:of )?{MONTH}(?:{_OF}{YEAR})?"), _date, _DATED),
@@ -282,6 +319,7 @@ _RULES = (
     ),
     _Rule(pattern(rf"{_WHICH} {FULL_MONTH}"), _which_month),
     _Rule(pattern(rf"{_WHICH} {SEASON}"), _which_season),
+    _Rule(pattern("(?P<quarter>q[1-4])"), _latest_quarter, _DATED, needs_lead=True),
     _Rule(pattern(FULL_MONTH), _latest_month, _DATED, needs_lead=True),
     _Rule(pattern(rf"(?:in|during|over|throughout) the {SEASON}(?! of)"), _latest_season, _DATED),
     _Rule(pattern(YEAR), _year, _DATED, needs_lead=True),

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 _DAY = timedelta(days=1)
 _MONTHS_A_YEAR = 12
+_MONTHS_A_QUARTER = 3
 _SEASON_MONTHS = 3
 
 
@@ -60,6 +61,11 @@ def month(now: datetime, year: int, number: int, count: int = 1) -> Span:
 def year(now: datetime, number: int) -> Span:
     """The calendar year."""
     return month(now, number, 1, _MONTHS_A_YEAR)
+
+
+def quarter(now: datetime, number: int, year_number: int) -> Span:
+    """The quarter of the calendar year, 1 to 4."""
+    return month(now, year_number, _MONTHS_A_QUARTER * (number - 1) + 1, _MONTHS_A_QUARTER)
 
 
 def season(now: datetime, first_month: int, number: int) -> Span:

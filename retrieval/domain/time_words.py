@@ -33,6 +33,7 @@ NO_COUNT = rf"(?!\s+(?:of )?(?:{_NAMES}|{_SHORT})\b|:\d|\s*[ap]\.?m\b|\s+(?:minu
 """After a day that may be none: another month, a time of day or what is counted."""
 WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})\b"
 SEASON = rf"(?P<season>{'|'.join(SEASONS)})\b"
+QUARTER = rf"(?:the )?(?P<quarter>q[1-4]|(?:{'|'.join(ORDINALS)}|1st|2nd|3rd|4th|last) quarter)"
 UNIT = r"(?P<unit>minute|hour|day|week(?:end)?|month|quarter|year)s?\b"
 COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(NUMBERS)}|(?:a )?couple(?: of)?|(?:a )?few|several|an?)"
 DAYTIME = rf"(?P<daytime>{'|'.join(DAYTIMES)})\b"
@@ -61,6 +62,14 @@ def counted(words: str) -> tuple[int, int]:
 def month_number(name: str) -> int:
     """1 to 12, of the month's name or its first letters."""
     return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name[:3]))
+
+
+def quarter_number(name: str) -> int:
+    """1 to 4, of "q3", "third quarter", "3rd quarter" or "last quarter"."""
+    if name.startswith("last"):
+        return len(ORDINALS)
+    digit = name.removeprefix("q")[0]
+    return int(digit) if digit.isdecimal() else ORDINALS.index(name.split(maxsplit=1)[0]) + 1
 
 
 def pattern(text: str) -> re.Pattern[str]:

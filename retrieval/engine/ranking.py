@@ -9,7 +9,7 @@ from typing import Any
 from retrieval.adapters.store.candidates import Found
 from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores
 from retrieval.domain.hit import Contribution
-from retrieval.domain.profile import Profile
+from retrieval.domain.profile import PREFERRED, Profile
 
 ONE_LEG = "none"
 """The fusion of a search that one leg answers: its own scores are the hits'."""
@@ -35,15 +35,18 @@ def ranked_scores(found: Found, profile: Profile, depth: int, limit: int) -> lis
     return [(one.item_id, one.score) for candidates in found.rankings.values() for one in candidates[:limit]]
 
 
-def merged(each: Sequence[Found], preferred: Sequence[Found] = ()) -> Found:
-    """What a query and its rewritten ones brought, as one, and what they brought of what is preferred.
+def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
+    """What a query and its rewritten ones brought, as one, and what they brought of each thing that is preferred.
 
     The rankings of the rewritten ones are named by their number, such as ``lexical:1``; those of what is preferred are
-    ``lexical:preferred``, ``lexical:1:preferred``.
+    ``lexical:preferred``, ``lexical:1:preferred``, and of what is preferred in the second place
+    ``lexical:preferred:2``, ``lexical:1:preferred:2``.
     """
     first, *others = each
     named = [(f":{number}", one) for number, one in enumerate(others, 1)]
-    named += [(f":{number}:preferred" if number else ":preferred", one) for number, one in enumerate(preferred)]
+    for place, brought in enumerate(preferred, 1):
+        suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
+        named += [(f":{number}{suffix}" if number else suffix, one) for number, one in enumerate(brought)]
     if not named:
         return first
     rankings = dict(first.rankings)
@@ -51,7 +54,7 @@ def merged(each: Sequence[Found], preferred: Sequence[Found] = ()) -> Found:
         for leg, candidates in one.rankings.items():
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
-    each = [*each, *preferred]
+    each = [*each, *(one for brought in preferred for one in brought)]
     return replace(
         first,
         rankings=rankings,

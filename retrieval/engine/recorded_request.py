@@ -13,7 +13,7 @@ from retrieval.domain.filter_mapping import as_mapping, field_name
 from retrieval.domain.filters import And, Contains, Filter, Not, parse_field, parse_where
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import RecordedSearch
-from retrieval.engine.request import SearchRequest
+from retrieval.engine.request import SearchRequest, checked_preferred
 
 
 class RequestValues(NamedTuple):
@@ -23,14 +23,14 @@ class RequestValues(NamedTuple):
     """The filter as a mapping; empty: none."""
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred``, ``entities``,
-    ``tags`` and ``as_of``; ``about`` where it was given, each number with four digits."""
+    ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred`` (a list where there
+    are several), ``entities``, ``tags`` and ``as_of``; ``about`` where it was given, each number with four digits."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
     """The request, but for its words and its vector, which have columns of their own."""
     condition, phrases, excluded = _parted(request.condition)
-    mapping, preferred = _mapping(condition), _mapping(request.preferred)
+    mapping, preferred = _mapping(condition), [_mapping(one) for one in request.preferred]
     return RequestValues(
         condition=mapping or {},
         request={
@@ -40,9 +40,9 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "phrases": phrases,
             "excluded": excluded,
             "profile": None if request.profile is None else request.profile.as_dict(),
-            "is_whole": mapping is not None and preferred is not None,
+            "is_whole": mapping is not None and None not in preferred,
             "rewrites": list(request.rewrites),
-            "preferred": preferred or {},
+            "preferred": preferred if len(preferred) > 1 else next(iter(preferred), None) or {},
             "entities": sorted(map(list, request.entities)),
             "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
@@ -73,7 +73,7 @@ def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
     as_of, about = asked.get("as_of"), asked.get("about")
     return {
         "rewrites": tuple(asked.get("rewrites", ())),
-        "preferred": parse_where(asked.get("preferred", {})),
+        "preferred": checked_preferred(asked.get("preferred")),
         "entities": frozenset((kind, entity_id) for kind, entity_id in asked.get("entities", ())),
         "tags": frozenset(asked.get("tags", ())),
         "as_of": None if as_of is None else datetime.fromisoformat(as_of),

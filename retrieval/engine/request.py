@@ -37,6 +37,7 @@ from retrieval.domain.filters import (
     attribute_names,
     compared_values,
     parse_field,
+    parse_where,
 )
 from retrieval.domain.moment import fault_of
 from retrieval.domain.profile import Profile
@@ -53,6 +54,9 @@ MAX_QUERIES = 1000
 
 MAX_REWRITES = 10
 """Other wordings of one query."""
+
+MAX_PREFERRED = 4
+"""Filters whose matches one search ranks higher."""
 
 MAX_ENTITIES = 100
 """What one question is about."""
@@ -81,8 +85,8 @@ class SearchRequest:
     """Beginnings of words that the lexical leg ranks by too."""
     rewrites: tuple[str, ...] = ()
     """Other wordings of the query: every leg runs once more for each."""
-    preferred: Filter | None = None
-    """What is to be ranked higher: every leg runs once more within it."""
+    preferred: tuple[Filter, ...] = ()
+    """What is to be ranked higher, the most preferred first: every leg runs once more within each."""
     entities: frozenset[Entity] = frozenset()
     """What the question is about."""
     tags: frozenset[str] = frozenset()
@@ -98,12 +102,10 @@ class SearchRequest:
         return (self, *(replace(self, query=words, prefixes=(), rewrites=()) for words in self.rewrites))
 
     @property
-    def narrowed(self) -> SearchRequest | None:
-        """The request for what is preferred alone; None where nothing is."""
-        if self.preferred is None:
-            return None
-        both = (self.preferred,) if self.condition is None else (self.condition, self.preferred)
-        return replace(self, condition=And(both), preferred=None)
+    def narrowed(self) -> tuple[SearchRequest, ...]:
+        """The request for each thing that is preferred, alone."""
+        always = () if self.condition is None else (self.condition,)
+        return tuple(replace(self, condition=And((*always, one)), preferred=()) for one in self.preferred)
 
 
 def checked_request(
@@ -116,7 +118,7 @@ def checked_request(
     group_by: str | None = None,
     syntax: bool = True,
     rewrites: object = (),
-    preferred: Filter | None = None,
+    preferred: object = None,
     entities: object = None,
     tags: object = (),
     as_of: datetime | None = None,
@@ -143,11 +145,23 @@ def checked_request(
         group_by=None if group_by is None else _checked_group(group_by),
         prefixes=asked.prefixes,
         rewrites=_checked_rewrites(rewrites, words, vector),
-        preferred=preferred,
+        preferred=checked_preferred(preferred),
         entities=checked_entities(entities),
         tags=checked_tags(tags),
         as_of=_checked_moment(as_of),
     )
+
+
+def checked_preferred(prefer: object) -> tuple[Filter, ...]:
+    """The filters of what is preferred: of one, of a list of them with the most preferred first, or None.
+
+    One that is given twice counts where it stands first. Raises ``InvalidFilterError``, and ``InvalidRequestError`` for
+    more than ``MAX_PREFERRED``.
+    """
+    each = prefer if isinstance(prefer, list | tuple) else (prefer,)
+    if len(each) > MAX_PREFERRED:
+        raise InvalidRequestError(f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, each is a search more")
+    return tuple(dict.fromkeys(one for one in map(parse_where, each) if one is not None))
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:

@@ -155,16 +155,17 @@ class Searcher:
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         plan = self._plan(request, why_none)
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        preferred = None
-        if (narrowed := request.narrowed) is not None:
-            self._check(narrowed)
-            preferred = plan_preferred(self.collection, narrowed, _why_no_vector(narrowed, why_none), plan)
+        preferred = tuple(self._planned_preferred(one, why_none, plan) for one in request.narrowed)
         return Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
         self._check(request)
         is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
         return make_plan(self.collection, request, _why_no_vector(request, why_none), is_final=is_final)
+
+    def _planned_preferred(self, narrowed: SearchRequest, why_none: str | None, plan: Plan) -> CandidateRequest:
+        self._check(narrowed)
+        return plan_preferred(self.collection, narrowed, _why_no_vector(narrowed, why_none), plan)
 
     def _check(self, request: SearchRequest) -> None:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing

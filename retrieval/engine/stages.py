@@ -28,13 +28,13 @@ class Asked:
     """What chance goes by in this search."""
     is_recorded: bool
     """Whether its record is wanted."""
-    preferred: CandidateRequest | None = None
-    """What is asked once more, within what is preferred."""
+    preferred: tuple[CandidateRequest, ...] = ()
+    """What is asked once more, within each thing that is preferred."""
 
     @property
     def requests(self) -> tuple[CandidateRequest, ...]:
         """What is asked of the store."""
-        return (self.plan.request,) if self.preferred is None else (self.plan.request, self.preferred)
+        return (self.plan.request, *self.preferred)
 
     @property
     def query(self) -> Query:

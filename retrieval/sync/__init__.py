@@ -19,11 +19,12 @@ from retrieval.sync.metaphor_retriever import MetaphorRetriever, RetrievalModel
 from retrieval.sync.metaphors import MetaphorCorpus
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.principles import PrincipleStore
-from retrieval.sync.recall import DualRetriever
+from retrieval.sync.recall import DualRetriever, Memory
 from retrieval.sync.tickets import RetrievalService
 
 __all__ = [
     "DualRetriever",
+    "Memory",
     "MemoryStore",
     "MetaphorCorpus",
     "MetaphorRetriever",

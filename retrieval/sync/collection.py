@@ -96,7 +96,7 @@ class SyncCollection:
         group_by: str | None = None,
         syntax: bool = True,
         rewrites: Sequence[str] = (),
-        prefer: Where | Filter | None = None,
+        prefer: Where | Filter | Sequence[Where | Filter] | None = None,
         entities: Mapping[str, Sequence[str]] | None = None,
         tags: Sequence[str] = (),
         as_of: datetime | None = None,

@@ -44,3 +44,32 @@ class DualRetriever(Mirror[recall.DualRetriever]):
     needs_deep_search = direct(recall.DualRetriever.needs_deep_search)
     merge_rrf = direct(recall.DualRetriever.merge_rrf)
     reset = direct(recall.DualRetriever.reset)
+
+
+class Memory(Mirror[recall.Memory]):
+    """``retrieval.apps.recall.Memory`` without ``await``: the same methods, the same errors."""
+
+    def __init__(
+        self,
+        storage: SyncCollection,
+        llm: LLM | None,
+        seed: int | None = None,
+        *,
+        profile: Profile | None = RECALL_PROFILE,
+        rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
+        time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        twin = recall.Memory(
+            storage.twin,
+            llm,
+            seed,
+            profile=profile,
+            rewrite_timeout_seconds=rewrite_timeout_seconds,
+            time_expressions=time_expressions,
+            clock=clock,
+        )
+        super().__init__(twin, storage.door)
+
+    store = waiting(recall.Memory.store)
+    recall = waiting(recall.Memory.recall)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from retrieval import Collection, Platform, Profile
-from retrieval.domain.errors import UnknownFieldError
+from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
 
 MAY = {"occurred_at": {"gte": datetime(2026, 5, 1, tzinfo=UTC), "lt": datetime(2026, 6, 1, tzinfo=UTC)}}
 
@@ -74,3 +75,42 @@ async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes: Col
     replayed = await platform.replay(found.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
+
+
+async def test_of_several_preferences_the_first_counts_most(platform: Platform, notes: Collection) -> None:
+    """The second's rankings weigh half of what the first's do; the record holds both, and can be replayed."""
+    june = {"occurred_at": {"gte": datetime(2026, 6, 1, tzinfo=UTC), "lt": datetime(2026, 7, 1, tzinfo=UTC)}}
+    found = await notes.search("pool", limit=12, prefer=[MAY, june])
+    assert [hit.item_id for hit in found[:2]] == ["n05", "n06"]
+    assert len(found) == 12
+    second = {part.leg: part for part in found[1].explanation.contributions}
+    assert second["lexical:preferred:2"].weight == 0.5
+    assert second["lexical:preferred:2"].value == pytest.approx(0.5 / 61)
+    assert found[1].score == pytest.approx(sum(part.value for part in second.values()))
+    assert [hit.item_id for hit in await notes.search("pool", limit=2, prefer=[june, MAY])] == ["n06", "n05"]
+    assert found.retrieval_id is not None
+    replayed = await platform.replay(found.retrieval_id)
+    assert replayed.is_reproduced
+    assert replayed.is_same_today
+
+
+@pytest.mark.parametrize("prefer", [[], [{}], [None], None])
+async def test_preferring_nothing_changes_nothing(notes: Collection, prefer: Any) -> None:
+    """The explanation has the legs alone."""
+    found = await notes.search("pool", prefer=prefer)
+    assert {part.leg for part in found[0].explanation.contributions} <= {"dense", "lexical"}
+
+
+async def test_a_preference_that_is_given_twice_counts_once(notes: Collection) -> None:
+    """Where it stands first."""
+    once, twice = [await notes.search("pool", prefer=[MAY] * number) for number in (1, 2)]
+    assert once.hits == twice.hits
+
+
+@pytest.mark.parametrize(
+    ("prefer", "why"), [([MAY] * 5, "at most 4"), (["May"], "must be a mapping"), ("May", "must be")]
+)
+async def test_preferences_that_cannot_be_are_refused(notes: Collection, prefer: Any, why: str) -> None:
+    """The error says what to give."""
+    with pytest.raises(InvalidRequestError, match=why):
+        await notes.search("pool", prefer=prefer)

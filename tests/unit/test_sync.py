@@ -23,6 +23,7 @@ MIRRORS = [
     (memories.MemoryStore, retrieval.sync.MemoryStore),
     (PrincipleStore, retrieval.sync.PrincipleStore),
     (recall.DualRetriever, retrieval.sync.DualRetriever),
+    (recall.Memory, retrieval.sync.Memory),
     (memories.RetrievalEngine, retrieval.sync.RetrievalEngine),
     (metaphors.MetaphorCorpus, retrieval.sync.MetaphorCorpus),
     (metaphors.MetaphorRetriever, retrieval.sync.MetaphorRetriever),

@@ -1,14 +1,16 @@
 """Recall: what an assistant remembers, found by its words, its meaning, and other wordings of the question.
 
-from retrieval.apps.recall import DualRetriever
-retriever = DualRetriever(collection, platform.llm)
-found = await retriever.search("Who do I know at Acme?")
+from retrieval.apps.recall import Entity, Memory
+memory = Memory(collection, platform.llm)
+await memory.store(Entity(name="Ann", content="Ann works at Acme."))
+found = await memory.recall("Who do I know at Acme?")
 """
 
 from __future__ import annotations
 
 from retrieval.apps.recall.checks import SEARCH_LIMIT_MAX
 from retrieval.apps.recall.entity import Entity
+from retrieval.apps.recall.memory import Memory
 from retrieval.apps.recall.profile import RECALL_PROFILE
 from retrieval.apps.recall.recalled import Recalled
 from retrieval.apps.recall.retriever import DualRetriever
@@ -20,6 +22,7 @@ __all__ = [
     "SEARCH_LIMIT_MAX",
     "DualRetriever",
     "Entity",
+    "Memory",
     "Recalled",
     "TimeExpressions",
     "deep_triggers",

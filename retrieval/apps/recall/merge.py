@@ -8,7 +8,7 @@ from dataclasses import replace
 from retrieval.apps.recall.entity import Entity
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.fusion import Candidate, Fused, fuse
-from retrieval.domain.hit import Explanation
+from retrieval.domain.hit import Explanation, Hit
 from retrieval.domain.profile import Fusion
 
 K_MAX = 1_000_000
@@ -52,5 +52,16 @@ def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
 
 
 def _scored(entity: Entity, fused: Fused, rank: int) -> Entity:
+    hit = entity.hit or Hit(
+        item_id=entity.id,
+        score=0.0,
+        rank=rank,
+        explanation=entity.explanation,
+        title=entity.name,
+        body=entity.content,
+        kind=entity.entity_type,
+        attributes=entity.attributes,
+        occurred_at=entity.event_time,
+    )
     explanation = Explanation("rrf", fused.contributions)
-    return Entity(replace(entity.hit, score=fused.score, rank=rank, explanation=explanation))
+    return replace(entity, hit=replace(hit, score=fused.score, rank=rank, explanation=explanation))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from retrieval.apps.recall.merge import merged_by_rrf
 from retrieval.apps.recall.profile import RECALL_PROFILE
 from retrieval.apps.recall.recalled import Recalled
 from retrieval.apps.recall.rewriter import Rewriter, Rewritten
-from retrieval.apps.recall.stretch import TimeExpressions, TimeRange, checked_time_range, preferred_range, within
+from retrieval.apps.recall.stretch import TimeExpressions, TimeRange, checked_time_range, preferred_ranges, within
 from retrieval.apps.recall.triggers import deep_triggers
 from retrieval.collection import Collection
 from retrieval.domain.context import Context
@@ -33,15 +34,23 @@ from retrieval.engine.request import checked_words
 
 REWRITE_TIMEOUT_SECONDS = 2.0
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class _Time:
     """What a search does about time."""
 
     said: TimeExpression | None = None
-    range: TimeRange | None = None
-    is_bound: bool = False
-    """Whether nothing outside the range is found."""
+    bound: TimeRange | None = None
+    """Nothing outside is found; None: everything may be."""
+    preferred: tuple[TimeRange, ...] = ()
+    """What ranks higher, the most preferred first: one after the other without a gap."""
+
+    @property
+    def range(self) -> TimeRange | None:
+        """All that is bound to or preferred."""
+        return (self.preferred[0][0], self.preferred[-1][1]) if self.preferred else self.bound
 
 
 def utc_now() -> datetime:
@@ -68,7 +77,7 @@ class DualRetriever:
         - ``seed``: the same seed gives the same rewrites and so the same results; under another one the model is told
           to vary them, and its answers are kept apart.
         - ``profile``: None for the collection's own.
-        - ``rewrite_timeout_seconds``: how long a search waits for rewrites before it goes without, above 0.
+        - ``rewrite_timeout_seconds``: how long rewrites are waited for before a search goes without, above 0.
         - ``time_expressions``: ``filter``, ``prefer`` or ``off``: what becomes of "last week" in a question.
         - ``clock``: the moment and the time zone in which a question is read.
 
@@ -113,7 +122,7 @@ class DualRetriever:
         found = await self._storage.search(
             query,
             where=_bounded(condition, time),
-            prefer=None if time.range is None or time.is_bound else within(time.range),
+            prefer=[within(one) for one in time.preferred],
             limit=limit,
             profile=self._profile,
             syntax=False,
@@ -122,7 +131,7 @@ class DualRetriever:
             context=context,
         )
         return Recalled(
-            _checked_answer([Entity(hit) for hit in found], limit),
+            _checked_answer([Entity.of(hit) for hit in found], limit),
             degraded=rewritten.why_none,
             queries=rewritten.rewrites,
             time=time.said,
@@ -134,17 +143,22 @@ class DualRetriever:
     def needs_deep_search(self, query: str) -> bool:
         """Whether the question holds a word that makes other wordings worth their while (see ``deep_triggers``).
 
-        Raises ``InvalidRequestError`` for what is no text.
+        Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
         """
+        check_query(query)
         return bool(deep_triggers(checked_words(query)))
 
     async def rewrite_query(self, query: str) -> list[str]:
-        """Two to three other wordings of the question, different from it and from one another; none without a model.
+        """Two to three other wordings of the question, different from it and from one another.
 
-        Raises ``EmptyQueryError``, ``LLMUnavailableError`` and ``LLMRejectedError``; ``search`` does without instead.
+        The question alone where there is no model, where it does not answer in time, and where it fails; why stands in
+        the log then. Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
         """
         check_query(query)
-        return [] if self._rewriter is None else await self._rewriter.rewrites(query)
+        rewritten = await self._rewritten(query)
+        if rewritten.why_none is not None:
+            _log.warning("the question is its only wording: %s", rewritten.why_none)
+        return list(rewritten.rewrites) or [query]
 
     def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
         """The lists as one, by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
@@ -164,19 +178,19 @@ class DualRetriever:
 
     def _time(self, query: str, given: TimeRange | None, now: datetime) -> _Time:
         if given is not None:
-            return _Time(range=given, is_bound=True)
+            return _Time(bound=given)
         if self._time_expressions is TimeExpressions.OFF:
             return _Time()
         said = time_expression(query, now)
         if said is None:
             return _Time()
         if self._time_expressions is TimeExpressions.FILTER:
-            return _Time(said) if said.is_soft else _Time(said, (said.start, said.end), is_bound=True)
-        return _Time(said, preferred_range(said, now))
+            return _Time(said, bound=None if said.is_soft else (said.start, said.end))
+        return _Time(said, preferred=preferred_ranges(said, now))
 
 
 def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
-    bound = parse_where(within(time.range)) if time.range is not None and time.is_bound else None
+    bound = None if time.bound is None else parse_where(within(time.bound))
     parts = tuple(one for one in (condition, bound) if one is not None)
     return And(parts) if len(parts) > 1 else parts[0] if parts else None
 

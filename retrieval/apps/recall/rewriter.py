@@ -42,23 +42,19 @@ class Rewriter:
     seed: int | None
     """Wordings under another seed are others: the model is told it, and they are kept apart."""
 
-    async def rewrites(self, query: str) -> list[str]:
-        """Two to three other wordings, from the cache or from the model.
-
-        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer of which nothing can be used.
-        """
-        return await self._within(None, query)
-
     async def in_time(self, query: str, seconds: float) -> Rewritten:
-        """The rewrites if they come so soon, or why there are none."""
+        """Two to three other wordings, from the cache or from the model, if they come so soon, or why there are none.
+
+        An answer of which nothing can be used gives none.
+        """
         try:
-            return Rewritten(tuple(await self._within(seconds, query)))
+            return Rewritten(tuple(await self._shared(query, seconds)))
         except TimeoutError:
             return Rewritten(why_none=f"{self.llm.name} gave no rewrites within {seconds:g} s")
         except LLMError as error:
             return Rewritten(why_none=f"no rewrites: {error}")
 
-    async def _within(self, seconds: float | None, query: str) -> list[str]:
+    async def _shared(self, query: str, seconds: float) -> list[str]:
         """The wordings, of one call for all who ask the same now; who does not wait for it leaves it to go on."""
         key = (id(self.llm), self._instructions, query)
         found: list[str] = await self.storage.calls.result(key, lambda: self._found(query), seconds)

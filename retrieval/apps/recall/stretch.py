@@ -23,7 +23,7 @@ class TimeExpressions(StrEnum):
     FILTER = "filter"
     """Nothing else is found."""
     PREFER = "prefer"
-    """What happened or was told then ranks higher, and nothing is left out."""
+    """What happened then ranks higher, what may have been told of it since a little higher; nothing is left out."""
     OFF = "off"
     """They are words like any others."""
 
@@ -49,19 +49,18 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
     return start, end
 
 
-def preferred_range(time: TimeExpression, now: datetime) -> TimeRange | None:
-    """When what is meant was told: then, or soon after; None for what is too vague to rank by.
+def preferred_ranges(time: TimeExpression, now: datetime) -> tuple[TimeRange, ...]:
+    """When what is meant happened, and after it when else it may have been told; none for what is too vague.
 
     What is counted back from now ("last week") may have been told until now, a date ("in May 2023") until the day
     after. Sources of conversations date what is told, not what is told about.
     """
     if time.certainty is Certainty.VAGUE:
-        return None
+        return ()
     if time.end is None:
-        return time.start, None
-    if time.certainty is Certainty.RELATIVE and time.end <= now:
-        return time.start, now + TOLD_LATER
-    return time.start, time.end + TOLD_LATER
+        return ((time.start, None),)
+    told_until = (max(time.end, now) if time.certainty is Certainty.RELATIVE else time.end) + TOLD_LATER
+    return (time.start, time.end), (time.end, told_until)
 
 
 def within(time_range: TimeRange) -> dict[str, Any]:

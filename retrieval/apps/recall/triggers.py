@@ -14,10 +14,9 @@ _PERIODS = (
     "week|weekend|month|quarter|year|night|monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
     "spring|summer|autumn|fall|winter"
 )
+_ASKING = r"(?:who|what|when|where|why|how)(?:'(?:s|re|d|ll|ve)|s)?|whom|whose"
 _TERMS = (
-    # Question words
-    r"(?:who|what|when|where|why|how)(?:'(?:s|re|d|ll|ve)|s)?",
-    r"whom|whose",
+    _ASKING,
     # Relationships
     r"relat(?:ed|es|e|ing) to",
     r"relation(?:s|ship|ships)? (?:to|with|between)",
@@ -29,11 +28,15 @@ _TERMS = (
     r"similar(?:ly|ity|ities)?|like|connect(?:s|ed|ing)? (?:to|with)|connections?",
 )
 
-# A hyphen, an address or a file's name around it makes a word part of another: "know-how", "who@acme.example".
-_TERM = re.compile(
-    rf"(?<![\w@/'.-])(?:{'|'.join(_TERMS)})(?![\w@/-]|['.]\w)".replace(" ", r"\s+"),
-    re.IGNORECASE,
-)
+
+def _whole(words: str) -> re.Pattern[str]:
+    """Whole words; a hyphen, an address or a file's name makes one part of another: "know-how", "who@acme.example"."""
+    return re.compile(rf"(?<![\w@/'.-])(?:{words})(?![\w@/-]|['.]\w)".replace(" ", r"\s+"), re.IGNORECASE)
+
+
+_TERM = _whole("|".join(_TERMS))
+_QUESTION_WORD = _whole(_ASKING)
+_COMPANY = re.compile(r"\b(?:ltd|limited|inc|llc|plc|corp|corporation|co|company|gmbh|ag)\.?\W*\Z", re.IGNORECASE)
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»")
 _WORD = re.compile(r"[^\W\d_]\w*")
 _ALL_QUOTED = re.compile(r"\A\s*\"([^\"]*\?)\"\s*\Z")
@@ -51,8 +54,10 @@ def deep_triggers(query: str) -> tuple[str, ...]:
     Question words, relationships ("about", "related to"), time ("yesterday", "last week", "before") and abstract
     concepts ("similar", "like", "connections") count as whole words, in their natural forms. They do not count between
     quotation marks, in names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO
-    guidelines"; several words that all begin with a capital, without a question mark: "Like Minds"), and "like" not in
-    "would like". What comes after the first ``LONGEST_QUERY`` characters is not read.
+    guidelines"; several words that all begin with a capital: "Like Minds"), and "like" not in "would like". Words that
+    all begin with a capital are a question with a question mark, or where a question word begins a sentence, as in
+    "What Happened Last Week"; but not the name of a company ("Why Not Ltd"). What comes after the first
+    ``LONGEST_QUERY`` characters is not read.
     """
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _ALL_QUOTED.sub(r"\1", text)
@@ -61,21 +66,34 @@ def deep_triggers(query: str) -> tuple[str, ...]:
 
 
 def _found(text: str) -> Iterator[str]:
-    is_loud = not any(letter.islower() for letter in text)
-    if _is_all_name(text) and not is_loud:
-        return
-    for match in _TERM.finditer(text):
-        term, before = match[0], text[max(0, match.start() - _BEFORE) : match.start()]
+    tells_names = any(letter.islower() for letter in text)  # whether a capital says that a word is one
+    if tells_names and _is_title(text):
+        tells_names = not _asks(text)
+        if tells_names and "'" not in text:  # "Yesterday's Meeting" is no name
+            return
+    for term, before in _terms(_TERM, text):
         if term.lower() == "like" and _WISH.search(before):
             continue
-        if is_loud or not _is_name(term, before):
+        if not (tells_names and _is_name(term, before)):
             yield term
 
 
-def _is_all_name(text: str) -> bool:
-    """Whether several words all begin with a capital and nothing asks, as in "Like Minds"; "Who's Ann" does."""
+def _terms(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    """Each term with what stands before it."""
+    return ((match[0], text[max(0, match.start() - _BEFORE) : match.start()]) for match in pattern.finditer(text))
+
+
+def _is_title(text: str) -> bool:
+    """Whether it is several words that all begin with a capital: a name, or a question in Title Case."""
     words = _WORD.findall(text)
-    return len(words) > 1 and not re.search(r"[?']", text) and all(word[0].isupper() for word in words)
+    return len(words) > 1 and all(word[0].isupper() for word in words)
+
+
+def _asks(text: str) -> bool:
+    """Whether it has a question mark, or a question word begins a sentence and no company is named so."""
+    if "?" in text:
+        return True
+    return not _COMPANY.search(text) and any(not _is_name(*one) for one in _terms(_QUESTION_WORD, text))
 
 
 def _is_name(term: str, before: str) -> bool:

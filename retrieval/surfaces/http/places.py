@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,18 @@ def filter_at(name: str, where: Mapping[str, Any] | None) -> Filter | None:
         return parse_where(where)
 
 
+def filters_at(name: str, where: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[Filter]:
+    """The filters that the member of that name says, of one or of a list. Raises ``InvalidFilterError``."""
+    if where is None or isinstance(where, Mapping):
+        return [one for one in (filter_at(name, where),) if one is not None]
+    found = []
+    for number, each in enumerate(where):
+        with at(name, number):
+            if (one := parse_where(each)) is not None:
+                found.append(one)
+    return found
+
+
 def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
     """The profile that stands there. Raises ``InvalidProfileError``."""
     if profile is None:
@@ -38,7 +50,7 @@ def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | Non
 
 
 @contextmanager
-def fields_of(**filters: Mapping[str, Any] | str | None) -> Iterator[None]:
+def fields_of(**filters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None) -> Iterator[None]:
     """An error about a field, from within, lies where one of these filters, or a field alone, names it first."""
     try:
         yield

@@ -99,6 +99,24 @@ def test_what_is_counted_from_now(query: str, expected: str) -> None:
         ("on 20 December", "2025-12-20 2025-12-21"),
         ("2023-05-03", "2023-05-03 2023-05-04"),
         ("in 2023-05", "2023-05-01 2023-06-01"),
+        ("what happened 2023-05?", "2023-05-01 2023-06-01"),
+        ("2023/5/8", "2023-05-08 2023-05-09"),
+        ("in 05/2023.", "2023-05-01 2023-06-01"),
+        ("on 5/8/2023", "2023-05-08 2023-05-09"),
+        ("05-08-2023", "2023-05-08 2023-05-09"),
+        ("25/8/2023", "2023-08-25 2023-08-26"),
+        ("8/25/2023", "2023-08-25 2023-08-26"),
+        ("am 8.5.2023", "2023-05-08 2023-05-09"),
+        ("between 5/8/2023 and 5/12/2023", "2023-05-08 2023-05-13"),
+        ("the week of 5/10/2023", "2023-05-08 2023-05-15"),
+        ("Q3 2025", "2025-07-01 2025-10-01"),
+        ("in q3, 2025", "2025-07-01 2025-10-01"),
+        ("2025-Q3", "2025-07-01 2025-10-01"),
+        ("Q3/2025", "2025-07-01 2025-10-01"),
+        ("the third quarter of 2025", "2025-07-01 2025-10-01"),
+        ("last quarter of 2025", "2025-10-01 2026-01-01"),
+        ("in Q2", "2026-04-01 2026-07-01"),
+        ("between Q1 and Q3 2025", "2025-01-01 2025-10-01"),
         ("in 2022", "2022-01-01 2023-01-01"),
         ("summer of 2021", "2021-06-01 2021-09-01"),
         ("winter 2021", "2021-12-01 2022-03-01"),
@@ -183,6 +201,16 @@ def test_vague_words_are_a_soft_signal(query: str, expected: str) -> None:
         "year-round",
         "the Second Day",
         "version 2023.1",
+        "version 1.5.8.2023",
+        "13/13/2023",
+        "2/30/2023",
+        "5/8",
+        "5/8/23",
+        "1/5/8/2023",
+        "call 5-8-2023-11",
+        "an Audi Q3",
+        "Q5 2025",
+        "the first quarter of the game",
     ],
 )
 def test_what_speaks_of_no_time(query: str) -> None:
@@ -238,7 +266,7 @@ def test_what_lies_beyond_all_calendars_is_no_time(query: str) -> None:
 
 WORDS = (
     "last week may in 5 2023 ago two before since the of friday 31 first february between and 9999 years next half "
-    "following 2020 İ ’s - ,"
+    "following 2020 İ ’s - , q3 quarter 5/8/2023 31.2.2023 2023-13"
 )
 
 

@@ -73,10 +73,10 @@ def test_what_is_preferred_is_looked_up_as_deep_as_the_rest() -> None:
     """With a single leg too: the first of it alone would not do where both are merged."""
     profile = Profile(legs={"lexical": 1})
     request = checked_request("words", profile=profile, preferred=parse_where({"n": {"lt": 5}}))
-    assert request.narrowed is not None
+    (narrowed,) = request.narrowed
     first = make_plan(LARGE, request, "no")
-    preferred = plan_preferred(LARGE, request.narrowed, "no", first)
-    deep = plan(LARGE, profile=profile, vector_note="no", limit=profile.depth, condition=request.preferred).request
+    preferred = plan_preferred(LARGE, narrowed, "no", first)
+    deep = plan(LARGE, profile=profile, vector_note="no", limit=profile.depth, condition=request.preferred[0]).request
     assert (preferred.depth, preferred.with_items) == (first.request.depth, False)
     assert (preferred.few, preferred.reach) == (deep.few, deep.reach)
 

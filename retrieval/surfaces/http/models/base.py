@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from retrieval.domain.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
+from retrieval.engine.request import MAX_PREFERRED
 
 
 class Sent(BaseModel):
@@ -43,6 +44,27 @@ Where = Annotated[
     ),
 ]
 """A filter as the mapping that ``retrieval.domain.filters`` reads."""
+
+
+def _preferences(value: Any) -> Any:
+    """One filter or several, told apart here: of a union each half would have an error of its own."""
+    if not all(isinstance(one, dict) for one in (value if isinstance(value, list) else [value])):
+        raise ValueError('give a filter such as {"priority": "High"}, or a list of filters')
+    return value
+
+
+Preferences = Annotated[
+    dict[str, Any] | list[dict[str, Any]],
+    PlainValidator(_preferences),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}, "maxItems": MAX_PREFERRED}],
+            "description": "A filter, or several, the most preferred first: see docs/concepts/filters.md.",
+            "examples": [{"priority": "High"}, [{"priority": "Critical"}, {"priority": "High"}]],
+        }
+    ),
+]
+"""What is preferred, as ``Collection.search`` takes it."""
 
 InlineProfile = Annotated[
     dict[str, Any],

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from retrieval.surfaces.http.models.base import InlineProfile, Moment, Sent, Situation, Told, Vector, Where
+from retrieval.surfaces.http.models.base import InlineProfile, Moment, Preferences, Sent, Situation, Told, Vector, Where
 
 MAX_QUERIES = 100
 """Queries in one batch."""
@@ -43,8 +43,9 @@ class SearchRequest(Sent):
     """False: quotes, minus and star in the query are text."""
     rewrites: list[str] = Field(default_factory=list)
     """Other wordings, for each of which every leg runs once more."""
-    prefer: Where | None = None
-    """What this filter lets through ranks higher; nothing is left out."""
+    prefer: Preferences | None = None
+    """What this filter lets through ranks higher; nothing is left out. Up to 4 come in a list, the most preferred
+    first: the second's rankings weigh half, the third's a third."""
     entities: dict[str, list[str]] | None = None
     """What the question is about, by type."""
     tags: list[str] = Field(default_factory=list)

@@ -12,7 +12,7 @@ from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
 from retrieval.surfaces.http.json_answer import JSONAnswer
 from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchRequest
-from retrieval.surfaces.http.places import fields_of, filter_at, profile_at
+from retrieval.surfaces.http.places import fields_of, filter_at, filters_at, profile_at
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)])
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], dependencie
 @router.post("/search", response_model=SearchAnswer, summary="Search a collection")
 async def search(collection: NamedCollection, body: SearchRequest) -> JSONAnswer:
     """The best hits by meaning and by words, each with what its score is made of."""
-    where, prefer = filter_at("where", body.where), filter_at("prefer", body.prefer)
+    where, prefer = filter_at("where", body.where), filters_at("prefer", body.prefer)
     profile, context = profile_at(("profile",), body.profile), body.context.context()
     with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
         result = await collection.search(

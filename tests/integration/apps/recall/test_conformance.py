@@ -11,7 +11,7 @@ import pytest
 
 from retrieval import Collection
 from retrieval.adapters.llms.sim import SimFaults, SimLLM
-from retrieval.apps.recall import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever, Entity
+from retrieval.apps.recall import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever, Entity, Memory
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
 from retrieval.domain.hit import Path, SearchResult
 from retrieval.domain.profile import FusionKind
@@ -35,7 +35,7 @@ class TestContext:
         """A question for colleagues finds coworkers by its words."""
         found = await retriever.search("who are my colleagues", where=MINE)
         ben = next(one for one in found if one.id == "ben")
-        assert any(part.leg.startswith("lexical:") for part in ben.hit.explanation.contributions)
+        assert any(part.leg.startswith("lexical:") for part in ben.explanation.contributions)
 
     async def test_implicit_relationships(self, retriever: DualRetriever) -> None:
         """Whom one knows at Acme is who works there."""
@@ -92,6 +92,11 @@ class TestQueryRewriting:
         rewrites = await retriever.rewrite_query("Who do I know at Acme?")
         assert rewrites == ["Acme", "works at Acme", "Acme Corp employee"]
 
+    async def test_a_model_that_fails_leaves_the_question(self, memories: Collection) -> None:
+        """As its only wording."""
+        failing = DualRetriever(memories, SimLLM(faults=SimFaults(fail_rate=1)))
+        assert await failing.rewrite_query("Who do I know at Acme?") == ["Who do I know at Acme?"]
+
     @pytest.mark.parametrize("query", ["what's new with the launch", "why", "notes about Ben", "last week's lunch"])
     async def test_there_are_two_to_three(self, retriever: DualRetriever, query: str) -> None:
         """Different from the query and from one another."""
@@ -116,7 +121,7 @@ class TestRRF:
         assert RECALL_PROFILE.fusion.kind is FusionKind.RRF
         assert RECALL_PROFILE.fusion.k == 60
         found = await retriever.search("Who do I know at Acme?", where=MINE)
-        ranks = [part.rank for part in found[0].hit.explanation.contributions]
+        ranks = [part.rank for part in found[0].explanation.contributions]
         assert len(ranks) > 2
         assert found[0].score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
 
@@ -133,6 +138,7 @@ class TestAPI:
             (DualRetriever.rewrite_query, {"query": ...}),
             (DualRetriever.merge_rrf, {"result_lists": ..., "k": 60}),
             (DualRetriever.reset, {}),
+            (Memory.recall, {"query": ..., "limit": 10, "deep_search": True, "time_range": None}),
         ],
         ids=lambda value: getattr(value, "__name__", ""),
     )
@@ -176,11 +182,13 @@ class TestPreconditionsAndPostconditions:
 
     @pytest.mark.parametrize("query", ["", " \n"])
     async def test_the_query_must_not_be_empty(self, retriever: DualRetriever, query: str) -> None:
-        """Neither for a search nor for rewrites."""
+        """Neither for a search, nor for rewrites, nor to judge whether it needs them."""
         with pytest.raises(EmptyQueryError):
             await retriever.search(query)
         with pytest.raises(EmptyQueryError):
             await retriever.rewrite_query(query)
+        with pytest.raises(EmptyQueryError):
+            retriever.needs_deep_search(query)
 
     async def test_the_query_must_be_text(self, retriever: DualRetriever) -> None:
         """Anything else is refused."""

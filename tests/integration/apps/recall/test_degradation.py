@@ -11,7 +11,7 @@ import pytest
 from retrieval import Collection
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.apps.recall import DualRetriever, Recalled
-from retrieval.domain.errors import InvalidRequestError, LLMError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.errors import InvalidRequestError
 from tests.support.openai_server import Fault, OpenAIServer, broken_off, hanging, raw, said, status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,30 +33,28 @@ async def fast(make: Make, question: str = QUESTION) -> Recalled:
 
 
 @pytest.mark.parametrize(
-    ("fault", "error", "why"),
+    ("fault", "why"),
     [
-        (status(500), LLMUnavailableError, "no rewrites"),
-        (status(429), LLMUnavailableError, "no rewrites"),
-        (status(401), LLMRejectedError, "no rewrites"),
-        (broken_off, LLMUnavailableError, "no rewrites"),
-        (raw(b"<html>"), LLMError, "no rewrites"),
-        (said("no JSON at all"), LLMRejectedError, "no rewrites"),
-        (said('{"rewrites": ["broken'), LLMRejectedError, "no rewrites"),
-        (said('{"rewrites": "a text"}'), LLMRejectedError, "no rewrites"),
-        (said('{"rewrites": [{"query": 1}]}'), LLMRejectedError, "no rewrites"),
-        (said(""), LLMError, "no rewrites"),
-        (rewrites(), LLMRejectedError, "no rewrite that can be searched for"),
-        (rewrites("", "  ", "?!", QUESTION.upper(), "x" * 201, "a\x00b", "\u202eemca"), LLMRejectedError, "no rewrite"),
+        (status(500), "no rewrites"),
+        (status(429), "no rewrites"),
+        (status(401), "no rewrites"),
+        (broken_off, "no rewrites"),
+        (raw(b"<html>"), "no rewrites"),
+        (said("no JSON at all"), "no rewrites"),
+        (said('{"rewrites": ["broken'), "no rewrites"),
+        (said('{"rewrites": "a text"}'), "no rewrites"),
+        (said('{"rewrites": [{"query": 1}]}'), "no rewrites"),
+        (said(""), "no rewrites"),
+        (rewrites(), "no rewrite that can be searched for"),
+        (rewrites("", "  ", "?!", QUESTION.upper(), "x" * 201, "a\x00b", "\u202eemca"), "no rewrite"),
     ],
     ids=[
         "down", "overloaded", "refusing", "broken off", "no JSON body", "words", "malformed", "wrong schema",
         "wrong items", "empty", "no rewrites", "unusable rewrites",
     ],
 )  # fmt: skip
-async def test_without_rewrites_the_fast_results_come(
-    make: Make, server: OpenAIServer, fault: Fault, error: type[LLMError], why: str
-) -> None:
-    """A model that is down, malformed or empty costs its rewrites alone; asked for by themselves it is an error."""
+async def test_without_rewrites_the_fast_results_come(make: Make, server: OpenAIServer, fault: Fault, why: str) -> None:
+    """A model that is down, malformed or empty costs its rewrites alone: the question is its only wording."""
     server.faults.extend([fault, fault])
     found = await make().search(QUESTION, where=MINE)
     assert found == await fast(make)
@@ -64,8 +62,7 @@ async def test_without_rewrites_the_fast_results_come(
     assert found.degraded is not None
     assert why in found.degraded
     assert "\n" not in found.degraded
-    with pytest.raises(error):
-        await make().rewrite_query(QUESTION)
+    assert await make().rewrite_query(QUESTION) == [QUESTION]
 
 
 async def test_a_model_that_cannot_be_reached_costs_its_rewrites_alone(memories: Collection) -> None:
@@ -102,8 +99,7 @@ async def test_whatever_a_model_raises_costs_its_rewrites_alone(
     assert found[0].id == "ann"
     assert found.degraded == "no rewrites: theirs failed: " + " ".join(f"{type(error).__name__} {error}".split())
     assert caplog.records[-1].exc_info is not None
-    with pytest.raises(LLMUnavailableError):
-        await retriever.rewrite_query(QUESTION)
+    assert await retriever.rewrite_query(QUESTION) == [QUESTION]
 
 
 @pytest.mark.parametrize("query", ["who \x00", "who \ud800"])

@@ -35,10 +35,10 @@ async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
     assert found.degraded is None
     assert any("coworkers" in query for query in found.queries)
     ben = next(one for one in found if one.id == "ben")
-    legs = {part.leg for part in ben.hit.explanation.contributions}
+    legs = {part.leg for part in ben.explanation.contributions}
     assert "lexical" not in legs
     assert any(leg.startswith("lexical:") for leg in legs)
-    assert ben.score == pytest.approx(ben.hit.explanation.score)
+    assert ben.score == pytest.approx(ben.explanation.score)
 
 
 async def test_a_plain_question_asks_no_model(make: Make, server: OpenAIServer) -> None:
@@ -181,8 +181,8 @@ async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
     assert found.time_range == (datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC))
 
 
-async def test_what_is_counted_back_from_now_reaches_until_now(make: Make) -> None:
-    """What happened last week may have been told since."""
+async def test_what_is_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
+    """What happened last week comes first, and may have been told since."""
     found = await make().search("team last week", where=MINE, deep_search=False)
     assert found.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))
 

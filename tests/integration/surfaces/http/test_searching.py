@@ -54,6 +54,7 @@ async def test_a_search_answers_what_the_collection_does(client: AsyncClient, do
     [
         {"query": "disk", "legs": ["lexical"], "group_by": "p"},
         {"query": '"full log" -disk', "syntax": False},
+        {"query": "disk", "prefer": [{"p": "High"}, {"p": "Low"}]},
         {"query": "disk", "rewrites": ["log"], "prefer": {"p": "High"}, "tags": ["a"], "entities": {"q": ["1"]}},
         {"vector": [1.0] * 256, "limit": 3},
         {"query": "disk", "profile": {"legs": {"recent": 1.0}}, "as_of": "2026-05-31T12:00:00+02:00"},
@@ -81,6 +82,9 @@ async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     [
         ({"query": "disk", "where": {"or": [{"p": "High"}, {"level": {"near": 1}}]}}, "/where/or/1/level/near"),
         ({"query": "disk", "prefer": {"size": 1}}, "/prefer/size"),
+        ({"query": "disk", "prefer": [{"p": "High"}, {"size": 1}]}, "/prefer/1/size"),
+        ({"query": "disk", "prefer": 5}, "/prefer"),
+        ({"query": "disk", "prefer": [{"p": "High"}, "p"]}, "/prefer"),
         ({"query": "disk", "where": {"not": {"p/q": 1}}}, "/where/not/p~1q"),
         ({"query": "disk", "profile": {"legs": {"psychic": 1.0}}}, "/profile"),
         ({"query": "  "}, "/query"),

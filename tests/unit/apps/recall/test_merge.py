@@ -20,7 +20,7 @@ RETRIEVER = DualRetriever(SimpleNamespace(search=print), None)  # type: ignore[a
 
 def entity(item_id: str) -> Entity:
     """One that was found with some score."""
-    return Entity(Hit(item_id=item_id, score=0.5, rank=1, explanation=Explanation("rrf", ()), title=item_id.upper()))
+    return Entity.of(Hit(item_id=item_id, score=0.5, rank=1, explanation=Explanation("rrf", ()), title=item_id.upper()))
 
 
 def entities(ids: str) -> list[Entity]:
@@ -34,9 +34,9 @@ def test_the_score_is_the_sum_of_reciprocal_ranks() -> None:
     scores = {one.id: one.score for one in merged}
     assert scores == pytest.approx({"b": 2 / 62, "c": 1 / 63 + 1 / 61, "a": 1 / 61})
     assert [one.id for one in merged] == ["c", "b", "a"]
-    assert [part.leg for part in merged[0].hit.explanation.contributions] == ["list:1", "list:2"]
-    assert merged[0].score == pytest.approx(merged[0].hit.explanation.score)
-    assert [one.hit.rank for one in merged] == [1, 2, 3]
+    assert [part.leg for part in merged[0].explanation.contributions] == ["list:1", "list:2"]
+    assert merged[0].score == pytest.approx(merged[0].explanation.score)
+    assert [one.hit.rank for one in merged if one.hit] == [1, 2, 3]
     assert merged[0].name == "C"
 
 
@@ -84,3 +84,13 @@ def test_it_is_the_formula(lists: list[str], k: int) -> None:
     merged = RETRIEVER.merge_rrf(*map(entities, lists), k=k)
     assert {one.id: one.score for one in merged} == pytest.approx(expected)
     assert [one.score for one in merged] == sorted((one.score for one in merged), reverse=True)
+
+
+def test_entities_that_no_search_found_are_merged_too() -> None:
+    """Each with the score and the explanation of its place."""
+    ann, ben = Entity(name="Ann", content="Tea."), Entity(name="Ben", content="Coffee.")
+    merged = RETRIEVER.merge_rrf([ann, ben], [ben])
+    assert [(one.id, one.name, one.content) for one in merged] == [(ben.id, "Ben", "Coffee."), (ann.id, "Ann", "Tea.")]
+    assert merged[0].score == pytest.approx(1 / 62 + 1 / 61)
+    assert merged[0].score == pytest.approx(merged[0].explanation.score)
+    assert (ann.score, ann.hit, ann.explanation.contributions) == (0.0, None, ())

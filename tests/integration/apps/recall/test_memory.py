@@ -1,0 +1,73 @@
+"""Entities that are made, stored and recalled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retrieval import Platform
+from retrieval.adapters.llms.sim import SimFaults, SimLLM
+from retrieval.apps.recall import DualRetriever, Entity, Memory
+from retrieval.domain.errors import InvalidRequestError
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
+
+
+async def test_what_was_stored_is_recalled(house: Platform) -> None:
+    """As it was made, with a score; with rewrites and without."""
+    memory = Memory(await house.collection("recall memory"), SimLLM(42), rewrite_timeout_seconds=60)
+    ann = Entity(name="Ann", content="Ann works at Acme.", event_time=NOW, attributes={"team": 7})
+    assert await memory.store(ann) is ann
+    await memory.store(Entity(name="Ben", content="Ben is one of my coworkers."))
+    found = await memory.recall("Who do I know at Acme?", deep_search=True)
+    assert (found[0].id, found[0].name, found[0].content) == (ann.id, "Ann", "Ann works at Acme.")
+    assert (found[0].entity_type, found[0].event_time, found[0].attributes) == ("note", NOW, {"team": 7})
+    assert found[0].score > 0
+    assert found.queries == ("Acme", "works at Acme", "Acme Corp employee")
+    fast = await memory.recall("Who do I know at Acme?", deep_search=False, limit=1, where={"team": 7})
+    assert [one.id for one in fast] == [ann.id]
+    assert fast.queries == ()
+
+
+async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> None:
+    """Its key follows from what it is; with a key of its own it takes the place of what has that."""
+    collection = await house.collection("recall twice")
+    memory = Memory(collection, None)
+    for user in ("me", "me", "other"):
+        await memory.store(Entity(name="Ann", content="Ann likes tea.", attributes={"user": user}))
+    assert len(await memory.recall("tea")) == 2
+    await memory.store(Entity(name="Cleo", content="Cleo likes coffee.", id="cleo"))
+    await memory.store(Entity(name="Cleo", content="Cleo likes water.", id="cleo"))
+    assert [one.content for one in await memory.recall("Cleo", where={"item_id": "cleo"})] == ["Cleo likes water."]
+
+
+async def test_what_was_found_can_be_stored_again(house: Platform) -> None:
+    """With its tags, its status and its source."""
+    collection = await house.collection("recall again")
+    item = {"_id": "a", "title": "Ann", "text": "Tea.", "tags": ["drink"], "source": "mail", "kind": "person"}
+    await collection.add([item])
+    memory = Memory(collection, None)
+    (found,) = await memory.recall("tea")
+    await memory.store(found)
+    (again,) = await memory.recall("tea")
+    assert again.hit is not None
+    assert (again.entity_type, again.hit.tags, again.hit.source) == ("person", ("drink",), "mail")
+
+
+@pytest.mark.parametrize("given", [None, "Ann", {"name": "Ann", "content": "tea"}])
+async def test_only_entities_are_stored(house: Platform, given: Any) -> None:
+    """The error says what to give."""
+    memory = Memory(await house.collection("recall refused"), None)
+    with pytest.raises(InvalidRequestError, match=r"Entity\(name="):
+        await memory.store(given)
+
+
+@pytest.mark.parametrize("llm", [None, SimLLM(faults=SimFaults(fail_rate=1))], ids=["none", "failing"])
+async def test_without_a_model_a_question_is_its_only_wording(house: Platform, llm: SimLLM | None) -> None:
+    """As it was asked."""
+    retriever = DualRetriever(await house.collection("recall memory"), llm)
+    assert await retriever.rewrite_query("Who works at Acme?") == ["Who works at Acme?"]
