@@ -252,7 +252,9 @@ async def test_every_door_answers_a_request_alike(
         awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**asked))
         over_http = await client.post("/v2/retrieval/search", json=asked)
     node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **given}})
-    preview = await asyncio.to_thread(service.preview_search, *text.values(), None, {"top_k": 10, **given})
+    preview = await asyncio.to_thread(
+        service.preview_search, text["title"], text["description"], None, {"top_k": 10, **given}
+    )
     found = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
     scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": found["similar_tickets"], **given})
 

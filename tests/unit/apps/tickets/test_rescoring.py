@@ -58,14 +58,12 @@ def test_a_ticket_needs_its_similarity(value: Any) -> None:
 def test_one_weight_is_completed_and_two_hold() -> None:
     """As in a request."""
     tickets = [{"vector_similarity": 0.5, "priority": "High", "resolution_time_hours": 100}]
-    scores = [
-        rescored(tickets, **weights)[0]["similarity_score"]
-        for weights in (
-            {"vector_weight": 0.8},
-            {"metadata_weight": 0.2},
-            {"vector_weight": 0.9, "metadata_weight": 0.9},
-        )
+    found = [
+        rescored(tickets, vector_weight=0.8),
+        rescored(tickets, metadata_weight=0.2),
+        rescored(tickets, vector_weight=0.9, metadata_weight=0.9),
     ]
+    scores = [one["similarity_score"] for [one] in found]
     assert scores == pytest.approx([0.8 * 0.5 + 0.2 * 0.48] * 2 + [0.9 * 0.5 + 0.9 * 0.48])
 
 
