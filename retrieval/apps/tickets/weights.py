@@ -84,7 +84,7 @@ def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
 def _share(value: Any) -> float | None:
     """The number from 0 to 1, written as a text too, as the environment has it; None for anything else."""
     try:
-        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
-    except ValueError:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
         return None
     return number if 0 <= number <= 1 else None

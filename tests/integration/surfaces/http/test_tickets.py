@@ -69,6 +69,7 @@ async def test_a_search_answers_as_the_service_does(
     [
         ({"title": "a", "vector_weight": 0, "metadata_weight": 0}, [""]),
         ({"title": "a", "vector_weight": 1.5}, ["/vector_weight"]),
+        ({"title": "a", "vector_weight": 10**400}, ["/vector_weight"]),
         ({"title": "a", "candidates": 5}, ["/candidates"]),
         ({"title": "a", "candidates": 1001}, ["/candidates"]),
         ({"title": "a", "top_k": 101}, ["/top_k"]),
