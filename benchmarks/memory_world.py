@@ -110,7 +110,10 @@ def questions(number: int, seed: int = 2) -> dict[str, list[Question]]:
 
 
 def true_scores(world: World, question: Question) -> Floats:
-    """The hybrid score of every memory, -1 where the filter leaves it out. By the design's formula, not by our code."""
+    """The hybrid score of every memory, -1 where the filter leaves it out. By the design's formula, not by our code.
+
+    Words or entities that the question has not leave their weight to the other signals.
+    """
     words, given = question
     scores = 0.30 * world.relevance + 0.25 * np.exp(-world.days / 14)
     scores += 0.15 * np.minimum(1, np.log10(np.array(world.accesses) + 1) / math.log10(101))
@@ -123,6 +126,7 @@ def true_scores(world: World, question: Question) -> Floats:
         places = list(world.linked.get(entity, ()))
         scores[places] += 0.10 / len(entities)
         is_linked[places] = True
+    scores /= 0.70 + (0.20 if wanted else 0) + (0.10 if entities else 0)
     if entities and given.get("match_entities", "filter") == "filter":
         scores[~is_linked] = -1
     if types := given.get("interaction_types"):

@@ -14,16 +14,20 @@ import asyncio
 import gzip
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 
 from tasks import TICKETS
 
-from retrieval import Collection, Platform, connect
+from retrieval import Collection, Hit, Platform, Profile, connect
 from retrieval.apps.tickets import PRESETS, TICKET_FILTERABLE, RetrievalConfig, RetrievalService, ticket_item
 from retrieval.apps.tickets.profile import tickets_profile
+from retrieval.apps.tickets.weighing import weighed
+from retrieval.domain.signals.resolution_time import ResolutionTime
 from retrieval.domain.signals.signal import Asked, Facts
 from retrieval.engine.defaults import default_profile
 from retrieval.jobs.judgements import Qrels, Query
@@ -33,8 +37,9 @@ from retrieval.settings import Settings
 RESULTS = Path(__file__).parent / "results" / "tickets.md"
 COLLECTION = "tickets_hadoop_history"
 METADATA_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5)
-DEPTHS = (10, 20, 100, 500, 1000)
-PAGE = 20
+CANDIDATES = (15, 20, 30, 50, 100, 500, 1000)
+PAGE = 10
+WANTED = (10, 20)
 
 Run = dict[str, list[str]]
 Text = Callable[[Query], str]
@@ -69,7 +74,7 @@ async def by_vector(platform: Platform, queries: Sequence[Query], text: Text) ->
     for query in queries:
         config = {
             "weightings": weightings,
-            "top_k": 10,
+            "top_k": PAGE,
             "as_of": query.metadata["as_of"],
             "exclude_ids": [query.metadata["self_id"]],
         }
@@ -86,7 +91,7 @@ async def by_both(collection: Collection, queries: Sequence[Query], text: Text) 
     _, *metadata = tickets_profile(0.0, 1.0).signals
     for query in queries:
         where, now = narrowed(query)
-        hits = await collection.search(text(query), where=where, limit=100, profile=profile, syntax=False)
+        hits = await collection.search(text(query), where=where, limit=PAGE, profile=profile, syntax=False)
         asked = Asked(now=now)
         scored = [
             (hit.score, sum(one.weight * one.value(Facts(attributes=hit.attributes), asked) for one in metadata), hit)
@@ -94,23 +99,61 @@ async def by_both(collection: Collection, queries: Sequence[Query], text: Text) 
         ]
         for weight, run in runs.items():
             ranked = sorted((-(1 - weight) * text_ - weight * meta, hit.item_id) for text_, meta, hit in scored)
-            run[query.query_id] = [item_id for _, item_id in ranked[:10]]
+            run[query.query_id] = [item_id for _, item_id in ranked[:PAGE]]
     return runs
 
 
-async def by_depth(collection: Collection, queries: Sequence[Query]) -> dict[int, Run]:
-    """By the number of nearest tickets that are scored, the first page under the default weights."""
-    runs: dict[int, Run] = {depth: {} for depth in DEPTHS}
+async def nearest(collection: Collection, queries: Sequence[Query], text: Text) -> dict[str, list[Hit]]:
+    """By query the nearest tickets, the nearest first, as many as may be scored."""
+    found: dict[str, list[Hit]] = {}
     for query in queries:
         where, now = narrowed(query)
-        for depth, run in runs.items():
-            limit = min(PAGE, depth)
-            profile = replace(tickets_profile(), depth=depth)
-            hits = await collection.search(
-                query.text, where=where, limit=limit, profile=profile, syntax=False, as_of=now
-            )
-            run[query.query_id] = [hit.item_id for hit in hits]
-    return runs
+        most = CANDIDATES[-1]
+        profile = tickets_profile(1.0, 0.0, candidates=most)
+        hits = await collection.search(text(query), where=where, limit=most, profile=profile, syntax=False, as_of=now)
+        found[query.query_id] = list(hits)
+    return found
+
+
+def by_candidates(near: Mapping[str, list[Hit]], queries: Sequence[Query], top_k: int) -> dict[int, Run]:
+    """By the number of the nearest that are scored, the first page under the default weights."""
+    counts = [top_k, *(count for count in CANDIDATES if count > top_k)]
+    return {count: scored_pages(near, queries, tickets_profile(), count, top_k) for count in counts}
+
+
+def scored_pages(
+    near: Mapping[str, list[Hit]], queries: Sequence[Query], profile: Profile, count: int, top_k: int
+) -> Run:
+    """The pages of ``top_k`` tickets, of so many of the nearest that the profile scores."""
+    run: Run = {}
+    for query in queries:
+        as_of = narrowed(query)[1]
+        ranked = weighed(near[query.query_id][:count], profile, as_of, as_of)
+        run[query.query_id] = [one.ticket.ticket_id for one in ranked[:top_k]]
+    return run
+
+
+def without_unknown_hours() -> Profile:
+    """The profile in which hours that nobody knows are worth nothing."""
+    profile = tickets_profile()
+    signals = (replace(one, unknown_hours=None) if isinstance(one, ResolutionTime) else one for one in profile.signals)
+    return replace(profile, signals=tuple(signals))
+
+
+def chosen_elsewhere(runs: Mapping[int, Run], qrels: Qrels) -> tuple[Counter[int], float]:
+    """For each query the count that is best on the others: how often each is chosen, and the nDCG@10 of the choices.
+
+    Of equal counts the smaller is chosen. A choice is judged on a query that it was not made by.
+    """
+    values = {count: measure(run, qrels, parse_metrics("nDCG@10")).per_query["nDCG@10"] for count, run in runs.items()}
+    chosen: Counter[int] = Counter()
+    earned = []
+    for query_id in next(iter(values.values())):
+        others = {count: sum(each.values()) - each[query_id] for count, each in values.items()}
+        best = max(others, key=lambda count: (round(others[count], 9), -count))
+        chosen[best] += 1
+        earned.append(values[best][query_id])
+    return chosen, fmean(earned)
 
 
 def narrowed(query: Query) -> tuple[dict[str, object], datetime]:
@@ -125,12 +168,6 @@ def figures(run: Run, qrels: Qrels) -> tuple[float, float]:
     return means["nDCG@10"], means["R@10"]
 
 
-def shared(run: Run, full: Run) -> float:
-    """The mean share of ``full``'s pages that ``run``'s pages have too."""
-    shares = [len(set(run[key]) & set(page)) / len(page) for key, page in full.items() if page]
-    return sum(shares) / len(shares)
-
-
 ABOUT = """\
 # Tickets: duplicates, and what the metadata's weight does
 
@@ -139,9 +176,9 @@ the query's own ticket; all-MiniLM-L6-v2 (8-bit). Made by `python benchmarks/tic
 
 ## nDCG@10 (R@10) by metadata weight
 
-`vector`: the cosine, as `RetrievalService` has it, over the 100 nearest. `words and vector`: the same formula over the
-fused score of the collection's own profile (dense 0.6, lexical 0.4), its best 100. The presets' metadata weights:
-{presets}.
+`vector`: the cosine, as `RetrievalService` has it, over the {page} nearest, as many as are wanted. `words and vector`:
+the same formula over the fused score of the collection's own profile (dense 0.6, lexical 0.4), its best {page}. The
+presets' metadata weights: {presets}.
 
 | similarity | asked by | {weights} |
 |---|---|{columns}
@@ -149,11 +186,26 @@ fused score of the collection's own profile (dense 0.6, lexical 0.4), its best 1
 
 ## How many of the nearest are scored
 
-Weights .7 and .3, asked by title, pages of {page}.
+nDCG@10 under the weights .7 and .3, by how many of the nearest are scored, at least as many as are wanted (`top_k`).
 
-| scored | nDCG@10 | share of the page that scoring {deepest:,} gives |
+| wanted | asked by | {counts} |
+|---|---|{count_columns}
+{candidates}
+
+Which count is best was chosen for each query by the other {others} (leave-one-out), of equal ones the smallest:
+
+| wanted | asked by | chosen | nDCG@10 on the query left out |
+|---|---|---|---|
+{choices}
+
+## Hours that are not known
+
+What a ticket counts as whose resolution was still to come, or has no time: nDCG@10 under the weights .7 and .3, the
+{page} nearest scored.
+
+| asked by | as 24 hours | as nothing |
 |---|---|---|
-{depths}
+{unknown}
 """
 
 
@@ -163,21 +215,27 @@ async def report(data: Path) -> str:
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         collection = await loaded(platform, data)
         runs: dict[tuple[str, str], dict[float, Run]] = {}
+        near: dict[str, dict[str, list[Hit]]] = {}
         for asked, text in QUESTIONS.items():
             runs["vector", asked] = await by_vector(platform, queries, text)
             runs["words and vector", asked] = await by_both(collection, queries, text)
-        depths = await by_depth(collection, queries)
+            near[asked] = await nearest(collection, queries, text)
         documents = (await collection.info()).documents
+    counted = {(top_k, asked): by_candidates(near[asked], queries, top_k) for top_k in WANTED for asked in QUESTIONS}
     return ABOUT.format(
         documents=documents,
         queries=len(queries),
+        page=PAGE,
         presets=", ".join(f"{name} {one.weights.metadata:g}" for name, one in PRESETS.items()),
         weights=" | ".join(f"{weight:g}" for weight in METADATA_WEIGHTS),
         columns="---|" * len(METADATA_WEIGHTS),
         quality="\n".join(quality_row(*name, by_weight, qrels) for name, by_weight in runs.items()),
-        page=PAGE,
-        deepest=DEPTHS[-1],
-        depths="\n".join(depth_row(depth, run, depths[DEPTHS[-1]], qrels) for depth, run in depths.items()),
+        counts=" | ".join(["top_k", *(f"{count:,}" for count in CANDIDATES)]),
+        count_columns="---|" * (len(CANDIDATES) + 1),
+        candidates="\n".join(count_row(*name, by_count, qrels) for name, by_count in counted.items()),
+        others=len(queries) - 1,
+        choices="\n".join(choice_row(*name, by_count, qrels) for name, by_count in counted.items()),
+        unknown="\n".join(unknown_row(asked, near[asked], queries, qrels) for asked in QUESTIONS),
     )
 
 
@@ -187,10 +245,24 @@ def quality_row(similarity: str, asked: str, by_weight: Mapping[float, Run], qre
     return f"| {similarity} | {asked} | {' | '.join(cells)} |"
 
 
-def depth_row(depth: int, run: Run, full: Run, qrels: Qrels) -> str:
-    """A row of the second table."""
-    first = {key: page[:10] for key, page in run.items()}
-    return f"| {depth:,} | {figures(first, qrels)[0]:.3f} | {shared(run, full):.2f} |"
+def count_row(top_k: int, asked: str, by_count: Mapping[int, Run], qrels: Qrels) -> str:
+    """A row of the second table; a count below ``top_k`` has no cell of its own."""
+    cells = [f"{figures(by_count[count], qrels)[0]:.3f}" if count in by_count else "" for count in (top_k, *CANDIDATES)]
+    return f"| {top_k} | {asked} | {' | '.join(cells)} |"
+
+
+def choice_row(top_k: int, asked: str, by_count: Mapping[int, Run], qrels: Qrels) -> str:
+    """A row of the third table."""
+    chosen, ndcg = chosen_elsewhere(by_count, qrels)
+    times = ", ".join(f"{count} ({times} times)" for count, times in chosen.most_common())
+    return f"| {top_k} | {asked} | {times} | {ndcg:.3f} |"
+
+
+def unknown_row(asked: str, near: Mapping[str, list[Hit]], queries: Sequence[Query], qrels: Qrels) -> str:
+    """A row of the fourth table."""
+    profiles = (tickets_profile(), without_unknown_hours())
+    cells = [figures(scored_pages(near, queries, one, PAGE, PAGE), qrels)[0] for one in profiles]
+    return f"| {asked} | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
 
 
 if __name__ == "__main__":

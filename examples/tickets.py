@@ -34,9 +34,11 @@ async def main() -> None:
 
         then = datetime(2024, 5, 2, tzinfo=UTC)
         earlier = await service.process(RetrievalRequest(**new, as_of=then, exclude_self="JIRA-MM-051"))
-        print("as of 2 May:", [(one.ticket_id, one.resolution_time_hours) for one in earlier.similar_tickets])
+        known = [(one.ticket_id, one.resolution_time_known) for one in earlier.similar_tickets]
+        print("as of 2 May, whether its resolution is known:", known)
 
-        preview = await service.preview_search(**new, config=["semantic_match", "priority_focused"])
+        weightings = {"weightings": ["semantic_match", "priority_focused"], "top_k": 2, "candidates": 5}
+        preview = await service.preview_search(**new, config=weightings)
         for one in preview.previews:
             print(one.summary)
             for moved in one.tickets:

@@ -16,7 +16,7 @@ from retrieval.domain.profile_numbers import check_share
 from retrieval.domain.recording import Recording
 from retrieval.domain.signals.attribute_value import AttributeValue
 from retrieval.domain.signals.catalogue import signals_as_dict, signals_from_dict
-from retrieval.domain.signals.signal import Signal
+from retrieval.domain.signals.signal import Asked, Signal
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -140,6 +140,24 @@ class Profile:
         """
         weights = self.weights
         return {name: weights.get(leg_of(name), 0.0) / _preference(name) for name in names}
+
+    def taking_part(self, asked: Asked) -> Profile:
+        """The same profile for one question: signals that it gives nothing to compare weigh 0.
+
+        What they weigh goes to the others, in proportion to their weights. Where no other has a weight, all is as it
+        was.
+        """
+        total = sum(signal.weight for signal in self.signals)
+        left = sum(signal.weight for signal in self.signals if signal.compares(asked))
+        if left in (0, total):
+            return self
+        return replace(
+            self,
+            signals=tuple(
+                replace(signal, weight=signal.weight * total / left if signal.compares(asked) else 0.0)
+                for signal in self.signals
+            ),
+        )
 
     def _check_signals(self) -> None:
         if not isinstance(self.signals, tuple | list) or not all(isinstance(one, Signal) for one in self.signals):

@@ -32,12 +32,14 @@ class Signaller:
     ) -> list[Found]:
         """Of several searches by one profile the candidates, with their signals' rankings.
 
-        ``now`` is the clock's: an item that is gone, or has expired by then, is a candidate no more, whatever moment
-        a query is asked as of.
+        A signal that a query gives nothing to compare is told too, whatever it weighs: by the record, another profile
+        can be judged that weighs it. ``now`` is the clock's: an item that is gone, or has expired by then, is a
+        candidate no more, whatever moment a query is asked as of.
         """
         weighing = [signal for signal in profile.signals if signal.weight]
         needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
         needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
+        each_asked = [_asked(query, now) for query in queries]
         request = FactsRequest(
             collection_id=self.collection.collection_id,
             searches=[Candidates(_ids(found), query.vector) for found, query in zip(each, queries, strict=True)],
@@ -47,8 +49,13 @@ class Signaller:
         )
         facts = await read_facts(self.database, self.tenant_id, request)
         return [
-            _signalled(found, known, query, now, weighing)
-            for found, known, query in zip(each, facts, queries, strict=True)
+            signalled(
+                found,
+                [signal for signal in profile.signals if signal.weight or not signal.compares(asked)],
+                {item_id: one for item_id, one in known.items() if not _has_expired(one, now)},
+                asked,
+            )
+            for found, known, asked in zip(each, facts, each_asked, strict=True)
         ]
 
     async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
@@ -82,14 +89,14 @@ def only(found: Found, item_ids: Container[str]) -> Found:
     return replace(found, rankings=rankings, brought={name: len(some) for name, some in found.rankings.items()})
 
 
-def _signalled(
-    found: Found, known: Mapping[str, Known], query: Query, now: datetime, signals: Sequence[Signal]
-) -> Found:
-    asked = Asked(
-        now=query.as_of or now, words=query.words, entities=frozenset(query.entities), tags=frozenset(query.tags)
+def _asked(query: Query, now: datetime) -> Asked:
+    return Asked(
+        now=query.as_of or now,
+        words=query.words,
+        entities=frozenset(query.entities),
+        tags=frozenset(query.tags),
+        has_vector=query.vector is not None,
     )
-    present = {item_id: one for item_id, one in known.items() if not _has_expired(one, now)}
-    return signalled(found, signals, present, asked)
 
 
 def _ids(found: Found) -> list[str]:

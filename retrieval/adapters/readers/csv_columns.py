@@ -43,7 +43,7 @@ class ColumnPlan:
         for field, positions in self.fields.items():
             filled = _filled(row, positions)
             if field == "tags":
-                fields[field] = [tag for value in filled for tag in _tags(value)]
+                fields[field] = [tag for value in filled for tag in written_tags(value)]
             elif filled:
                 fields[field] = filled[0].strip() if field == "occurred_at" else filled[0]
         return item_from_fields(fields, self._attributes(row))
@@ -52,7 +52,7 @@ class ColumnPlan:
         attributes: dict[str, Any] = {}
         for name, positions in self.attributes.items():
             is_text = name in self.texts
-            filled = [value.strip() if is_text else _typed(value) for value in _filled(row, positions)]
+            filled = [value.strip() if is_text else written_value(value) for value in _filled(row, positions)]
             if filled:
                 attributes[name] = filled if len(positions) > 1 else filled[0]
         return attributes
@@ -131,7 +131,7 @@ def _filled(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
     return [row[at] for at in positions if at < len(row) and row[at].strip()]
 
 
-def _tags(value: str) -> list[Any]:
+def written_tags(value: str) -> list[Any]:
     """A list as JSON or Python writes it, or texts between semicolons, or, without any semicolon, between commas."""
     text = value.strip()
     if text.startswith("["):
@@ -153,7 +153,7 @@ def _python_list(text: str) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def _typed(value: str) -> str | int | float | bool:
+def written_value(value: str) -> str | int | float | bool:
     """``true`` and ``false`` as booleans, what JSON calls a number as a number, anything else as it is."""
     text = value.strip()
     if text in ("true", "false"):

@@ -85,7 +85,8 @@ class RetrievalEngine:
     ) -> list[RelevantMemory]:
         """The project's most relevant memories, best first, each with its ``computed_relevance_score``.
 
-        Without a ``query`` the other signals rank. ``interaction_types``: only those. ``entity_ids``, by type: only
+        A signal to which the call gives nothing to compare, such as words without a ``query``, takes no part, and the
+        others share its weight. ``interaction_types``: only those. ``entity_ids``, by type: only
         memories that are linked to at least one of them, and more of them count for more; with
         ``match_entities="prefer"`` they count and leave nothing out. Nothing in a list, or no list, filters nothing.
         ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``, ``profile`` another one with
@@ -188,7 +189,7 @@ class RetrievalEngine:
             query,
             where=where,
             limit=limit,
-            profile=profile,
+            profile=profile.taking_part(_question(query, entity_ids, as_of or self._db.now)),
             entities=entity_ids,
             as_of=as_of,
             syntax=False,
@@ -268,5 +269,10 @@ class RetrievalEngine:
             accesses=memory.accesses,
             entities=entity_set(memory.links),
         )
-        asked = Asked(now=now or self._db.now, words=query or "", entities=entity_set(entity_ids))
-        return compute_hybrid_score(facts, asked)
+        return compute_hybrid_score(facts, _question(query, entity_ids, now or self._db.now))
+
+
+def _question(query: str | None, entities: Links | None, now: datetime) -> Asked:
+    """What a call asks: words, which have a vector too, and entities."""
+    words = (query or "").strip()
+    return Asked(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))

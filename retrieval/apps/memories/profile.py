@@ -38,7 +38,6 @@ SEED_PROFILE = _union(
     KeywordOverlap(weight=0.20),
     Popularity(weight=0.15),
     EntityOverlap(weight=0.10),
-    VectorSimilarity(weight=0.0),
 )
 """The hybrid: words, time, use, links and base relevance. It needs no vectors."""
 

@@ -9,6 +9,7 @@ from retrieval.domain.errors import InvalidRequestError
 
 _PROTOCOLS = ("protocols", "protocol")
 _PLANS = ("plans", "plan")
+_EXPERIMENTS = ("experiments", "experiment")
 
 RELATED_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -16,17 +17,18 @@ RELATED_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "summary": ("summary", "insights", *_PLANS),
         "triage": ("triage", "insights", "summary"),
         "protocols": (*_PROTOCOLS, *_PLANS, "triage"),
-        "plans": (*_PLANS, *_PROTOCOLS, "insights"),
+        "plans": (*_PLANS, *_EXPERIMENTS, *_PROTOCOLS, "insights"),
+        "experiments": (*_EXPERIMENTS, *_PLANS, *_PROTOCOLS, "insights"),
     }
 )
 """What is worth reading before a task, its own kind first.
 
 Insights build on what was found, summed up and sorted out before; a summary on earlier ones, what was found and what is
 planned; sorting out on how it was done before and why; a protocol on protocols, the plans that use them and the papers
-that were sorted out; a plan on plans, the protocols at hand and what was found.
+that were sorted out; a plan on plans, experiments, the protocols at hand and what was found; an experiment on the same.
 """
 
-_OTHER_NAMES = MappingProxyType({"protocol": "protocols", "plan": "plans"})
+_OTHER_NAMES = MappingProxyType({name: names[0] for names in (_PROTOCOLS, _PLANS, _EXPERIMENTS) for name in names})
 
 
 def related_types(task_type: str) -> tuple[str, ...]:

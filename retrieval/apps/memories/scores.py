@@ -45,5 +45,8 @@ def compute_popularity_score(accesses: int) -> float:
 
 
 def compute_hybrid_score(facts: Facts, asked: Asked, profile: Profile = SEED_PROFILE) -> float:
-    """The sum of the profile's signals, each times its weight, in the profile's order."""
-    return sum(signal.weight * signal.value(facts, asked) for signal in profile.signals)
+    """The sum of the profile's signals, each times its weight, in the profile's order.
+
+    A signal to which the question gives nothing to compare takes no part: the others share its weight.
+    """
+    return sum(signal.weight * signal.value(facts, asked) for signal in profile.taking_part(asked).signals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -51,12 +51,15 @@ class Wanted:
     """Why they are wanted, as it is kept with them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suggested:
-    """The metaphors that were suggested and can be used, and why others, or all, cannot."""
+class Suggested(list[Metaphor]):
+    """The metaphors that were suggested and can be used."""
 
-    metaphors: tuple[Metaphor, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    """Why others, or all, cannot: one that is much like another was refused, for example."""
+
+    def __init__(self, metaphors: Iterable[Metaphor] = (), notes: Iterable[str] = ()) -> None:
+        super().__init__(metaphors)
+        self.notes = tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class Generator:
         collection = self.corpus.collection
         key = (id(self.llm), collection.name, PROMPT_VERSION, wanted.problem.description)
         found: Suggested = await collection.calls.result(key, lambda: self._made(wanted), seconds)
-        return found
+        return Suggested(found, found.notes)  # each caller may change its list
 
     async def _made(self, wanted: Wanted) -> Suggested:
         try:
@@ -111,11 +114,13 @@ class Generator:
                 offered = await self._offered(wanted)
         except TimeoutError:
             raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
-        kept, notes = list[Metaphor](), list[str]()
+        kept, notes, names = list[Metaphor](), list[str](), set[str]()
         # What is alike must not be looked for by two at once, and then be kept by both.
         async with self.corpus.collection.calls.lock(("metaphors", self.corpus.collection.name)):
             for metaphor in offered:
-                why_not = await self._keep(metaphor, wanted)
+                is_repeated = metaphor.name.casefold() in names
+                names.add(metaphor.name.casefold())
+                why_not = "its name stands twice in the answer" if is_repeated else await self._keep(metaphor, wanted)
                 if why_not is None:
                     kept.append(metaphor)
                 else:
@@ -124,7 +129,7 @@ class Generator:
             why = "; ".join(notes) or "its answer holds no metaphor"
             self._remember(wanted, said := f"{self.name} suggested nothing that can be used: {why}")
             raise LLMRejectedError(said)
-        return Suggested(tuple(kept), tuple(notes))
+        return Suggested(kept, notes)
 
     async def _offered(self, wanted: Wanted) -> list[Metaphor]:
         """What its answer offers; whatever else a model raises, or its answer does, becomes one of a model's errors."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from retrieval.apps.metaphors.answering import Answers, Rules, retrieved
+from retrieval.apps.metaphors.answering import NO_MODEL, Answers, Rules, retrieved
 from retrieval.apps.metaphors.asked import Asked, session_of, situation_of
 from retrieval.apps.metaphors.checks import (
     LIMIT_MAX,
@@ -32,7 +32,7 @@ from retrieval.apps.metaphors.duplicates import text_vector
 from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries, relevance_of_each
 from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
 from retrieval.apps.metaphors.few_at_once import few_at_once
-from retrieval.apps.metaphors.generator import Generator, Wanted, names_of
+from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.model import RetrievalModel
 from retrieval.apps.metaphors.problem import Problem
@@ -200,15 +200,17 @@ class MetaphorRetriever:
             return self._unrecorded(asked, found, started, "nothing is learned yet: these are by similarity")
         return self._unrecorded(asked, (await self._learned(asked))[: asked.limit], started)
 
-    async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> list[Metaphor]:
+    async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggested:
         """At most three metaphors that a language model suggests, kept as candidates; none without a model.
 
+        The ``notes`` of the list that is returned say which suggestions were refused and why, near-duplicates among
+        them, and that there is no model.
         ``existing_candidates``: what was tried and does not fit well. Raises ``LLMUnavailableError`` and
         ``LLMRejectedError``, also where nothing of the answer can be used; ``retrieve`` does without instead.
         """
         tried = names_of(checked_metaphors("existing_candidates", existing_candidates))
         wanted = Wanted(problem=checked_problem(problem), tried=tried)
-        return [] if self._generator is None else list((await self._generator.suggestions(wanted)).metaphors)
+        return Suggested(notes=(NO_MODEL,)) if self._generator is None else await self._generator.suggestions(wanted)
 
     async def retrieve_with_exploration(
         self, problem: Problem, exploration_rate: float = EXPLORATION_RATE, limit: int | None = None

@@ -105,7 +105,7 @@ def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "")
 
 
 def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
-    """At most three metaphors out of the model's answer, in its order, each with another name.
+    """The metaphors of the model's answer, in its order, until three of them have different names.
 
     What is no text, has no word or holds control characters is left out, and a metaphor without a name with it. Whether
     one can be used is for ``validate_metaphor`` to say. Ids are made of the name and a hash of problem and content.
@@ -113,14 +113,14 @@ def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
     offered = answer.get("metaphors") if isinstance(answer, Mapping) else answer
     if not isinstance(offered, list | tuple):
         return []
-    found: dict[str, Metaphor] = {}
+    found: list[Metaphor] = []
     for one in islice(offered, LOOKED_AT):
         metaphor = _metaphor(one, problem) if isinstance(one, Mapping) else None
         if metaphor is not None:
-            found.setdefault(metaphor.name.casefold(), metaphor)
-        if len(found) == SUGGESTIONS:
+            found.append(metaphor)
+        if len({each.name.casefold() for each in found}) == SUGGESTIONS:
             break
-    return list(found.values())
+    return found
 
 
 def problem_hash(problem: Problem) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from retrieval.apps.tickets.asked import Asked
 from retrieval.apps.tickets.models import RetrievalResponse, SearchMetadata, SimilarTicket
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
-from retrieval.apps.tickets.weights import PRIORITY_SHARE, TIME_SHARE
+from retrieval.apps.tickets.weights import PRIORITY_SHARE, TIME_SHARE, UNKNOWN_HOURS
 from retrieval.domain.hit import Hit
 from retrieval.domain.profile import LegName, Profile
 from retrieval.domain.signals.priority import Priority
@@ -61,6 +61,7 @@ def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: d
     attributes = hit.attributes
     resolved_at = resolved_at_of(hit.occurred_at, attributes)
     is_known = as_of is None or (resolved_at is not None and resolved_at <= as_of)
+    hours = hours_of(attributes) if is_known else None
     return SimilarTicket(
         ticket_id=hit.item_id,
         title=hit.title,
@@ -70,7 +71,8 @@ def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: d
         metadata_score=PRIORITY_SHARE * values.get(WORTH, 0.0) + TIME_SHARE * values.get(TIME, 0.0),
         priority=_text(attributes, PRIORITY) or "",
         labels=list(hit.tags) or _listed(attributes.get("labels")),
-        resolution_time_hours=hours_of(attributes) if is_known else None,
+        resolution_time_hours=UNKNOWN_HOURS if hours is None else hours,
+        resolution_time_known=hours is not None,
         domain=_text(attributes, DOMAIN) or "",
         resolution=_text(attributes, RESOLUTION) if is_known else None,
     )

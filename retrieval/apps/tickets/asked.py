@@ -23,6 +23,8 @@ class Asked:
     vector: list[float] | None
     where: dict[str, Any]
     top_k: int
+    candidates: int
+    """How many of the nearest tickets are scored."""
     profile: Profile
     as_of: datetime | None
     config_used: dict[str, Any]
@@ -32,12 +34,19 @@ class Asked:
 def asked_of(request: RetrievalRequest, config: RetrievalConfig) -> Asked:
     """The search that a request means; what it does not say is the configuration's.
 
-    Raises ``ProcessingError`` when there is nothing to search for.
+    Raises ``ProcessingError`` when there is nothing to search for, or fewer tickets are to be scored than found.
     """
     if request.query_embedding is None and not request.text:
         raise ProcessingError("Either query_embedding, query_text, or title/description required")
     given = request.model_fields_set
     top_k = request.top_k if "top_k" in given else config.default_top_k
+    candidates = top_k if request.candidates is None else request.candidates
+    if candidates < top_k:
+        error = ProcessingError(
+            f"candidates is {candidates} and top_k {top_k}: what is not scored cannot be found; give at least {top_k}"
+        )
+        error.place = ("candidates",)
+        raise error
     weights = request.weights if given & {"vector_weight", "metadata_weight"} else config.weights
     is_timed = "time_normalization_hours" in given
     hours = request.time_normalization_hours if is_timed else config.default_time_normalization_hours
@@ -46,7 +55,8 @@ def asked_of(request: RetrievalRequest, config: RetrievalConfig) -> Asked:
         vector=request.query_embedding,
         where=_where(request),
         top_k=top_k,
-        profile=tickets_profile(*weights, request.priority_weights, hours, top_k=top_k),
+        candidates=candidates,
+        profile=tickets_profile(*weights, request.priority_weights, hours, candidates=candidates),
         as_of=request.as_of,
         config_used=_used(request, top_k, weights, hours),
     )
@@ -64,7 +74,7 @@ def _where(request: RetrievalRequest) -> dict[str, Any]:
     return where
 
 
-_ALSO_USED = ("preset", "priority_weights", "as_of", "exclude_ids", "exclude_self")
+_ALSO_USED = ("candidates", "preset", "priority_weights", "as_of", "exclude_ids", "exclude_self")
 
 
 def _used(request: RetrievalRequest, top_k: int, weights: Weights, hours: float) -> dict[str, Any]:

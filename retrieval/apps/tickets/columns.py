@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retrieval.adapters.readers.records import FIELD_NAMES
-from retrieval.apps.tickets.ticket_item import TICKET_FIELDS, first
+from retrieval.apps.tickets.ticket_item import TICKET_FIELDS, first, plain_name
 
 
 def ticket_columns(header: Sequence[str]) -> dict[str, str] | None:
@@ -14,12 +14,8 @@ def ticket_columns(header: Sequence[str]) -> dict[str, str] | None:
     A file holds tickets when it has a column ``ticket_id`` (or ``issue_key``), none that is an item's id already,
     and a title or a description. Names are compared whatever their case, with spaces and hyphens as underscores.
     """
-    present = {_plain(name): name.strip() for name in reversed(header)}
+    present = {plain_name(name): name.strip() for name in reversed(header)}
     columns = {field: present[name] for field, known in TICKET_FIELDS.items() if (name := first(known, present))}
     has_id = any(name in present for name in FIELD_NAMES["item_id"])
     is_ticket = "_id" in columns and not has_id and ("title" in columns or "text" in columns)
     return columns if is_ticket else None
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold().replace(" ", "_").replace("-", "_")

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from retrieval.apps.tickets.config import TOP_K, TopK
+from retrieval.apps.tickets.config import TOP_K, Candidates, TopK
 from retrieval.apps.tickets.errors import ProcessingError
 from retrieval.apps.tickets.moment import Moment
 from retrieval.apps.tickets.presets import preset
@@ -19,6 +19,7 @@ from retrieval.apps.tickets.weights import (
     Share,
     Weights,
     check_weights,
+    with_complement,
 )
 
 
@@ -31,7 +32,7 @@ class SimilarTicket(BaseModel):
     title: str
     description: str
     similarity_score: float
-    """vector_weight × vector_similarity + metadata_weight × metadata_score, 0 to 1."""
+    """vector_weight × vector_similarity + metadata_weight × metadata_score: 0 to the sum of the two weights."""
     vector_similarity: float
     """The cosine of the two vectors, 0 to 1: 0 where it is negative."""
     metadata_score: float
@@ -39,12 +40,14 @@ class SimilarTicket(BaseModel):
     priority: str
     """As it is stored; empty where it has none."""
     labels: list[str]
-    resolution_time_hours: float | None = None
-    """None where it is not known, or was not at the time asked about."""
+    resolution_time_hours: float
+    """24, which is what it counts as, where it is not known, or was not at the time asked about."""
     domain: str
     """As it is stored; empty where it has none."""
     resolution: str | None = None
     """None where there is none, or was none at the time asked about."""
+    resolution_time_known: bool = True
+    """Whether the hours are the ticket's own."""
 
 
 class SearchMetadata(BaseModel):
@@ -80,7 +83,7 @@ class RetrievalRequest(BaseModel):
 
     Without any of these ``RetrievalService.process`` raises ``ProcessingError``. Where there are several, the
     embedding goes before the text and the text before the ticket. Raises pydantic's ``ValidationError`` for a name
-    that it does not have, a value outside its range, weights that do not add up to 1, and a preset that does not exist.
+    that it does not have, a value outside its range, weights that are both 0, and a preset that does not exist.
     """
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, extra="forbid")
@@ -94,11 +97,15 @@ class RetrievalRequest(BaseModel):
 
     top_k: TopK = TOP_K
     """1 to 100; the configuration's where it is not given."""
+    candidates: Candidates | None = None
+    """How many of the nearest tickets are scored, ``top_k`` to 1000; None: ``top_k``, whose order alone the metadata
+    then change."""
     domain_filter: str | None = None
     """Only tickets of this domain; empty: of any."""
 
     vector_weight: Share = VECTOR_WEIGHT
-    """The two weights add up to 1; the configuration's where neither is given."""
+    """The configuration's where neither weight is given. Beside one alone the other is 1 minus it; two hold as they
+    are, whatever their sum."""
     metadata_weight: Share = METADATA_WEIGHT
     preset: str | None = None
     """Weights by name, instead of the two: semantic_match, balanced, priority_focused or fast_resolution."""
@@ -120,9 +127,11 @@ class RetrievalRequest(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _weights_of_preset(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or given.get("preset") is None:
+    def _both_weights(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
             return given
+        if given.get("preset") is None:
+            return with_complement(given)
         chosen = preset(given["preset"]).weights
         named = {"vector_weight": chosen.vector, "metadata_weight": chosen.metadata}
         if any(given.get(name, weight) != weight for name, weight in named.items()):

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from retrieval.apps.tickets.config import TopK
+from retrieval.apps.tickets.config import Candidates, TopK
 from retrieval.apps.tickets.models import SimilarTicket
 from retrieval.apps.tickets.moment import Moment
 from retrieval.apps.tickets.presets import PRESETS, preset
 from retrieval.apps.tickets.priorities import PriorityWeights
-from retrieval.apps.tickets.weights import Hours, Share, Weights, check_weights
+from retrieval.apps.tickets.weights import Hours, Share, Weights, check_weights, with_complement
 
 CUSTOM = "custom"
 
@@ -50,13 +50,16 @@ class PreviewConfig(BaseModel):
     """What a preview compares: the first weighting is what the others are held against.
 
     ``{"top_k": 20, "vector_weight": 0.6, "metadata_weight": 0.4}`` compares those weights, as ``custom``, with the
-    service's own. Without weights and weightings the service's own are compared with the four presets.
+    service's own. Beside one weight alone the other is 1 minus it. Without weights and weightings the service's own
+    are compared with the four presets.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     top_k: TopK | None = None
     """Tickets shown of each ranking; None: the configuration's."""
+    candidates: Candidates | None = None
+    """How many of the nearest tickets are ranked, as in a request; None: as many as are shown."""
     weightings: list[Weighting] = Field(default_factory=list, max_length=20)
     """Weightings, or names of presets; none: the service's own and the four presets."""
     vector_weight: Share | None = None
@@ -78,13 +81,16 @@ class PreviewConfig(BaseModel):
             raise ValueError("weightings is a list of weightings or names of presets, or pairs of weights by name")
         return [Weighting.of_preset(one) if isinstance(one, str) else one for one in given]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _both_weights(cls, given: Any) -> Any:
+        return with_complement(given) if isinstance(given, dict) else given
+
     @model_validator(mode="after")
     def _checked(self) -> Self:
         names = [*(one.name for one in self.weightings), *([CUSTOM] if self._has_custom else [])]
         if len(set(names)) < len(names):
             raise ValueError(f"a weighting is named twice: {', '.join(names)}")
-        if (self.vector_weight is None) != (self.metadata_weight is None):
-            raise ValueError("vector_weight and metadata_weight come together")
         if self.vector_weight is not None and self.metadata_weight is not None:
             check_weights(Weights(self.vector_weight, self.metadata_weight))
         return self

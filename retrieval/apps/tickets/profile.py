@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+from retrieval.apps.tickets.config import TOP_K
 from retrieval.apps.tickets.priorities import UNKNOWN, PriorityWeights
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
 from retrieval.apps.tickets.weights import (
-    METADATA_WEIGHT,
     NORMALIZATION_HOURS,
     PRIORITY_SHARE,
     TIME_SHARE,
-    VECTOR_WEIGHT,
-    Weights,
-    check_weights,
+    UNKNOWN_HOURS,
+    weights_of,
 )
 from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import DEPTH, MAX_DEPTH, Fusion, FusionKind, LegName, Profile
+from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.signals.priority import Priority
 from retrieval.domain.signals.resolution_time import ResolutionTime
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 
-_CANDIDATES_A_TICKET = 5
-
 
 def tickets_profile(
-    vector_weight: float = VECTOR_WEIGHT,
-    metadata_weight: float = METADATA_WEIGHT,
+    vector_weight: float | None = None,
+    metadata_weight: float | None = None,
     priority_weights: PriorityWeights | None = None,
     time_normalization_hours: float = NORMALIZATION_HOURS,
     *,
-    top_k: int = 20,
+    candidates: int = TOP_K,
 ) -> Profile:
     """vector_weight × similarity + metadata_weight × (0.6 × priority + 0.4 × time), over the nearest tickets.
 
-    time = max(0, 1 - resolution hours / ``time_normalization_hours``). The formula and its numbers are those of the
-    tickets' design. The nearest ``candidates(top_k)`` tickets are scored. What was learned from feedback does not
-    count: the score is the formula's.
+    time = max(0, 1 - resolution hours / ``time_normalization_hours``); hours that are not known count as 24. The
+    formula and its numbers are those of the tickets' design. Without weights they are .7 and .3, and beside one alone
+    the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to 1000. What was learned from feedback
+    does not count: the score is the formula's.
 
-    Raises ``ProcessingError`` for weights that are no numbers from 0 to 1 or do not add up to 1, and
-    ``InvalidProfileError`` for hours that are not above 0.
+    Raises ``ProcessingError`` for weights that are no numbers from 0 to 1 or both 0, and ``InvalidProfileError`` for
+    hours that are not above 0.
     """
-    weights = check_weights(Weights(vector_weight, metadata_weight))
+    weights = weights_of(vector_weight, metadata_weight)
     return Profile(
         legs={LegName.DENSE.value: 1.0},
         fusion=Fusion(kind=FusionKind.UNION),
-        depth=candidates(top_k),
+        depth=candidates,
         signals=(
             VectorSimilarity(weight=weights.vector),
             Priority(
@@ -57,12 +55,8 @@ def tickets_profile(
                 attribute=HOURS,
                 resolved_attribute=RESOLVED_AT,
                 normalization_hours=time_normalization_hours,
+                unknown_hours=UNKNOWN_HOURS,
             ),
         ),
         learned=Learned(combination=Combination.OFF),
     )
-
-
-def candidates(top_k: int) -> int:
-    """How many of the nearest tickets are scored for so many results: five times as many, at least 100."""
-    return min(MAX_DEPTH, max(DEPTH, _CANDIDATES_A_TICKET * top_k))

@@ -12,13 +12,7 @@ from retrieval.apps.tickets.answers import TIME, VECTOR, WORTH
 from retrieval.apps.tickets.errors import ProcessingError
 from retrieval.apps.tickets.priorities import PriorityWeights
 from retrieval.apps.tickets.profile import tickets_profile
-from retrieval.apps.tickets.weights import (
-    METADATA_WEIGHT,
-    NORMALIZATION_HOURS,
-    PRIORITY_SHARE,
-    TIME_SHARE,
-    VECTOR_WEIGHT,
-)
+from retrieval.apps.tickets.weights import NORMALIZATION_HOURS, PRIORITY_SHARE, TIME_SHARE
 from retrieval.domain.profile import Profile
 from retrieval.domain.signals.signal import Asked, Facts
 
@@ -28,16 +22,17 @@ _AT_ANY_TIME = Asked(now=datetime.max.replace(tzinfo=UTC))
 
 def rescored(
     tickets: Sequence[Mapping[str, Any]],
-    vector_weight: float = VECTOR_WEIGHT,
-    metadata_weight: float = METADATA_WEIGHT,
+    vector_weight: float | None = None,
+    metadata_weight: float | None = None,
     time_normalization_hours: float = NORMALIZATION_HOURS,
     priority_weights: PriorityWeights | None = None,
 ) -> list[dict[str, Any]]:
     """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
 
-    The score is that of ``tickets_profile``. A ticket has a ``vector_similarity`` (negative counts as 0), and may have
-    a ``priority`` and ``resolution_time_hours``. What is given stays as it is. Raises ``ProcessingError`` for a ticket
-    without a similarity and for weights that make no score, and ``InvalidProfileError`` for hours that are not above 0.
+    The score is that of ``tickets_profile``, and so are weights that are not given. A ticket has a
+    ``vector_similarity`` (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. What is
+    given stays as it is. Raises ``ProcessingError`` for a ticket without a similarity and for weights that make no
+    score, and ``InvalidProfileError`` for hours that are not above 0.
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     scored = [_rescored(ticket, profile, place) for place, ticket in enumerate(tickets, 1)]

@@ -116,12 +116,12 @@ class RetrievalService:
         """
         wanted = _preview_config(config)
         top_k = wanted.top_k or self.config.default_top_k
-        given = wanted.model_dump(include={"as_of", "exclude_ids"}, exclude_unset=True)
+        given = wanted.model_dump(include={"as_of", "exclude_ids", "candidates"}, exclude_unset=True)
         request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **given)
         asked = asked_of(request, self.config)
 
         async def ask(collection: Collection) -> SearchPreview:
-            hits = await _search(collection.unrecorded(), asked, asked.profile.depth)
+            hits = await _search(collection.unrecorded(), asked, asked.candidates)
             return await self._previewed(hits, asked, wanted.chosen(self.config.weights))
 
         return await self._with_collection(ask)

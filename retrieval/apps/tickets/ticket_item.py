@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
+from retrieval.adapters.readers.csv_columns import written_tags, written_value
+from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.domain.stored_time import stored_time
@@ -53,19 +55,33 @@ _SECONDS_AN_HOUR = 3600.0
 def ticket_item(record: Mapping[str, Any]) -> Item:
     """The item of a ticket that is written as ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
 
-    Names are those of ``TICKET_FIELDS``; they may stand in ``metadata`` too, as in the ingest format. Whatever else
-    there is becomes an attribute. Raises ``InvalidItemError``.
+    Names are those of ``TICKET_FIELDS``, whatever their case, with spaces and hyphens as underscores; they may stand in
+    ``metadata`` too, as in the ingest format. Whatever else there is becomes an attribute. A text without anything but
+    spaces is a value that is missing, and labels may be one text, as in a CSV file. A record of nothing but texts, such
+    as ``csv.DictReader`` gives, becomes the item that the row of the file becomes: numbers in other columns are
+    numbers. Raises ``InvalidItemError``.
     """
     if not isinstance(record, Mapping):
         raise InvalidItemError(f"a ticket is written as a dictionary with a 'ticket_id', not as {record!r:.80}")
     metadata = record.get("metadata")
     if isinstance(metadata, Mapping):
         record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}
-    names = {name.casefold(): name for name in reversed(list(record)) if isinstance(name, str)}
+    if None in record:  # where csv.DictReader puts them
+        raise InvalidItemError("a row has more fields than the header; a text that holds a comma needs quotes")
+    record = {name: value for name, value in record.items() if not (isinstance(value, str) and not value.strip())}
+    names = {plain_name(name): name for name in reversed(list(record)) if isinstance(name, str)}
     renamed = {field: names[name] for field, known in TICKET_FIELDS.items() if (name := first(known, names))}
-    taken = set(renamed.values())
-    others = {name: value for name, value in record.items() if name not in taken}
-    return as_ticket(item_from_record(others | {field: record[name] for field, name in renamed.items()}))
+    fields = {field: record[name] for field, name in renamed.items()}
+    if isinstance(fields.get("tags"), str):
+        fields["tags"] = written_tags(fields["tags"])
+    taken = {*renamed.values(), *(name for known in FIELD_NAMES.values() for name in known)}
+    is_row = all(isinstance(value, str | None) for value in record.values())
+    others = {
+        name: written_value(value) if is_row and isinstance(value, str) and name not in taken else value
+        for name, value in record.items()
+        if name not in renamed.values()
+    }
+    return as_ticket(item_from_record(others | fields))
 
 
 def as_ticket(item: Item) -> Item:
@@ -97,6 +113,11 @@ def with_ticket_parts(item: Item) -> Item:
     found = {HOURS: hours, RESOLVED_AT: resolved}
     named = {name: attributes[known] for name, known in found.items() if known is not None}
     return as_ticket(replace(item, attributes={**attributes, **named}))
+
+
+def plain_name(name: str) -> str:
+    """What names of columns are compared by: in lower case, with underscores for spaces and hyphens."""
+    return name.strip().casefold().replace(" ", "_").replace("-", "_")
 
 
 def first(known: tuple[str, ...], present: Mapping[str, object]) -> str | None:

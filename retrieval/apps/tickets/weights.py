@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -17,7 +18,8 @@ PRIORITY_SHARE = 0.6
 TIME_SHARE = 0.4
 """metadata_score = 0.6 × priority + 0.4 × time."""
 
-_TOLERANCE = 1e-6
+UNKNOWN_HOURS = 24.0
+"""The hours that a ticket counts as and is told with, where nobody knows how long its resolution took."""
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 """0 to 1."""
@@ -35,9 +37,36 @@ class Weights(NamedTuple):
 
 DEFAULT_WEIGHTS = Weights(VECTOR_WEIGHT, METADATA_WEIGHT)
 
+_DIGITS = 12
+"""Of a complement: 1 - .8 is .2, and not what binary numbers make of it."""
+
+
+def weights_of(vector: float | None, metadata: float | None) -> Weights:
+    """Both weights: the defaults without any, beside one alone its complement, and two as they are.
+
+    Raises ``ProcessingError`` as ``check_weights`` does.
+    """
+    given = {"vector_weight": vector, "metadata_weight": metadata}
+    both = with_complement(given) if vector is not None or metadata is not None else DEFAULT_WEIGHTS._asdict()
+    return check_weights(Weights(*both.values()))
+
+
+def with_complement(given: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
+    """What is given, and where it has one of the two weights alone, the other one: 1 minus it.
+
+    A weight that is no number from 0 to 1 has no complement: ``check_weights`` refuses it. ``prefix`` is what the names
+    of the weights begin with.
+    """
+    names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
+    for name, other in (names, names[::-1]):
+        weight = _share(given.get(name)) if given.get(other) is None else None
+        if weight is not None:
+            return {**given, other: round(1 - weight, _DIGITS)}
+    return dict(given)
+
 
 def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
-    """The weights. Raises ``ProcessingError`` for one that is no number from 0 to 1, or when they do not add up to 1.
+    """The weights. Raises ``ProcessingError`` for one that is no number from 0 to 1, and where both are 0.
 
     ``prefix`` is what their names begin with, in the message.
     """
@@ -47,9 +76,15 @@ def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
             raise ProcessingError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
         if not 0 <= value <= 1:
             raise ProcessingError(f"{name} is {value:g}; it must be a number from 0 to 1")
-    if abs(sum(weights) - 1) > _TOLERANCE:
-        raise ProcessingError(
-            f"{names[0]} {weights.vector:g} and {names[1]} {weights.metadata:g} add up to {sum(weights):g} and not to "
-            "1; give both, such as 0.7 and 0.3"
-        )
+    if not any(weights):
+        raise ProcessingError(f"{names[0]} and {names[1]} are both 0; give one above 0, such as 0.7 and 0.3")
     return weights
+
+
+def _share(value: Any) -> float | None:
+    """The number from 0 to 1, written as a text too, as the environment has it; None for anything else."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 <= number <= 1 else None

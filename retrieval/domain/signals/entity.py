@@ -15,6 +15,10 @@ class EntityOverlap(Signal):
     name: ClassVar[str] = "entity"
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def compares(self, asked: Asked) -> bool:
+        """Whether the question names entities."""
+        return bool(asked.entities)
+
     def value(self, facts: Facts, asked: Asked) -> float:
         """The share, 0 to 1."""
         return len(asked.entities & facts.entities) / len(asked.entities) if asked.entities else 0.0

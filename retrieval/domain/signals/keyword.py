@@ -31,6 +31,10 @@ class KeywordOverlap(Signal):
     name: ClassVar[str] = "keyword"
     reads: ClassVar[frozenset[str]] = frozenset({"title", "body"})
 
+    def compares(self, asked: Asked) -> bool:
+        """Whether the question has words besides stop words."""
+        return bool(tokens(asked.words))
+
     def value(self, facts: Facts, asked: Asked) -> float:
         """The share, 0 to 1."""
         wanted = tokens(asked.words)

@@ -53,6 +53,8 @@ class Asked:
     """What the question is about."""
     tags: frozenset[str] = frozenset()
     """What it is about, by tag."""
+    has_vector: bool = False
+    """Whether vectors can be compared with one of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,10 @@ class Signal(ABC):
     def key(self) -> str:
         """What a profile and an explanation call it: its name, with what tells it from another of its kind."""
         return self.name
+
+    def compares(self, asked: Asked) -> bool:
+        """Whether the question gives what the signal compares candidates with; where it does not, all are worth 0."""
+        return True
 
     @abstractmethod
     def value(self, facts: Facts, asked: Asked) -> float:

@@ -15,6 +15,10 @@ class VectorSimilarity(Signal):
     name: ClassVar[str] = "vector_similarity"
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def compares(self, asked: Asked) -> bool:
+        """Whether the question has a vector."""
+        return asked.has_vector
+
     def value(self, facts: Facts, asked: Asked) -> float:
         """The cosine, 0 to 1."""
         return min(1.0, max(0.0, facts.cosine)) if facts.cosine is not None else 0.0

@@ -42,11 +42,19 @@ Description = Annotated[
 ]
 Domain = Annotated[str | None, typer.Option("--domain", metavar="NAME", help="Only tickets of this domain.")]
 TopK = Annotated[int | None, typer.Option("--top-k", "-n", metavar="N", help="Tickets wanted, 1 to 100; else 20.")]
+Candidates = Annotated[
+    int | None,
+    typer.Option(
+        "--candidates", metavar="N", help="Score so many of the nearest tickets, --top-k to 1000; else --top-k."
+    ),
+]
 VectorWeight = Annotated[
-    float | None, typer.Option("--vector-weight", metavar="W", help="Of similarity; the two add up to 1.")
+    float | None,
+    typer.Option("--vector-weight", metavar="W", help="Of similarity, 0 to 1; beside one weight the other is 1 - W."),
 ]
 MetadataWeight = Annotated[
-    float | None, typer.Option("--metadata-weight", metavar="W", help="Of priority and time; the two add up to 1.")
+    float | None,
+    typer.Option("--metadata-weight", metavar="W", help="Of priority and time, 0 to 1; both hold as given."),
 ]
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
@@ -89,6 +97,7 @@ def search(
     ] = None,
     domain_filter: Domain = None,
     top_k: TopK = None,
+    candidates: Candidates = None,
     preset: Annotated[
         str | None, typer.Option("--preset", metavar="NAME", help=f"Weights by name: {_PRESETS}.")
     ] = None,
@@ -117,6 +126,7 @@ def search(
         query_embedding=vector_of("--query-embedding", query_embedding),
         domain_filter=domain_filter,
         top_k=top_k,
+        candidates=candidates,
         preset=preset,
         vector_weight=vector_weight,
         metadata_weight=metadata_weight,
@@ -138,6 +148,7 @@ def preview(
     description: Description = None,
     domain: Domain = None,
     top_k: TopK = None,
+    candidates: Candidates = None,
     weightings: Annotated[
         list[str] | None, typer.Option("--preset", metavar="NAME", help=f"{_PRESETS}. Repeated: several; else all.")
     ] = None,
@@ -161,6 +172,7 @@ def preview(
     config = _checked(
         PreviewConfig,
         top_k=top_k,
+        candidates=candidates,
         weightings=weightings,
         vector_weight=vector_weight,
         metadata_weight=metadata_weight,

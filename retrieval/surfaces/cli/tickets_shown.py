@@ -50,7 +50,7 @@ def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _parts(ticket: SimilarTicket) -> str:
     """``similarity 0.920, metadata 0.760 (High, 4.5 h, MM)``."""
-    hours = "" if ticket.resolution_time_hours is None else f"{ticket.resolution_time_hours:g} h"
+    hours = f"{ticket.resolution_time_hours:g} h" if ticket.resolution_time_known else ""
     known = ", ".join(part for part in (ticket.priority, hours, ticket.domain) if part)
     scores = f"similarity {ticket.vector_similarity:.3f}, metadata {ticket.metadata_score:.3f}"
     return f"{scores} ({known})" if known else scores

@@ -11,30 +11,46 @@ from __future__ import annotations
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool, tool
+from pydantic import BaseModel, Field, model_validator
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalService, rescored
+from retrieval.apps.tickets.weights import METADATA_WEIGHT, NORMALIZATION_HOURS, VECTOR_WEIGHT, with_complement
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.tickets import SHARED, Tickets
 from retrieval.sync import SyncPlatform
 
 
-@tool(parse_docstring=True)
+class ScoringArguments(BaseModel):
+    """What ``apply_hybrid_scoring`` is given."""
+
+    similar_tickets: list[dict[str, Any]] = Field(
+        description="Tickets with their vector_similarity, as search_similar_tickets gives them."
+    )
+    vector_weight: float = Field(
+        VECTOR_WEIGHT,
+        description="Weight of vector similarity, 0 to 1; one weight alone leaves the rest of 1 to the other.",
+    )
+    metadata_weight: float = Field(METADATA_WEIGHT, description="Weight of metadata, 0 to 1.")
+    time_normalization_hours: float = Field(
+        NORMALIZATION_HOURS, description="Hours from which on a resolution earns nothing, above 0."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_weights(cls, given: Any) -> Any:
+        return with_complement(given) if isinstance(given, dict) else given
+
+
+@tool(args_schema=ScoringArguments)
 def apply_hybrid_scoring(
     similar_tickets: list[dict[str, Any]],
-    vector_weight: float = 0.7,
-    metadata_weight: float = 0.3,
-    time_normalization_hours: float = 100.0,
+    vector_weight: float = VECTOR_WEIGHT,
+    metadata_weight: float = METADATA_WEIGHT,
+    time_normalization_hours: float = NORMALIZATION_HOURS,
 ) -> list[dict[str, Any]]:
     """Score tickets by vector similarity and metadata, priority and how soon they were resolved, the best first.
 
-    Args:
-        similar_tickets: Tickets with their vector_similarity, as search_similar_tickets gives them.
-        vector_weight: Weight of vector similarity, 0 to 1; the two weights add up to 1.
-        metadata_weight: Weight of metadata, 0 to 1.
-        time_normalization_hours: Hours from which on a resolution earns nothing, above 0.
-
-    Returns:
-        The tickets with similarity_score and metadata_score.
+    Gives the tickets with similarity_score and metadata_score.
     """
     return rescored(similar_tickets, vector_weight, metadata_weight, time_normalization_hours)
 

@@ -32,6 +32,7 @@ ANSWER_EXAMPLE = {
             "resolution_time_hours": 30.0,
             "domain": "MM",
             "resolution": "A larger pool, and an alarm.",
+            "resolution_time_known": True,
         }
     ],
     "search_metadata": {

@@ -15,9 +15,13 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings
+from retrieval.adapters.store.recorded_pools import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
+from retrieval.apps.memories.scores import compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.signals.keyword import STOP_WORDS
+from retrieval.domain.signals.signal import Asked, Facts
+from retrieval.engine.target_ranking import by_relevance, in_order
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TYPES = ("insights", "summary", "triage", "protocols", "plans")
@@ -38,13 +42,14 @@ class Told:
     links: frozenset[tuple[str, str]]
 
     def score(self, query: str, entities: frozenset[tuple[str, str]], now: datetime) -> float:
-        """The design's formula, in plain Python."""
+        """The design's formula, in plain Python; what the question does not ask for leaves its weight to the rest."""
         wanted = set(query.lower().split()) - STOP_WORDS
         keyword = len(wanted & self.words) / len(wanted) if wanted else 0.0
         entity = len(entities & self.links) / len(entities) if entities else 0.0
         days = max((now - self.happened_at).total_seconds(), 0) / 86400
         use = min(1.0, math.log10(self.accesses + 1) / math.log10(101))
-        return 0.30 * self.relevance + 0.25 * math.exp(-days / 14) + 0.20 * keyword + 0.15 * use + 0.10 * entity
+        score = 0.30 * self.relevance + 0.25 * math.exp(-days / 14) + 0.20 * keyword + 0.15 * use + 0.10 * entity
+        return score / (0.70 + (0.20 if wanted else 0) + (0.10 if entities else 0))
 
 
 def told(number: int, chance: random.Random) -> Told:
@@ -156,8 +161,61 @@ async def test_the_score_is_explained_by_signals(open_platform: Platform) -> Non
         {"base_relevance": 0.5, "recency": math.exp(-1), "keyword": 0.5, "popularity": 0.51957, "entity": 0.0}, abs=1e-5
     )
     assert found.computed_relevance_score == pytest.approx(found.explanation.score)
+    weights = {part.leg: part.weight for part in found.explanation.contributions if part.leg in found.signals}
+    assert weights == pytest.approx(
+        {
+            "base_relevance": 0.3 / 0.9,
+            "recency": 0.25 / 0.9,
+            "keyword": 0.2 / 0.9,
+            "popularity": 0.15 / 0.9,
+            "entity": 0,
+        }
+    )
     assert (found.text, found.accesses, found.relevance_score, found.rank) == ("protein", 10, 0.5, 1)
     assert found.as_dict()["occurred_at"] == memory.happened_at.isoformat()
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "semantic"])
+async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_platform: Platform, strategy: str) -> None:
+    """A signal to which the call gives nothing to compare takes no part, here and where a score is computed alone."""
+    old = Told("m1", "p", "insights", frozenset({"protein"}), 0.9, 0, NOW - timedelta(days=400), frozenset())
+    await remember(open_platform, [old])
+    engine = RetrievalEngine(open_platform, count_accesses=False)
+
+    for query in (None, " ", "the of"):
+        if strategy == "semantic" and query == "the of":
+            continue  # words, with a vector of their own
+        [found] = await engine.retrieve_relevant_memories("p", query, strategy=strategy)
+        assert found.computed_relevance_score == pytest.approx(0.9 * 0.3 / 0.7)
+        assert found.explanation.score == pytest.approx(found.computed_relevance_score)
+        assert found.retrieval_id is not None
+        await open_platform.recorded()
+        assert (await open_platform.replay(found.retrieval_id)).is_reproduced
+    facts = Facts(body=found.text, happened_at=found.occurred_at, base_relevance=found.relevance_score)
+    assert compute_hybrid_score(facts, Asked(now=NOW)) == pytest.approx(0.9 * 0.3 / 0.7)
+    assert "### Memory 1 (insights)" in await engine.retrieve_context_for_task("p", "insights", strategy=strategy)
+
+
+async def test_by_the_record_another_profile_can_be_judged(open_platform: Platform) -> None:
+    """A signal that took no part is on record with the value 0: a target that weighs it ranks the same candidates."""
+    chance = random.Random(3)
+    await remember(open_platform, [told(number, chance) for number in range(40)])
+    await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein", limit=5)
+    await RetrievalEngine(open_platform).retrieve_relevant_memories("p", limit=5)
+    await open_platform.recorded()
+
+    collection = await open_platform.collection("memories")
+    async with open_platform.database.transaction(open_platform.tenant_id) as connection:
+        collection_id = (await collection.refresh()).collection_id
+        pools = [
+            pool
+            async for pool in read_pools(connection, collection_id, since=datetime(2020, 1, 1, tzinfo=UTC), most=10)
+        ]
+    assert len(pools) == 2
+    for pool in pools:
+        ranked = by_relevance(pool, SEED_PROFILE)
+        assert ranked is not None
+        assert {one.item_id for one in in_order(ranked)[: pool.limit]} == set(pool.shown)
 
 
 async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_not(open_platform: Platform) -> None:

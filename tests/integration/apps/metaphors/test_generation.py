@@ -258,6 +258,28 @@ async def test_a_person_may_accept_one_or_reject_it(house: Platform, new_corpus:
         await retriever.retrieve_by_generation(other, CORPUS[:1])
 
 
+async def test_generation_by_itself_tells_what_it_refused(house: Platform, new_corpus: NewCorpus) -> None:
+    """In the notes of its list: near-duplicates of the corpus and of one another, and that there is no model."""
+    corpus = await new_corpus()
+    offered = [suggestion("Pipes!", "entirely other words"), GOOD[0], {**GOOD[0], "name": "The night-watch"}]
+    found = await retriever_of(house, corpus, ScriptedLLM(offered)).retrieve_by_generation(ODD, [])
+    assert names(found) == ["Night watch"]
+    assert [note.partition(" was refused: ")[::2] for note in found.notes] == [
+        ("the suggestion 'Pipes!'", "much like 'pipes'"),
+        ("the suggestion 'The night-watch'", "much like 'Night watch'"),
+    ]
+    nobody = await retriever_of(house, corpus, None).retrieve_by_generation(ODD, [])
+    assert "there is no language model" in nobody.notes[0]
+
+
+async def test_a_name_that_stands_twice_in_an_answer_is_told(house: Platform, new_corpus: NewCorpus) -> None:
+    """The first is kept."""
+    corpus = await new_corpus()
+    found = await retriever_of(house, corpus, ScriptedLLM([GOOD[0], GOOD[0], GOOD[1]])).retrieve_by_generation(ODD, [])
+    assert names(found) == ["Night watch", "Tea ceremony"]
+    assert found.notes == ("the suggestion 'Night watch' was refused: its name stands twice in the answer",)
+
+
 async def test_generation_by_itself_gives_three_new_metaphors(house: Platform, new_corpus: NewCorpus) -> None:
     """On the simulated model too; none without a model."""
     corpus = await new_corpus()

@@ -44,8 +44,8 @@ async def cosines(query: str) -> dict[str, float]:
 
 
 def time_score(hours: float | None, normalization: float = 100.0) -> float:
-    """max(0, 1 - hours / normalization), at most 1; nothing where it is not known."""
-    return 0.0 if hours is None else min(1.0, max(0.0, 1 - hours / normalization))
+    """max(0, 1 - hours / normalization), at most 1; hours that are not known are 24."""
+    return min(1.0, max(0.0, 1 - (24.0 if hours is None else hours) / normalization))
 
 
 # Search pipeline
@@ -129,11 +129,17 @@ def test_priority_weights_have_their_defaults() -> None:
 
 
 def test_a_similar_ticket_has_the_designs_fields() -> None:
-    """In their order."""
+    """In their order; and whether the hours are known."""
     assert list(SimilarTicket.model_fields) == [
         "ticket_id", "title", "description", "similarity_score", "vector_similarity", "metadata_score", "priority",
-        "labels", "resolution_time_hours", "domain", "resolution",
+        "labels", "resolution_time_hours", "domain", "resolution", "resolution_time_known",
     ]  # fmt: skip
+
+
+def test_the_resolution_time_is_a_number_in_every_schema_of_the_answer() -> None:
+    """A client whose types are the design's reads every answer; what is new has a field of its own."""
+    schema = SimilarTicket.model_json_schema(mode="serialization")["properties"]
+    assert (schema["resolution_time_hours"]["type"], schema["resolution_time_known"]["type"]) == ("number", "boolean")
 
 
 def test_a_request_has_the_designs_fields_and_defaults() -> None:

@@ -22,13 +22,16 @@ async def previewed(service: RetrievalService, config: object = None, domain: st
     return await service.preview_search(TITLE, DESCRIPTION, domain, config)  # type: ignore[arg-type]
 
 
-async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalService) -> None:
+@pytest.mark.parametrize("candidates", [None, 6])
+async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalService, candidates: int | None) -> None:
     """The four presets, the default first, over the same candidates: tickets and scores are those of ``process``."""
-    found = await previewed(service, {"top_k": 4})
-    assert (found.baseline, found.candidates) == ("balanced", 6)
+    found = await previewed(service, {"top_k": 4, "candidates": candidates})
+    assert (found.baseline, found.candidates) == ("balanced", candidates or 4)
     assert {one.weighting.name for one in found.previews} == set(PRESETS)
     for one in found.previews:
-        request = RetrievalRequest(title=TITLE, description=DESCRIPTION, preset=one.weighting.name, top_k=4)
+        request = RetrievalRequest(
+            title=TITLE, description=DESCRIPTION, preset=one.weighting.name, top_k=4, candidates=candidates
+        )
         wanted = (await service.process(request)).similar_tickets
         assert [ticket.ticket.ticket_id for ticket in one.tickets] == [ticket.ticket_id for ticket in wanted]
         for previewed_ticket, ticket in zip(one.tickets, wanted, strict=True):
@@ -54,7 +57,9 @@ async def test_what_moved_adds_up(service: RetrievalService) -> None:
 
 async def test_why_names_what_moved_it(service: RetrievalService) -> None:
     """When metadata counts, what was urgent and soon resolved comes in, another goes out, and the words say why."""
-    found = await previewed(service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2})
+    found = await previewed(
+        service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2, "candidates": 6}
+    )
     words, metadata = found.previews
     assert [one.ticket.ticket_id for one in words.tickets] == ["SP-2", "MM-1"]
     assert [one.ticket.ticket_id for one in metadata.tickets] == ["MM-1", "MM-2"]

@@ -35,8 +35,9 @@ async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: Retriev
     assert (bare.priority, bare.domain, bare.labels, bare.resolution) == ("", "", [], None)
     assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # fewer than no hours count as none
     assert by_key["SP-1"].priority == "Somewhat urgent"
-    assert by_key["SP-1"].resolution_time_hours is None
-    assert by_key["SP-1"].metadata_score == pytest.approx(0.6 * 0.5)
+    assert (by_key["SP-1"].resolution_time_hours, by_key["SP-1"].resolution_time_known) == (24.0, False)
+    assert by_key["SP-1"].metadata_score == pytest.approx(0.6 * 0.5 + 0.4 * 0.76)
+    assert (bare.resolution_time_hours, bare.resolution_time_known) == (-3.0, True)
 
 
 async def test_a_domain_that_no_ticket_has_finds_none(service: RetrievalService) -> None:
@@ -105,8 +106,10 @@ async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalSer
     by_key = {ticket.ticket_id: ticket for ticket in answer.similar_tickets}
     assert set(by_key) == {"MM-1", "MM-2"}
     assert by_key["MM-1"].metadata_score == pytest.approx(0.6 + 0.4 * 0.9)
-    assert by_key["MM-2"].metadata_score == pytest.approx(0.6 * 0.8)
-    assert (by_key["MM-2"].resolution_time_hours, by_key["MM-2"].resolution) == (None, None)
+    assert by_key["MM-2"].metadata_score == pytest.approx(0.6 * 0.8 + 0.4 * 0.76)
+    still_open = by_key["MM-2"]
+    assert (still_open.resolution_time_hours, still_open.resolution_time_known) == (24.0, False)
+    assert still_open.resolution is None
     assert await asked(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
 
 
@@ -129,7 +132,7 @@ async def test_a_minus_or_a_quote_in_a_ticket_means_nothing(service: RetrievalSe
     assert await asked(service, query_text='"database" -timeout') != []
 
 
-@pytest.mark.parametrize("weights", [(0.9, 0.3), (0.5, 0.4), (float("nan"), 0.3), (-0.5, 1.5), (float("inf"), 0)])
+@pytest.mark.parametrize("weights", [(0.0, 0.0), (float("nan"), 0.3), (-0.5, 1.5), (float("inf"), 0)])
 def test_weights_that_make_no_score_are_refused_everywhere(weights: tuple[float, float]) -> None:
     """In a request, in the configuration, and where the profile is made."""
     vector, metadata = weights
@@ -141,9 +144,56 @@ def test_weights_that_make_no_score_are_refused_everywhere(weights: tuple[float,
         tickets_profile(vector, metadata)
 
 
-async def test_rounding_is_no_mistake(service: RetrievalService) -> None:
-    """.1 and .9 are 1 as far as anybody can write it."""
-    assert await asked(service, vector_weight=0.1 + 0.2, metadata_weight=0.7) != []
+@pytest.mark.parametrize(
+    ("given", "both"),
+    [
+        ({"vector_weight": 0.8}, (0.8, 0.2)),
+        ({"metadata_weight": 0.5}, (0.5, 0.5)),
+        ({"vector_weight": 1}, (1.0, 0.0)),
+        ({"vector_weight": 0.8, "metadata_weight": 0.4}, (0.8, 0.4)),
+        ({"vector_weight": 0.5, "metadata_weight": 0.0}, (0.5, 0.0)),
+        ({}, (0.6, 0.4)),
+    ],
+)
+async def test_one_weight_leaves_the_rest_to_the_other_and_two_hold(
+    history: Platform, given: dict[str, float], both: tuple[float, float]
+) -> None:
+    """Whatever the configuration's; without any it is the configuration's, which is completed likewise."""
+    service = RetrievalService(RetrievalConfig(default_vector_weight=0.6), history)
+    answer = await service.process(RetrievalRequest.model_validate({"query_text": "timeout", **given}))
+    used = answer.config_used
+    assert (used["vector_weight"], used["metadata_weight"]) == both
+    for ticket in answer.similar_tickets:
+        score = both[0] * ticket.vector_similarity + both[1] * ticket.metadata_score
+        assert ticket.similarity_score == pytest.approx(score)
+
+
+def test_a_weight_of_the_environment_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text, as variables are."""
+    monkeypatch.setenv("RETRIEVAL_DEFAULT_METADATA_WEIGHT", "0.1")
+    assert RetrievalConfig().weights == (0.9, 0.1)
+
+
+async def test_as_many_of_the_nearest_are_scored_as_are_wanted(service: RetrievalService) -> None:
+    """Metadata order the nearest, and bring in others only where more candidates are asked for."""
+    nearest = await asked(service, top_k=2, vector_weight=1)
+    weighed = {"top_k": 2, "vector_weight": 0.1}
+    assert sorted(await asked(service, **weighed)) == sorted(nearest)
+    assert await asked(service, **weighed, candidates=2) == await asked(service, **weighed)
+    whole = await asked(service, top_k=6, vector_weight=0.1)
+    assert await asked(service, **weighed, candidates=6) == whole[:2]
+    assert sorted(whole[:2]) != sorted(nearest)
+
+
+async def test_fewer_candidates_than_results_are_refused(service: RetrievalService, history: Platform) -> None:
+    """Of a request, and of one beside the configuration's number of results; the message says what to give."""
+    with pytest.raises(ProcessingError, match=r"candidates is 3 and top_k 5: .*; give at least 5"):
+        await asked(service, top_k=5, candidates=3)
+    with pytest.raises(ProcessingError, match="give at least 20"):
+        await asked(service, candidates=3)
+    assert len(await asked(RetrievalService(RetrievalConfig(default_top_k=3), history), candidates=3)) == 3
+    with pytest.raises(ProcessingError, match="give at least 5"):
+        await service.preview_search("x", config={"top_k": 5, "candidates": 3})
 
 
 async def test_dimensions_that_are_configured_must_be_the_collections(history: Platform) -> None:

@@ -51,10 +51,17 @@ def service(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPat
 def test_the_program_answers_as_the_service_does(service: RetrievalService) -> None:
     """Search, preview and figures: the same fields with the same values."""
     request: dict[str, Any] = {"title": "Connection timeout", "description": "At peak hours", "domain_filter": "MM"}
-    weights = {"vector_weight": 0.6, "metadata_weight": 0.4, "priority_weights": {"High": 0.9}}
-    words = ("--description", "At peak hours", "--domain", "MM", "--vector-weight", "0.6", "--metadata-weight", "0.4")
-    more = ("--priority-weight", "High=0.9", "--exclude", "MM-2", "--as-of", "2024-05-03", "--top-k", "5")
-    narrowed: dict[str, Any] = {**weights, "top_k": 5, "as_of": "2024-05-03T00:00:00Z", "exclude_ids": ["MM-2"]}
+    weights: dict[str, Any] = {"vector_weight": 0.6, "priority_weights": {"High": 0.9}}
+    words = ("--description", "At peak hours", "--domain", "MM", "--vector-weight", "0.6")
+    wider = ("--candidates", "50")
+    more = (*wider, "--priority-weight", "High=0.9", "--exclude", "MM-2", "--as-of", "2024-05-03", "--top-k", "5")
+    narrowed: dict[str, Any] = {
+        **weights,
+        "top_k": 5,
+        "candidates": 50,
+        "as_of": "2024-05-03T00:00:00Z",
+        "exclude_ids": ["MM-2"],
+    }
     found = service.process(RetrievalRequest(**request, **narrowed))
     assert [one.ticket_id for one in found.similar_tickets] == ["MM-1"]
     assert said("search", "Connection timeout", *words, *more) == found.model_dump(mode="json")
@@ -81,7 +88,8 @@ def test_it_prints_tickets_for_people() -> None:
     ("words", "said_of_it"),
     [
         (["--top-k", "101"], "top_k: Input should be less than or equal to 100"),
-        (["--vector-weight", "0.9"], "give both"),
+        (["--vector-weight", "1.9"], "vector_weight: Input should be less than or equal to 1"),
+        (["--candidates", "0"], "candidates: Input should be greater than or equal to 1"),
         (["--priority-weight", "High"], "write NAME=W"),
         (["--preset", "fast"], "there are semantic_match"),
     ],

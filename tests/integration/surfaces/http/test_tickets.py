@@ -51,6 +51,7 @@ async def service(platform: Platform) -> RetrievalService:
         {"title": "Database connection timeout", "description": "At peak hours", "domain_filter": "MM", "top_k": 10,
          "vector_weight": 0.8, "metadata_weight": 0.2},
         {"query_text": "timeout", "preset": "fast_resolution", "exclude_self": "MM-1"},
+        {"query_text": "timeout", "vector_weight": 0.9, "candidates": 100},
         {"query_embedding": [1.0] * 256, "priority_weights": {"High": 0.9}, "as_of": "2024-05-02T00:00:00Z"},
     ],
 )  # fmt: skip
@@ -66,7 +67,11 @@ async def test_a_search_answers_as_the_service_does(
 @pytest.mark.parametrize(
     ("body", "pointers"),
     [
-        ({"title": "a", "vector_weight": 0.9}, [""]),
+        ({"title": "a", "vector_weight": 0, "metadata_weight": 0}, [""]),
+        ({"title": "a", "vector_weight": 1.5}, ["/vector_weight"]),
+        ({"title": "a", "vector_weight": 10**400}, ["/vector_weight"]),
+        ({"title": "a", "candidates": 5}, ["/candidates"]),
+        ({"title": "a", "candidates": 1001}, ["/candidates"]),
         ({"title": "a", "top_k": 101}, ["/top_k"]),
         ({"title": "a", "topk": 1}, ["/topk"]),
         ({"title": "a", "preset": "best"}, [""]),
@@ -95,7 +100,7 @@ async def test_health_and_statistics_are_the_services(client: AsyncClient, servi
 
 
 @pytest.mark.parametrize(
-    "config", [None, ["balanced", "fast_resolution"], {"vector_weight": 0.6, "metadata_weight": 0.4}]
+    "config", [None, ["balanced", "fast_resolution"], {"vector_weight": 0.6, "top_k": 1, "candidates": 2}]
 )
 async def test_a_preview_answers_as_the_service_does(
     client: AsyncClient, service: RetrievalService, config: Any

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from pydantic import BaseModel
 
-from retrieval import connect
+from retrieval import Platform, connect
+from retrieval.apps import tickets
 from retrieval.apps.tickets import TICKET_FILTERABLE, RetrievalConfig, RetrievalRequest, ticket_item
+from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.langchain import (
     PatternRecognitionAgent,
     apply_hybrid_scoring,
@@ -29,7 +33,16 @@ from retrieval.surfaces.langchain import (
     use_platform,
 )
 from retrieval.sync import RetrievalService, SyncPlatform
+from tests.integration.surfaces.langchain.conftest import fake_embedder
 from tests.support.tickets import TICKETS
+
+MANY = [
+    {"ticket_id": f"T-{number:02}", "title": f"Ticket {number}", "priority": priority, **hours}
+    for number in range(40)
+    for priority in [("Critical", "Low", "Medium", "High")[number % 4]]
+    for hours in [{} if number % 5 == 0 else {"resolution_time_hours": number * 3.0}]
+]
+"""Their vectors are made of nothing but their texts, so priorities and hours have nothing to do with nearness."""
 
 
 class Workflow(TypedDict, total=False):
@@ -58,6 +71,7 @@ QUESTION: Workflow = {
 @pytest.fixture(scope="module")
 def _tickets(sync_platform: SyncPlatform) -> None:
     sync_platform.collection("tickets", filterable=TICKET_FILTERABLE).add(map(ticket_item, TICKETS))
+    sync_platform.collection("many", filterable=TICKET_FILTERABLE).add(map(ticket_item, MANY))
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +115,8 @@ async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform
     [
         ({"title": " ", "description": ""}, "title/description required"),
         ({"search_config": {"top_k": 0}}, "top_k"),
-        ({"search_config": {"vector_weight": 0.9, "metadata_weight": 0.9}}, "add up to 1.8"),
+        ({"search_config": {"vector_weight": 0.0, "metadata_weight": 0.0}}, "both 0"),
+        ({"search_config": {"candidates": 5}}, "give at least 20"),
         ({"search_config": {"colour": "red"}}, "colour"),
         ({"search_config": {"title": "another"}}, "no title: it is the state's"),
         ({"search_config": "quick"}, "give a mapping"),
@@ -211,6 +226,62 @@ async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -
     assert [one["ticket_id"] for one in scored] == [one.ticket_id for one in expected]
     assert [one["similarity_score"] for one in scored] == pytest.approx([one.similarity_score for one in expected])
     assert [one["metadata_score"] for one in scored] == pytest.approx([one.metadata_score for one in expected])
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"vector_weight": 0.5}, {"metadata_weight": 0.6}, {"vector_weight": 0.9, "metadata_weight": 0.9}]
+)
+async def test_every_door_answers_a_request_alike(
+    platform: SyncPlatform, given: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service, with and without await, HTTP, the node, the preview and the two tools in turn.
+
+    Of forty tickets ten are wanted, and priorities and hours have nothing to do with nearness: it shows how many of the
+    nearest a door scores.
+    """
+    monkeypatch.setenv("RETRIEVAL_TICKETS_COLLECTION", "many")
+    config = RetrievalConfig()
+    text = {"title": QUESTION["title"], "description": QUESTION["description"]}
+    asked: dict[str, Any] = {**text, "top_k": 10, **given}
+    tools = {tool.name: tool for tool in ticket_tools(platform, config)}
+    service = RetrievalService(config, platform)
+    sync = await asyncio.to_thread(service.process, RetrievalRequest(**asked))
+    expected = [(one.ticket_id, one.similarity_score, one.metadata_score) for one in sync.similar_tickets]
+
+    async with served(platform) as (client, twin):
+        awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**asked))
+        over_http = await client.post("/v2/retrieval/search", json=asked)
+    node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **given}})
+    preview = await asyncio.to_thread(
+        service.preview_search, text["title"], text["description"], None, {"top_k": 10, **given}
+    )
+    found = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
+    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": found["similar_tickets"], **given})
+
+    answers = {
+        "async": awaited.model_dump(mode="json")["similar_tickets"],
+        "http": over_http.json()["similar_tickets"],
+        "node": node["similar_tickets"],
+        "preview": [one.ticket.model_dump(mode="json") for one in preview.previews[-1 if given else 0].tickets],
+        "tools": scored,
+    }
+    for door, answer in answers.items():
+        told = [(one["ticket_id"], one["similarity_score"], one["metadata_score"]) for one in answer]
+        assert [one[0] for one in told] == [one[0] for one in expected], door
+        assert [one[1:] for one in told] == [pytest.approx(one[1:]) for one in expected], door
+
+
+@asynccontextmanager
+async def served(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Platform]]:
+    """A client of the HTTP service and a platform of this loop, on the same tickets."""
+    settings = platform.settings
+    app = create_app(settings, embedder=fake_embedder(), insecure_local=True)
+    async with (
+        app.router.lifespan_context(app),
+        AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as client,
+        connect(settings=settings, embedder=fake_embedder()) as twin,
+    ):
+        yield client, twin
 
 
 def test_the_tools_work_without_await() -> None:

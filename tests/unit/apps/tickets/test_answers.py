@@ -35,5 +35,8 @@ def test_as_of_a_moment_a_resolution_is_told_if_it_is_known_to_have_come(
         item_id="T-1", score=1.0, rank=1, explanation=Explanation("union", ()), title="", body="", kind="", tags=(),
         attributes={"resolution": "restart", **attributes}, status="active", source="", occurred_at=JANUARY,
     )  # fmt: skip
-    assert similar_ticket(hit, 1.0, {}, FEBRUARY).resolution == told
+    as_of = similar_ticket(hit, 1.0, {}, FEBRUARY)
+    assert as_of.resolution == told
+    hours = attributes.get("resolution_time_hours") if told else None
+    assert (as_of.resolution_time_hours, as_of.resolution_time_known) == (hours or 24.0, hours is not None)
     assert similar_ticket(hit, 1.0, {}, None).resolution == "restart"

@@ -6,25 +6,27 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import PreviewConfig, Weighting
+from retrieval.apps.tickets.weights import Weights
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        {"vector_weight": 0.5},
+        {"vector_weight": 1.5},
         {"weightings": ["balanced", "Balanced"]},
         {"weightings": ["unheard of"]},
-        {"weightings": {"a": (0.5, 0.4)}},
+        {"weightings": {"a": (0.5, 1.4)}},
         {"vector": 0.5},
         {"weightings": {"custom": (1, 0)}, "vector_weight": 0.5, "metadata_weight": 0.5},
         {"weightings": 5},
         {"weightings": {"a": 5}},
         {"weightings": {"a": "bc"}},
         {"top_k": 0},
+        {"candidates": 1001},
     ],
 )
 def test_a_preview_that_cannot_be_is_refused(config: dict[str, object]) -> None:
-    """One weight without the other, a name twice, an unknown preset or field, a sum other than 1, no page."""
+    """A weight above 1, a name twice, an unknown preset or field, no page, more candidates than a leg brings."""
     with pytest.raises(ValidationError):
         PreviewConfig.model_validate(config)
 
@@ -39,7 +41,14 @@ def test_weightings_can_be_written_in_three_ways() -> None:
     assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))
 
 
-def test_weights_that_do_not_add_up_are_refused_when_they_are_read() -> None:
+def test_weights_that_make_no_score_are_refused_when_they_are_read() -> None:
     """Not only once something is weighed by them."""
-    with pytest.raises(ValidationError, match=r"add up to 0\.5"):
-        PreviewConfig(vector_weight=0.0, metadata_weight=0.5)
+    with pytest.raises(ValidationError, match="both 0"):
+        PreviewConfig(vector_weight=0.0, metadata_weight=0.0)
+
+
+def test_one_weight_is_completed_and_two_hold() -> None:
+    """The custom weighting is what a request with the same weights is scored by."""
+    own = Weights(0.7, 0.3)
+    assert PreviewConfig(metadata_weight=0.4).chosen(own)[-1].weights == (0.6, 0.4)
+    assert PreviewConfig(vector_weight=0.8, metadata_weight=0.8).chosen(own)[-1].weights == (0.8, 0.8)

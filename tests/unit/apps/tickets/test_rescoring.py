@@ -21,7 +21,7 @@ def test_the_score_is_the_formulas() -> None:
     found = rescored(tickets, 0.6, 0.4)
 
     assert [one["ticket_id"] for one in found] == ["b", "a", "c"]
-    metadata = [0.6 * 1.0 + 0.4 * 0.8, 0.6 * 0.3 + 0.4 * 0.2, 0.6 * 0.5]
+    metadata = [0.6 * 1.0 + 0.4 * 0.8, 0.6 * 0.3 + 0.4 * 0.2, 0.6 * 0.5 + 0.4 * 0.76]
     assert [one["metadata_score"] for one in found] == pytest.approx(metadata)
     expected = [0.6 * 0.8 + 0.4 * metadata[0], 0.6 * 0.9 + 0.4 * metadata[1], 0.4 * metadata[2]]
     assert [one["similarity_score"] for one in found] == pytest.approx(expected)
@@ -55,9 +55,21 @@ def test_a_ticket_needs_its_similarity(value: Any) -> None:
         rescored([{"ticket_id": "T-1", "vector_similarity": value}])
 
 
+def test_one_weight_is_completed_and_two_hold() -> None:
+    """As in a request."""
+    tickets = [{"vector_similarity": 0.5, "priority": "High", "resolution_time_hours": 100}]
+    found = [
+        rescored(tickets, vector_weight=0.8),
+        rescored(tickets, metadata_weight=0.2),
+        rescored(tickets, vector_weight=0.9, metadata_weight=0.9),
+    ]
+    scores = [one["similarity_score"] for [one] in found]
+    assert scores == pytest.approx([0.8 * 0.5 + 0.2 * 0.48] * 2 + [0.9 * 0.5 + 0.9 * 0.48])
+
+
 def test_weights_that_make_no_score_are_refused() -> None:
     """As everywhere."""
-    with pytest.raises(ProcessingError, match="add up to"):
-        rescored([], 0.9, 0.9)
+    with pytest.raises(ProcessingError, match="both 0"):
+        rescored([], 0, 0)
     with pytest.raises(InvalidProfileError, match="normalization_hours"):
         rescored([], time_normalization_hours=0)

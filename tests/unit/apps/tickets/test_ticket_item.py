@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from retrieval.apps.tickets import ticket_item
 from retrieval.domain.errors import InvalidItemError
+from retrieval.surfaces.cli.input_files import InputFiles
 
 CREATED = "2024-05-01T08:00:00Z"
 
@@ -79,6 +82,39 @@ def test_hours_that_are_no_number_are_refused(written: str) -> None:
     """They would silently count for nothing."""
     with pytest.raises(InvalidItemError, match=r"'T-1': resolution_time_hours is .* write hours such as"):
         attributes(resolution_time_hours=written)
+
+
+def test_a_row_of_csv_is_the_item_that_its_file_makes(tmp_path: Path) -> None:
+    """Texts for numbers, labels and times, empty ones for what is missing, names as Jira writes them."""
+    file = tmp_path / "tickets.csv"
+    file.write_text(
+        "Issue key,Summary,Description,Priority,Resolution-Time Hours,domain,Labels,Created,resolution,severity,flag\n"
+        'T-1,"Login, again",fails,High,4.5,42,Code Fix;#MM,2024-05-01T08:00Z,true,3,true\n'
+        "T-2,Logout,,,,  ,,,,,\n"
+        "T-3,Logout,short\n",
+        encoding="utf-8",
+    )
+    with file.open(encoding="utf-8", newline="") as rows:
+        made = [ticket_item(row) for row in csv.DictReader(rows)]
+    assert made == [line.item for line in InputFiles([str(file)], columns={}, file_format=None).lines()]
+    first, second, third = made
+    assert (first.tags, first.attributes["severity"]) == (("Code Fix", "#MM"), 3)
+    assert (first.attributes["resolution_time_hours"], first.attributes["domain"]) == (4.5, "42")
+    assert (second.body, second.tags, dict(second.attributes), second.occurred_at) == ("", (), {}, None)
+    assert third.body == "short"
+
+
+def test_a_row_that_was_changed_in_python_is_a_ticket_too() -> None:
+    """Labels as a text and empty values stay what they are in a row; other texts stay texts."""
+    item = ticket_item({"ticket_id": "T-1", "labels": "a, b", "domain": "", "hours_to_resolve": 4.5, "owner": "42"})
+    assert (item.tags, dict(item.attributes)) == (("a", "b"), {"resolution_time_hours": 4.5, "owner": "42"})
+
+
+def test_a_row_with_more_fields_than_its_header_is_refused() -> None:
+    """As the reader of files does; ``csv.DictReader`` puts them under None."""
+    [row] = csv.DictReader(["ticket_id,title", "T-1,a,b"])
+    with pytest.raises(InvalidItemError, match="more fields than the header"):
+        ticket_item(row)
 
 
 def test_a_ticket_needs_its_id() -> None:

@@ -36,6 +36,19 @@ def test_recency_decays_by_e_in_its_days(days: float, value: float) -> None:
     assert Recency(weight=1).value(facts, ASKED) == pytest.approx(value)
 
 
+def test_signals_without_anything_to_compare_leave_their_weights_to_the_others() -> None:
+    """In proportion, so that the sum stays; with all of the question given, or nothing else to go by, all stays."""
+    signals = (BaseRelevance(weight=0.3), Recency(weight=0.1), KeywordOverlap(weight=0.2), EntityOverlap(weight=0.4))
+    profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
+    without = profile.taking_part(ASKED).weights
+    assert without == pytest.approx({"base_relevance": 0.75, "recency": 0.25, "keyword": 0.0, "entity": 0.0})
+    words = profile.taking_part(Asked(now=NOW, words="protein")).weights
+    assert words == pytest.approx({"base_relevance": 0.5, "recency": 1 / 6, "keyword": 1 / 3, "entity": 0.0})
+    assert profile.taking_part(Asked(now=NOW, words="protein", entities=frozenset({("q", "1")}))) is profile
+    alone = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=(KeywordOverlap(weight=0.2),))
+    assert alone.taking_part(ASKED) is alone
+
+
 def test_what_has_no_time_is_not_recent() -> None:
     """Nothing is known of it."""
     assert Recency(weight=1).value(Facts(), ASKED) == 0
@@ -96,6 +109,16 @@ def test_a_resolution_is_worth_the_more_the_sooner_it_came(hours: object, value:
     """1 - hours / 100, within 0 and 1; unknown is 0."""
     facts = Facts(attributes={"resolution_time_hours": hours})
     assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+def test_hours_that_are_not_known_may_count_as_some() -> None:
+    """Where there are none, and where the resolution was still to come; not where they are known."""
+    signal = ResolutionTime(weight=1, unknown_hours=24.0)
+    still_to_come = {"resolution_time_hours": 10, "resolved_at": "2026-04-01"}
+    for attributes, value in (({}, 0.76), (still_to_come, 0.76), ({"resolution_time_hours": 90}, 0.1)):
+        assert signal.value(Facts(attributes=attributes), ASKED) == pytest.approx(value)
+    with pytest.raises(InvalidProfileError, match="unknown_hours"):
+        ResolutionTime(weight=1, unknown_hours=-1.0)
 
 
 @pytest.mark.parametrize(("resolved", "value"), [("2026-02-01", 0.9), (" 2026-04-01T00:00:00Z ", 0.0), ("x", 0.9)])
