@@ -15,12 +15,13 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.job_runs import begin_run, last_runs
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.dispatch import enqueue, enqueue_needed, forget_failed
 from retrieval.jobs.queue import queue_of
 from retrieval.jobs.registry import JOBS
-from retrieval.jobs.run import RunReport
+from retrieval.jobs.run import RunReport, run_job
 from retrieval.jobs.stalled import take_up_stalled
 from retrieval.jobs.worker import work, work_once
 from retrieval.jobs.workplace import Workplace
@@ -99,6 +100,32 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
         ]
         assert [await pending(one) for one in collections] == [0, 0, 0]
         assert jobs_in(platform.database.url) == []
+
+
+async def test_a_reindex_and_an_examination_run_by_schedule(platform: Platform) -> None:
+    """Like every other job, on record; what the examination finds is told in the log and kept."""
+    collection = await make_pending(platform, "docs", 3)
+    workplace = scheduled(platform.workplace, reindex="* * * * *", doctor="* * * * *")
+    reports: dict[str, RunReport] = {}
+    await work_once(workplace, asyncio.Event(), report=lambda report: reports.update({report.job: report}))
+    assert reports["reindex"].details["weighed"] == 3
+    assert (reports["doctor"].outcome, reports["doctor"].details["errors"]) == ("done", 0)
+    runs = await last_runs(platform.database, platform.tenant_id, (await collection.refresh()).collection_id)
+    assert {run.job: run.outcome for run in runs} == {"reindex": "done", "doctor": "done"}
+
+
+async def test_an_examination_warns_of_what_is_wrong(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:
+    """With how to mend it."""
+    target = await target_of(platform, await platform.collection("docs"))
+    await begin_run(platform.database, platform.tenant_id, target.collection.collection_id, "weights")
+    with opened(platform.database.url) as admin:
+        admin.execute(
+            "UPDATE retrieval.job_runs SET finished_at = now(), outcome = 'failed', details = '{\"error\": \"oh\"}'"
+        )
+    report = await run_job(platform.workplace, JOBS["doctor"], target)
+    assert report.details["errors"] + report.details["warnings"] == len(report.details["notes"]) == 1
+    assert "retrieval jobs run weights --collection docs" in report.details["notes"][0]
+    assert report.details["notes"][0] in caplog.text
 
 
 async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> None:
