@@ -181,6 +181,63 @@ async def test_a_worker_listens_where_it_can(platform: Platform) -> None:
     assert await pending(collection) == 0
 
 
+NOTIFICATIONS = (
+    *("garbage", "", "[]", '"x"', "null", "{}", '{"type": 3}', "[" * 7000, "ü" * 3999),
+    *('{"type": "abort_job_requested"}', '{"type": "abort_job_requested", "job_id": {}}'),
+)
+
+
+@asynccontextmanager
+async def listening(platform: Platform, report: Callable[[RunReport], None]) -> AsyncIterator[None]:
+    """A worker that hears of jobs and does not look for them meanwhile."""
+    settings = platform.settings.changed(worker_listen=True, worker_poll_seconds=3600)
+    stop = asyncio.Event()
+    working = asyncio.create_task(work(replace(platform.workplace, settings=settings), stop, report=report))
+    await appears(platform, LISTENING)
+    try:
+        yield
+    finally:
+        stop.set()
+        await working
+
+
+def notify(url: str, payload: str) -> None:
+    """Send what any login may send."""
+    with login(url) as (_, stranger), opened(stranger) as connection:
+        connection.execute("SELECT pg_notify('procrastinate_any_queue_v1', %s)", (payload,))
+
+
+async def test_a_worker_listens_on_whatever_it_is_notified_of(
+    platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every login of the database may send anything: the worker neither stops nor says so, and hears the next job."""
+    collection = await make_pending(platform, "docs", 3)
+    done = asyncio.Event()
+    async with listening(platform, lambda _report: done.set()), queue(platform) as app:
+        for payload in NOTIFICATIONS:
+            await asyncio.to_thread(notify, platform.database.url, payload)
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        await asyncio.wait_for(done.wait(), 20)
+    assert await pending(collection) == 0
+    assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+
+
+async def test_a_notification_that_asks_for_an_abort_ends_no_job(platform: Platform) -> None:
+    """Whoever may not change the queue's tables may not end what runs."""
+    collection = await make_pending(platform, "docs", 3)
+    reports: asyncio.Queue[RunReport] = asyncio.Queue()
+    async with listening(platform, reports.put_nowait), queue(platform) as app:
+        with psycopg.connect(platform.database.url) as holder:
+            holder.execute("SELECT FROM retrieval.items FOR UPDATE")
+            await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+            await appears(platform, sql.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+            for number in range(1, 4):
+                abort = f'{{"type": "abort_job_requested", "job_id": {number}}}'
+                await asyncio.to_thread(notify, platform.database.url, abort)
+        assert (await asyncio.wait_for(reports.get(), 20)).outcome == "done"
+    assert await pending(collection) == 0
+
+
 async def test_a_job_that_is_stopped_waits_for_the_next_worker(platform: Platform) -> None:
     """It ends with its step; the next worker does the rest."""
     collection = await make_pending(platform, "docs")
