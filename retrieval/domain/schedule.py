@@ -20,8 +20,10 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "months": "47 3 * * *",
     "arms": "57 3 * * *",
     "prune": "27 3 * * *",
+    "reindex": OFF,
+    "doctor": OFF,
 }
-"""Cron expressions by job, in UTC. What is done often costs one look where there is nothing to do."""
+"""Cron expressions by job, in UTC, or ``off``. What is done often costs one look where there is nothing to do."""
 
 
 def schedule(changes: Mapping[str, str]) -> dict[str, str]:

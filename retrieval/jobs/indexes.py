@@ -17,7 +17,13 @@ from retrieval.adapters.store.ann_indexes import (
     index_state,
 )
 from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.concurrent_index import build_statement, drop_statement, rebuild_statement
+from retrieval.adapters.store.concurrent_index import (
+    build_statement,
+    drop_failed_builds,
+    drop_statement,
+    failed_builds,
+    rebuild_statement,
+)
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.index_status import collection_indexes
@@ -72,13 +78,18 @@ async def keep_index(
 ) -> IndexOutcome:
     """Make, measure, rebuild or drop the collection's HNSW index, whichever its size asks for.
 
-    ``rows`` replaces ``index_rows``. What a failed build left is removed.
+    ``rows`` replaces ``index_rows``. What interrupted builds and rebuilds left is removed.
     """
     space = collection.space
     if space is None:
         return IndexOutcome.NOT_NEEDED
     wanted = index_rows(space.space.dimensions) if rows is None else rows
-    state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
+    name = hnsw_name(space.space_id, collection.collection_id)
+    if set(await failed_builds(database, name)) - {name}:
+        cleared = await _alone(database, collection, space, lambda: _clear(database, name))
+        if cleared is not IndexOutcome.PRESENT:
+            return cleared
+    state = await index_state(database, name)
     index = collection.ann_index if state and state[1] else None
     outcome = wanted_outcome(collection.documents, wanted, index, state[0] if state else 0, is_there=bool(state))
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
@@ -120,10 +131,10 @@ async def drop_indexes(database: Database, tenant_id: int, collection_id: int) -
 
 
 async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:
-    """Build the collection's index anew beside the old one, if it has one, and measure it."""
+    """Build the collection's index anew beside the old one and measure it; without a valid one, ``keep_index``."""
     space = collection.space
     if space is None or collection.ann_index is None:
-        return IndexOutcome.NOT_NEEDED
+        return await keep_index(database, tenant_id, collection)
     return await _alone(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
 
 
@@ -170,9 +181,7 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
     if state is not None and state[1]:
         return IndexOutcome.PRESENT
     async with _builder(database, collection.documents, space.space.dimensions) as connection:
-        if state is not None:
-            await connection.execute(drop_statement(name, schema).encode())
-        await _without_shared_memory(connection, build_statement(name, schema, space.table_name, definition))
+        await _run_build(connection, schema, name, build_statement(name, schema, space.table_name, definition))
         await _settle(connection, schema, space.table_name)
     await measure_index(database, tenant_id, collection)
     return IndexOutcome.BUILT
@@ -181,9 +190,9 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
 async def _rebuild(
     database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
 ) -> IndexOutcome:
-    statement = rebuild_statement(hnsw_name(space.space_id, collection.collection_id), database.names.schema)
+    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
     async with _builder(database, collection.documents, space.space.dimensions) as connection:
-        await _without_shared_memory(connection, statement)
+        await _run_build(connection, schema, name, rebuild_statement(name, schema))
     await measure_index(database, tenant_id, collection, least=_learned(collection))
     return IndexOutcome.REBUILT
 
@@ -222,14 +231,26 @@ async def _builder(database: Database, rows: int, dimensions: int) -> AsyncItera
         yield connection
 
 
-async def _without_shared_memory(connection: Connection, statement: str) -> None:
-    """Run a build; once more with a single process where the container has too little shared memory for several."""
+async def _run_build(connection: Connection, schema: str, name: str, statement: str) -> None:
+    """Run a build; once more with a single process where the container has too little shared memory for several.
+
+    What earlier ones left is removed first: a build passes over an index that is there, though it is invalid, and a
+    rebuild makes one more beside it.
+    """
+    await drop_failed_builds(connection, schema, name)
     try:
         await connection.execute(statement.encode())
     except psycopg.errors.DiskFull:
         _log.warning("too little shared memory for a parallel build; building with one process")
+        await drop_failed_builds(connection, schema, name)
         await connection.execute("SET max_parallel_maintenance_workers = 0")
         await connection.execute(statement.encode())
+
+
+async def _clear(database: Database, name: str) -> IndexOutcome:
+    async with database.maintenance() as connection:
+        await drop_failed_builds(connection, database.names.schema, name)
+    return IndexOutcome.PRESENT
 
 
 async def _settle(connection: Connection, schema: str, vectors: str) -> None:

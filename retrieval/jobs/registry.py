@@ -9,6 +9,7 @@ from typing import Any
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.jobs.arms import has_feedback, keep_arms
 from retrieval.jobs.clusters import are_clusters_needed, find_clusters
+from retrieval.jobs.doctor import examine_collection
 from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
 from retrieval.jobs.forget import forget_expired, is_anything_expired
 from retrieval.jobs.learn import is_there_to_learn, learn
@@ -16,6 +17,7 @@ from retrieval.jobs.months import are_months_due, keep_months
 from retrieval.jobs.neighbours import finish_walk, is_walk_unfinished
 from retrieval.jobs.prune import prune
 from retrieval.jobs.recall import is_recall_in_question, measure_recall
+from retrieval.jobs.reindex import reindex
 from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
 from retrieval.jobs.workplace import Advance, Target, Workplace
 
@@ -60,6 +62,10 @@ _ALL = (
         run=keep_arms, is_needed=has_feedback),
     Job(name="prune", what="remove what has been kept long enough", noun="row",
         run=prune, is_needed=always),
+    Job(name="reindex", what="make indexes, term counts and weights anew", noun="item",
+        run=reindex, is_needed=always),
+    Job(name="doctor", what="examine the collection, and warn of what is wrong", noun="finding",
+        run=examine_collection, is_needed=always),
 )  # fmt: skip
 
 JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}
@@ -75,6 +81,6 @@ def job_named(name: str) -> Job:
 def lock_of(job: str, target: Target) -> str:
     """What keeps two runs of a job apart: the collection, or of indexes the table, whose builds wait for each other."""
     space = target.collection.space
-    if job == "indexes" and space is not None:
-        return f"{job}:{space.table_name}"
+    if job in {"indexes", "reindex"} and space is not None:
+        return f"indexes:{space.table_name}"
     return f"{job}:{target.collection.collection_id}"

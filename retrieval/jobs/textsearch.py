@@ -6,12 +6,15 @@ import logging
 from enum import StrEnum
 
 from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.concurrent_index import failed_builds
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.textsearch import (
     TextsearchState,
     build_index,
+    clear_index,
     drop_table,
     fill_table,
+    index_name,
     make_table,
     rebuild_index,
     textsearch_state,
@@ -52,7 +55,8 @@ async def keep_textsearch_index(
         and (collection.documents >= rows or (state.has_table and collection.documents >= rows // 2))
     )
     settled = _settled(state, wanted=wanted)
-    if settled is not None:
+    is_clear = not state.has_table or not await failed_builds(database, index_name(collection.collection_id))
+    if settled is not None and (is_clear or settled is not TextsearchOutcome.PRESENT):
         return settled
     async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
         if not alone:
@@ -65,9 +69,15 @@ async def keep_textsearch_index(
 
 
 async def rebuild_textsearch_index(database: Database, collection: StoredCollection) -> TextsearchOutcome:
-    """Build the collection's index anew, if it has one, while it serves: worth it after many updates and deletions."""
-    if not (await textsearch_state(database, collection.collection_id)).is_served:
+    """Build the collection's index anew, if it has one, while it serves: worth it after many updates and deletions.
+
+    One that does not serve is left to ``keep_textsearch_index``.
+    """
+    state = await textsearch_state(database, collection.collection_id)
+    if not state.has_table:
         return TextsearchOutcome.NOT_NEEDED
+    if not state.is_served:
+        return await keep_textsearch_index(database, collection)
     async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
         if not alone:
             return TextsearchOutcome.BUSY
@@ -102,6 +112,7 @@ def _settled(state: TextsearchState, *, wanted: bool) -> TextsearchOutcome | Non
 
 async def _make(database: Database, collection_id: int) -> TextsearchOutcome:
     if (await textsearch_state(database, collection_id)).is_served:
+        await clear_index(database, collection_id)
         return TextsearchOutcome.PRESENT
     tenant_id = await make_table(database, collection_id)
     if tenant_id is None:

@@ -43,6 +43,9 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
                 await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
                 started = True
                 await _until(stop, _serve(app, workplace))
+                if not stop.is_set():
+                    # The queue says in its own log that the worker stops.
+                    _log.warning("the worker goes on: it begins anew with the queue, whose loop has ended")
         except DatabaseError as error:
             if not started:
                 raise

@@ -161,16 +161,17 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
 
 
 def test_a_collection_is_made_anew(program: Program) -> None:
-    """Index, statistics and weights, each with its outcome; searches find what they found."""
+    """Index, statistics and weights, by the command or as a job; searches find what they found."""
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "dogs bark"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     before = program.json("search", "docs", "cats")["hits"]
-    reports = program.json("reindex", "docs")
-    assert [(one["job"], one["outcome"]) for one in reports] == [
-        ("indexes", "done"),
-        ("statistics", "done"),
-        ("weights", "done"),
-    ]
+    (report,) = program.json("reindex", "docs")
+    assert (report["job"], report["outcome"]) == ("reindex", "done")
+    assert (report["details"]["mended"], report["details"]["weighed"], report["details"]["index"]) == (
+        *(0, 2),
+        "not needed",
+    )
+    assert "reindex docs: done" in program.succeeds("jobs", "run", "reindex", "--collection", "docs")
     assert program.json("search", "docs", "cats")["hits"] == before
 
 

@@ -41,8 +41,13 @@ from retrieval.domain.errors import EmbeddedServerError
 
 _log = logging.getLogger(__name__)
 
+HUNG_SECONDS = 30.0
+"""A server that has been stopping for so long hangs: it is ended at once, and what was committed is recovered."""
+
 _POLL_SECONDS = 0.05
 _ANSWER_SECONDS = 2.0
+_PID_FILE = "postmaster.pid"
+_STATUS_LINE = 7
 _LARGEST_LOG_BYTES = 10_000_000
 # With LC_CTYPE C the text search parser takes every character beyond ASCII, even a dash, for a letter.
 _CTYPES = ("C.UTF-8", "en_US.UTF-8")
@@ -112,44 +117,45 @@ class Cluster:
                     "The PostgreSQL client library refused to connect: check the PG* environment variables."
                 )
             if time.monotonic() >= deadline:
-                raise EmbeddedServerError(
-                    f"PostgreSQL (process {self.pid()}) was not ready in time, it may still be recovering: "
-                    f"try again, with a longer timeout, or see {self.log}."
-                )
+                raise self._not_ready()
             if answer == Ping.NO_RESPONSE and self.pid() is None:
                 self._launch(deadline)
+            elif hanging_seconds(self.data) is not None:
+                self._end(deadline - time.monotonic())
             else:
-                # It is starting, or stopping.
+                # It is starting, recovering or stopping.
                 time.sleep(_POLL_SECONDS)
         self._ensure_database()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Stop the server, if it runs, ending its connections. Raises EmbeddedServerError if it runs on."""
-        if self.pid() is None:
-            return
-        limit = ("-t", str(max(1, round(timeout_seconds))))
-        result = self._pg_ctl("stop", "-m", "fast", "-w", *limit)
+        """Stop the server, if it runs, ending its connections; one that recovers is waited for before, or left running.
+
+        PostgreSQL 18 can hang in a shutdown that reaches it while it recovers from a crash. A shutdown that takes
+        longer than half of the time is therefore made an immediate one, from which the next start recovers. Raises
+        EmbeddedServerError if the server runs on even so.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while self._is_recovering():
+            if time.monotonic() >= deadline:
+                _log.warning(
+                    "PostgreSQL (process %s) still recovers from a crash and was left running: "
+                    "the next process that uses it stops it when it leaves",
+                    self.pid(),
+                )
+                return
+            time.sleep(_POLL_SECONDS)
+        if self.pid() is not None and hanging_seconds(self.data) is None:
+            self._pg_ctl("stop", "-m", "fast", "-w", "-t", _whole(timeout_seconds / 2))
+        if self.pid() is not None:
+            self._end(timeout_seconds / 2)
         if (pid := self.pid()) is not None:
             raise EmbeddedServerError(
-                f"PostgreSQL (process {pid}) did not stop within {timeout_seconds:g} seconds "
-                f"(pg_ctl ended with {result}): see {self.log}, or end it with `kill -INT {pid}`."
+                f"PostgreSQL (process {pid}) did not stop within {timeout_seconds:g} seconds; {_kill(pid)}"
             )
 
     def pid(self) -> int | None:
-        """Return the process id of the running server, or None.
-
-        The number in ``postmaster.pid`` alone says little: after a kill it may be another program's.
-        """
-        try:
-            number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-            process = psutil.Process(number)
-            if process.name() != "postgres":
-                return None
-            # The command line tells where root may not look further, in containers. A zombie has neither.
-            ours = str(self.data) in process.cmdline() or self.data.samefile(process.cwd())
-        except (OSError, ValueError, psutil.Error):
-            return None
-        return number if ours else None
+        """Return the process id of the running server, or None."""
+        return server_pid(self.data)
 
     def _initialise(self, directory: Path, settings: dict[str, str]) -> None:
         options = ["--username", SUPERUSER, "--encoding", "UTF8", "--locale", "C"]
@@ -175,15 +181,15 @@ class Cluster:
         make_socket_directory(directory, self.binaries.account)
         # No server runs here (pid() said so), yet PostgreSQL would mind the number if it is in use again.
         # The same goes for its socket's lock: of a killed server whose parent has not taken notice the number lives on.
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        (self.data / _PID_FILE).unlink(missing_ok=True)
         (directory / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
         if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG_BYTES:
             self.log.replace(self.log.with_name("server.log.1"))
         seen = self.log.stat().st_size if self.log.exists() else 0
         options = ["-D", str(self.data), "-p", str(PORT), "-k", str(directory)]
         options += ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
-        seconds = max(1, round(deadline - time.monotonic()))
-        status = self._pg_ctl("start", "-w", "-t", str(seconds), "-o", shlex.join(options))
+        seconds = _whole(deadline - time.monotonic())
+        status = self._pg_ctl("start", "-w", "-t", seconds, "-o", shlex.join(options))
         if status == 0 or self.pid() is not None:
             return
         said = self.log.read_bytes()[seen:].decode(errors="replace")
@@ -196,6 +202,32 @@ class Cluster:
             "or set RETRIEVAL_DATABASE_URL to a server of your own."
         )
 
+    def _end(self, timeout_seconds: float) -> None:
+        """Shut the server down without a checkpoint, and wait for its end; it may run on if it was suspended."""
+        _log.warning(
+            "PostgreSQL (process %s) hangs while it stops: it is ended, and recovers when it starts", self.pid()
+        )
+        self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _whole(timeout_seconds))
+
+    def _not_ready(self) -> EmbeddedServerError:
+        """What to do about a server that is there and does not answer in time."""
+        pid, stopping = self.pid(), _stopping_seconds(self.data)
+        if pid is not None and (hanging_seconds(self.data) is not None or not self._may_answer()):
+            return EmbeddedServerError(f"PostgreSQL (process {pid}) runs and does not answer; {_kill(pid)}")
+        if stopping is not None:
+            return EmbeddedServerError(
+                f"PostgreSQL (process {pid}) was not ready in time, it is stopping; "
+                f"try again: after {HUNG_SECONDS:g} seconds of that it is ended and started anew"
+            )
+        return EmbeddedServerError(
+            f"PostgreSQL (process {pid}) was not ready in time, it may still be recovering; "
+            f"try again, with a longer timeout, or see {self.log}"
+        )
+
+    def _is_recovering(self) -> bool:
+        """Whether the running server turns connections away, and not because it stops."""
+        return self.pid() is not None and self._ping() == Ping.REJECT and _stopping_seconds(self.data) is None
+
     def _pg_ctl(self, *arguments: str) -> int:
         """Run pg_ctl, and what it starts, with their output in the log; returns its exit status."""
         # The data directory goes in a variable because pg_ctl does not quote it for the shell.
@@ -207,9 +239,12 @@ class Cluster:
 
     def _ping(self) -> int:
         # libpq would wait with the interpreter's lock held, and every other thread with it.
-        if not may_answer(socket_directory(self.home), _ANSWER_SECONDS):
+        if not self._may_answer():
             return Ping.NO_RESPONSE
         return PGconn.ping(self._maintenance_address().encode())
+
+    def _may_answer(self) -> bool:
+        return may_answer(socket_directory(self.home), _ANSWER_SECONDS)
 
     def _maintenance_address(self) -> str:
         """The database that is always there; every parameter is said, as PG* variables would fill them in."""
@@ -239,12 +274,56 @@ class Cluster:
             )
 
 
+def server_pid(data: Path) -> int | None:
+    """Return the process id of the server that runs on the data directory, or None.
+
+    The number in ``postmaster.pid`` alone says little: after a kill it may be another program's.
+    """
+    try:
+        number = int((data / _PID_FILE).read_text().split("\n", 1)[0])
+        process = psutil.Process(number)
+        if process.name() != "postgres":
+            return None
+        # The command line tells where root may not look further, in containers. A zombie has neither.
+        ours = str(data) in process.cmdline() or data.samefile(process.cwd())
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return number if ours else None
+
+
+def hanging_seconds(data: Path) -> float | None:
+    """For how many seconds the server that runs there has been stopping, if that is ``HUNG_SECONDS`` or longer."""
+    seconds = _stopping_seconds(data)
+    return seconds if seconds is not None and seconds >= HUNG_SECONDS else None
+
+
+def _stopping_seconds(data: Path) -> float | None:
+    """For how many seconds the server that runs there has been stopping; None where it is not."""
+    try:
+        lines, since = (data / _PID_FILE).read_text().splitlines(), (data / _PID_FILE).stat().st_mtime
+    except OSError:
+        return None
+    is_stopping = len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "stopping"
+    # The server writes the file when its status changes, and else leaves it alone.
+    return time.time() - since if is_stopping and server_pid(data) is not None else None
+
+
 def _require_entry(home: Path, account: Account) -> None:
     if not Binaries(Path("/bin"), account).run("sh", "-c", 'cd "$0"', str(home)).returncode == 0:
         raise EmbeddedServerError(
             f"The user {account.name}, as whom PostgreSQL runs, cannot enter {home}: "
             "set RETRIEVAL_HOME to a directory that this user can enter."
         )
+
+
+def _kill(pid: int) -> str:
+    """The advice about a server that not even an immediate shutdown ends: one that is suspended, for example."""
+    return f"end it with `kill -KILL {pid}`, which loses nothing that was committed, and try again"
+
+
+def _whole(seconds: float) -> str:
+    """The seconds as pg_ctl takes them."""
+    return str(max(1, round(seconds)))
 
 
 def _last_lines(text: str, count: int = 4) -> str:

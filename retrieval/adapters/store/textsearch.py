@@ -10,7 +10,12 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.concurrent_index import build_statement, drop_statement
+from retrieval.adapters.store.concurrent_index import (
+    build_statement,
+    drop_failed_builds,
+    drop_statement,
+    rebuild_statement,
+)
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items import ARCHIVED
 from retrieval.adapters.store.protection import protection
@@ -124,15 +129,23 @@ async def build_index(database: Database, collection_id: int) -> None:
     """Build the index concurrently; what a failed build left is removed first."""
     schema, name = database.names.schema, index_name(collection_id)
     async with database.maintenance() as connection:
+        await drop_failed_builds(connection, schema, name)
         await connection.execute(drop_statement(name, schema).encode())
         await connection.execute(build_statement(name, schema, table_name(collection_id), DEFINITION).encode())
 
 
+async def clear_index(database: Database, collection_id: int) -> None:
+    """Remove what interrupted builds left beside the index."""
+    async with database.maintenance() as connection:
+        await drop_failed_builds(connection, database.names.schema, index_name(collection_id))
+
+
 async def rebuild_index(database: Database, collection_id: int) -> None:
     """Build the index anew while it serves: its statistics forget the items that are gone."""
-    name = sql.Identifier(database.names.schema, index_name(collection_id))
+    schema, name = database.names.schema, index_name(collection_id)
     async with database.maintenance() as connection:
-        await connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(name))
+        await drop_failed_builds(connection, schema, name)
+        await connection.execute(rebuild_statement(name, schema).encode())
 
 
 async def drop_table(database: Database, collection_id: int) -> bool:

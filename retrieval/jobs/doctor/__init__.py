@@ -1,11 +1,11 @@
 """The doctor: facts about an installation are read in few statements, and pure checks say what they mean.
 
 ``diagnose`` reads and checks; ``examine`` opens the database for it; ``diagnose_closed`` does what
-can be done where it does not open.
+can be done where it does not open; ``examine_collection`` is the job.
 """
 
 from retrieval.jobs.doctor.closed import diagnose_closed
-from retrieval.jobs.doctor.diagnose import diagnose
+from retrieval.jobs.doctor.diagnose import diagnose, examine_collection
 from retrieval.jobs.doctor.examine import examine
 
-__all__ = ["diagnose", "diagnose_closed", "examine"]
+__all__ = ["diagnose", "diagnose_closed", "examine", "examine_collection"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+from typing import Any
 
 from retrieval.adapters.store.collections import all_collections
 from retrieval.adapters.store.examination.collection_state import TenantState, read_tenant
@@ -23,7 +25,9 @@ from retrieval.jobs.doctor.findings import qualified
 from retrieval.jobs.doctor.made import expected_columns, expected_functions
 from retrieval.jobs.doctor.storage import ExpectedIndex
 from retrieval.jobs.weights import DRIFT
-from retrieval.jobs.workplace import Workplace
+from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
+
+_log = logging.getLogger(__name__)
 
 
 async def diagnose(
@@ -61,6 +65,18 @@ async def diagnose(
     )
     checks = _own if is_own else _all
     return diagnosis_of([*checks(installation, seen, where), *seen.findings], workplace.now())
+
+
+async def examine_collection(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+    """The job: examine one collection, log what is an error or a warning there, and put it on record."""
+    found = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
+    advance(len(found.findings))
+    errors = [one for one in found.findings if one.severity is Severity.ERROR]
+    warnings = [one for one in found.findings if one.severity is Severity.WARNING]
+    notes = [f"{one.check}: {one.found} ({one.mend})" for one in (*errors, *warnings)]
+    for note in notes:
+        _log.warning("%s", note)
+    return {"errors": len(errors), "warnings": len(warnings), "notes": notes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

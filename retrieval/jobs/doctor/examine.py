@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.collections import find_collection, find_tenant
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.embedded_cluster import hanging_seconds
+from retrieval.adapters.store.embedded_home import default_home
 from retrieval.adapters.store.opening import open_database
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.collection_name import check_collection_name
-from retrieval.domain.diagnosis import Diagnosis
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, UnknownCollectionError
 from retrieval.jobs.doctor.diagnose import diagnose
 from retrieval.jobs.workplace import Workplace
@@ -27,6 +31,7 @@ async def examine(settings: Settings, collection: str | None = None) -> Diagnosi
     if collection is not None:
         check_collection_name(collection)
     async with AsyncExitStack() as stack:
+        hung = [] if settings.database_url else list(check_embedded(settings.home or default_home()))
         database = await open_database(settings, stack)
         embedders = ChosenEmbedders(settings)
         stack.push_async_callback(embedders.aclose)
@@ -40,8 +45,23 @@ async def examine(settings: Settings, collection: str | None = None) -> Diagnosi
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:
-            return await diagnose(workplace, None, collection, unread=error)
-        return await diagnose(workplace, tenant_id, collection)
+            found = await diagnose(workplace, None, collection, unread=error)
+        else:
+            found = await diagnose(workplace, tenant_id, collection)
+        return diagnosis_of([*hung, *found.findings], found.examined_at)
+
+
+def check_embedded(home: Path) -> Iterator[Finding]:
+    """The embedded server did not hang when the examination began: to open it is to mend that."""
+    seconds = hanging_seconds(home.expanduser().resolve() / "data")
+    if seconds is not None:
+        yield Finding(
+            check="postgresql",
+            severity=Severity.WARNING,
+            found=f"the embedded server had been stopping for {seconds:,.0f} seconds and hung: it was ended and started"
+            " anew, and nothing that was committed is lost",
+            mend=f"see {home / 'server.log'} for what went before: often a process was killed, as memory ran out",
+        )
 
 
 async def _tenant(database: Database, name: str, collection: str | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ STALE = 0.25
 BEHIND = 2.0
 """Autovacuum is behind when there are this many times the dead rows at which it should have begun."""
 
-_LEFTOVERS = ("_ccnew", "_ccold")
+_LEFTOVER = re.compile(r"_cc(new|old)\d*$")
 
 
 def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
@@ -28,11 +29,12 @@ def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[st
     for index in indexes:
         if index.is_valid or index.is_being_built:
             continue
-        name, owner = qualified(schema, index.name), owners.get(index.name)
-        if any(ending in index.name for ending in _LEFTOVERS):
-            found, mend = "is what an interrupted rebuild left", f"DROP INDEX CONCURRENTLY {name};"
-        elif owner is not None:
-            found, mend = "is invalid: searches compare all vectors", f"retrieval jobs run indexes --collection {owner}"
+        name, of = qualified(schema, index.name), _LEFTOVER.sub("", index.name)
+        job = f"retrieval jobs run indexes --collection {owners[of]}" if of in owners else ""
+        if of != index.name:
+            found, mend = "is what an interrupted rebuild left", job or f"DROP INDEX CONCURRENTLY {name};"
+        elif job:
+            found, mend = "is invalid: searches compare all vectors", job
         else:
             found, mend = "is invalid: nothing may use it", f"REINDEX INDEX CONCURRENTLY {name};"
         yield Finding(

@@ -81,9 +81,9 @@ def run_now(
     collection, this one leaves it alone and says so.
     """
     from retrieval.jobs.registry import job_named
-    from retrieval.surfaces.cli.running import run_jobs
+    from retrieval.surfaces.cli.running import run_one_job
 
-    run_jobs(state_of(context), [job_named(name)], collection, as_json=as_json)
+    run_one_job(state_of(context), job_named(name), collection, as_json=as_json)
 
 
 def jobs_table(found: list[PlannedJob]) -> Table:

@@ -14,9 +14,10 @@ def reindex(context: typer.Context, *, collection: CollectionName, as_json: Json
     """Make a collection's index, term counts and weights anew.
 
     Searches go on meanwhile, with what there was. A run that was
-    interrupted is completed by running it again.
+    interrupted is completed by running it again. A worker does it regularly
+    where RETRIEVAL_JOBS_SCHEDULE says when.
     """
-    from retrieval.jobs.reindex import STEPS
-    from retrieval.surfaces.cli.running import run_jobs
+    from retrieval.jobs.registry import job_named
+    from retrieval.surfaces.cli.running import run_one_job
 
-    run_jobs(state_of(context), list(STEPS.values()), collection, as_json=as_json)
+    run_one_job(state_of(context), job_named("reindex"), collection, as_json=as_json)

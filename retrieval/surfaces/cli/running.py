@@ -1,8 +1,6 @@
-"""Jobs run now, in this process, with their progress shown."""
+"""A job run now, in this process, with its progress shown."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import typer
 
@@ -22,11 +20,11 @@ from retrieval.surfaces.cli.worker import show
 INTERRUPTED = "interrupted; run the same command again to continue"
 
 
-def run_jobs(state: State, jobs: Sequence[Job], name: str | None, *, as_json: bool) -> None:
-    """Run the jobs over one collection, or over all of the tenant's; exits with 1 if one failed."""
+def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> None:
+    """Run the job over one collection, or over all of the tenant's; exits with 1 if it failed for one."""
 
     async def work(platform: Platform) -> list[RunReport]:
-        return [await _run(platform, job, target) for target in await _targets(platform, name) for job in jobs]
+        return [await _run(platform, job, target) for target in await _targets(platform, name)]
 
     reports = run(state, work, when_interrupted=INTERRUPTED)
     if as_json:

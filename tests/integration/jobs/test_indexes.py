@@ -180,6 +180,100 @@ async def test_a_rebuild_replaces_the_index_beside_the_old_one(
     assert await left.fetchone() == (0,)
 
 
+async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any], *, lock: str) -> None:
+    """A rebuild that is cancelled while it waits for a transaction with that lock on the table."""
+    assert stored.space is not None
+    table, index = sql.Identifier(SCHEMA, stored.space.table_name), sql.Identifier(SCHEMA, _name(stored))
+    async with await psycopg.AsyncConnection.connect(admin.info.dsn) as holder:
+        await holder.execute(sql.SQL("LOCK TABLE {} IN {} MODE").format(table, sql.SQL(lock)))
+        async with await psycopg.AsyncConnection.connect(admin.info.dsn, autocommit=True) as builder:
+            rebuild = sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(index)
+            rebuilding = asyncio.create_task(builder.execute(rebuild))
+            waits = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+            while not (await admin.execute(waits, (builder.info.backend_pid,))).rowcount:
+                assert not rebuilding.done()
+                await asyncio.sleep(0.02)
+            await builder.cancel_safe()
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                await rebuilding
+
+
+async def left_over(stored: StoredCollection, admin: psycopg.AsyncConnection[Any]) -> list[str]:
+    """The endings of what interrupted builds left beside the index."""
+    found = await admin.execute(
+        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+        "WHERE c.relname LIKE %s AND NOT i.indisvalid ORDER BY 1",
+        (f"{_name(stored)}%",),
+    )
+    return [row[0].removeprefix(_name(stored)) for row in await found.fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("lock", "left"), [("ROW EXCLUSIVE", ["_ccnew", "_ccnew1"]), ("ACCESS SHARE", ["_ccold", "_ccold1"])]
+)
+@pytest.mark.parametrize("is_job", [True, False])
+async def test_what_an_interrupted_rebuild_left_is_removed(
+    platform: Platform,
+    collection: Collection,
+    admin: psycopg.AsyncConnection[Any],
+    *,
+    lock: str,
+    left: list[str],
+    is_job: bool,
+) -> None:
+    """The new index or the old one, invalid: by the job, and by the next reindex."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    await cut_off(stored, admin, lock=lock)
+    await cut_off(stored, admin, lock=lock)
+    assert await left_over(stored, admin) == left
+    if is_job:
+        assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    else:
+        assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+    assert await left_over(stored, admin) == []
+    assert (await collection.refresh()).ann_index
+
+
+async def test_what_was_left_of_another_collections_index_is_not_touched(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Nor an index of a name that only begins alike; one that is valid stays."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    for number, ending in enumerate(["_ccnew", "_ccnew1", "_ccold2", "_ccnew_mine", "_mine", "_ccnew3"]):
+        await admin.execute(
+            sql.SQL("CREATE INDEX {} ON {} (collection_id)").format(
+                sql.Identifier(f"{_name(stored)}{ending}"), sql.Identifier(SCHEMA, stored.space.table_name)
+            )
+        )
+        if number < 5:
+            await admin.execute(
+                "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass",
+                (f"{SCHEMA}.{_name(stored)}{ending}",),
+            )
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    assert await left_over(stored, admin) == ["_ccnew_mine", "_mine"]
+    found = await admin.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.{_name(stored)}_ccnew3",))
+    assert await found.fetchone() == (False,)
+
+
+async def test_a_reindex_builds_the_index_that_an_interrupted_build_left(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """An invalid one is no index, and there is nothing beside which a new one could be built."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    await admin.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"{SCHEMA}.{_name(stored)}",)
+    )
+    # By its true size it needs none.
+    stored = await collection.refresh()
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.DROPPED
+    assert await left_over(stored, admin) == []
+
+
 async def test_of_many_rebuilds_at_once_one_is_done_at_a_time(platform: Platform, collection: Collection) -> None:
     """The others say that somebody is at it already; none fails, none waits."""
     await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)

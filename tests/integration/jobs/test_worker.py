@@ -15,12 +15,13 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.job_runs import begin_run, last_runs
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.dispatch import enqueue, enqueue_needed, forget_failed
 from retrieval.jobs.queue import queue_of
 from retrieval.jobs.registry import JOBS
-from retrieval.jobs.run import RunReport
+from retrieval.jobs.run import RunReport, run_job
 from retrieval.jobs.stalled import take_up_stalled
 from retrieval.jobs.worker import work, work_once
 from retrieval.jobs.workplace import Workplace
@@ -101,6 +102,32 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
         assert jobs_in(platform.database.url) == []
 
 
+async def test_a_reindex_and_an_examination_run_by_schedule(platform: Platform) -> None:
+    """Like every other job, on record; what the examination finds is told in the log and kept."""
+    collection = await make_pending(platform, "docs", 3)
+    workplace = scheduled(platform.workplace, reindex="* * * * *", doctor="* * * * *")
+    reports: dict[str, RunReport] = {}
+    await work_once(workplace, asyncio.Event(), report=lambda report: reports.update({report.job: report}))
+    assert reports["reindex"].details["weighed"] == 3
+    assert (reports["doctor"].outcome, reports["doctor"].details["errors"]) == ("done", 0)
+    runs = await last_runs(platform.database, platform.tenant_id, (await collection.refresh()).collection_id)
+    assert {run.job: run.outcome for run in runs} == {"reindex": "done", "doctor": "done"}
+
+
+async def test_an_examination_warns_of_what_is_wrong(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:
+    """With how to mend it."""
+    target = await target_of(platform, await platform.collection("docs"))
+    await begin_run(platform.database, platform.tenant_id, target.collection.collection_id, "weights")
+    with opened(platform.database.url) as admin:
+        admin.execute(
+            "UPDATE retrieval.job_runs SET finished_at = now(), outcome = 'failed', details = '{\"error\": \"oh\"}'"
+        )
+    report = await run_job(platform.workplace, JOBS["doctor"], target)
+    assert report.details["errors"] + report.details["warnings"] == len(report.details["notes"]) == 1
+    assert "retrieval jobs run weights --collection docs" in report.details["notes"][0]
+    assert report.details["notes"][0] in caplog.text
+
+
 async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> None:
     """A worker that runs once a day does what the day asked for; the same moment is never done twice."""
     await platform.collection("docs")
@@ -151,6 +178,63 @@ async def test_a_worker_listens_where_it_can(platform: Platform) -> None:
         await done.wait()
         stop.set()
         await working
+    assert await pending(collection) == 0
+
+
+NOTIFICATIONS = (
+    *("garbage", "", "[]", '"x"', "null", "{}", '{"type": 3}', "[" * 7000, "ü" * 3999),
+    *('{"type": "abort_job_requested"}', '{"type": "abort_job_requested", "job_id": {}}'),
+)
+
+
+@asynccontextmanager
+async def listening(platform: Platform, report: Callable[[RunReport], None]) -> AsyncIterator[None]:
+    """A worker that hears of jobs and does not look for them meanwhile."""
+    settings = platform.settings.changed(worker_listen=True, worker_poll_seconds=3600)
+    stop = asyncio.Event()
+    working = asyncio.create_task(work(replace(platform.workplace, settings=settings), stop, report=report))
+    await appears(platform, LISTENING)
+    try:
+        yield
+    finally:
+        stop.set()
+        await working
+
+
+def notify(url: str, payload: str) -> None:
+    """Send what any login may send."""
+    with login(url) as (_, stranger), opened(stranger) as connection:
+        connection.execute("SELECT pg_notify('procrastinate_any_queue_v1', %s)", (payload,))
+
+
+async def test_a_worker_listens_on_whatever_it_is_notified_of(
+    platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every login of the database may send anything: the worker neither stops nor says so, and hears the next job."""
+    collection = await make_pending(platform, "docs", 3)
+    done = asyncio.Event()
+    async with listening(platform, lambda _report: done.set()), queue(platform) as app:
+        for payload in NOTIFICATIONS:
+            await asyncio.to_thread(notify, platform.database.url, payload)
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        await asyncio.wait_for(done.wait(), 20)
+    assert await pending(collection) == 0
+    assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+
+
+async def test_a_notification_that_asks_for_an_abort_ends_no_job(platform: Platform) -> None:
+    """Whoever may not change the queue's tables may not end what runs."""
+    collection = await make_pending(platform, "docs", 3)
+    reports: asyncio.Queue[RunReport] = asyncio.Queue()
+    async with listening(platform, reports.put_nowait), queue(platform) as app:
+        with psycopg.connect(platform.database.url) as holder:
+            holder.execute("SELECT FROM retrieval.items FOR UPDATE")
+            await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+            await appears(platform, sql.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+            for number in range(1, 4):
+                abort = f'{{"type": "abort_job_requested", "job_id": {number}}}'
+                await asyncio.to_thread(notify, platform.database.url, abort)
+        assert (await asyncio.wait_for(reports.get(), 20)).outcome == "done"
     assert await pending(collection) == 0
 
 

@@ -9,8 +9,10 @@ import pytest
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.schedule import DEFAULT_SCHEDULE, schedule
 from retrieval.jobs.plan import next_time
-from retrieval.jobs.registry import JOBS, job_named
+from retrieval.jobs.registry import JOBS, job_named, lock_of
+from retrieval.jobs.workplace import Target
 from retrieval.settings import Settings
+from tests.support.facts import collection as a_collection
 
 
 def test_every_job_has_a_schedule_and_no_other_has() -> None:
@@ -25,9 +27,21 @@ def test_the_default_schedules_pass_the_check_of_the_settings() -> None:
 
 def test_a_schedule_is_changed_by_job_and_switched_off() -> None:
     """The other jobs keep theirs."""
-    changed = schedule({"embed": "* * * * *", "recall": "off"})
-    others = {name: cron for name, cron in DEFAULT_SCHEDULE.items() if name not in {"embed", "recall"}}
-    assert changed == {**others, "embed": "* * * * *"}
+    changed = schedule({"embed": "* * * * *", "recall": "off", "reindex": "0 3 * * 0"})
+    others = {name: cron for name, cron in schedule({}).items() if name not in {"embed", "recall"}}
+    assert changed == {**others, "embed": "* * * * *", "reindex": "0 3 * * 0"}
+
+
+def test_what_a_person_asks_for_is_off_until_it_is_scheduled() -> None:
+    """And can be scheduled like everything else."""
+    assert [name for name in JOBS if name not in schedule({})] == ["reindex", "doctor"]
+
+
+def test_what_builds_indexes_of_one_table_runs_one_after_the_other() -> None:
+    """A reindex that is due waits in the queue for the job that keeps the same table's indexes."""
+    target = Target(1, a_collection().stored)
+    assert lock_of("reindex", target) == lock_of("indexes", target) == "indexes:embeddings_4"
+    assert lock_of("weights", target) == "weights:7"
 
 
 def test_an_unknown_job_is_refused_with_those_there_are() -> None:

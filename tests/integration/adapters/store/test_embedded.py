@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,13 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
+from retrieval import Settings
 from retrieval.adapters.store.embedded import start_embedded
 from retrieval.adapters.store.embedded_account import server_account
 from retrieval.adapters.store.embedded_cluster import Cluster
@@ -26,13 +28,16 @@ from retrieval.adapters.store.embedded_settings import Resources
 from retrieval.adapters.store.embedded_socket import socket_directory
 from retrieval.apps.principles.startup.opening import Opening
 from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError, SchemaRevisionError
+from retrieval.jobs.doctor import examine
 
 SMALL = Resources(memory_bytes=512 * 1024 * 1024, cores=2)
 
 CLIENT = """
 import sys
 from pathlib import Path
+from retrieval import Settings
 from retrieval.adapters.store.embedded import start_embedded
 
 server = start_embedded(Path(sys.argv[1]))
@@ -43,6 +48,7 @@ sys.stdin.read()
 FORKING_CLIENT = """
 import os, sys
 from pathlib import Path
+from retrieval import Settings
 from retrieval.adapters.store.embedded import start_embedded
 
 server = start_embedded(Path(sys.argv[1]))
@@ -343,6 +349,120 @@ def test_a_server_that_is_stopping_is_waited_for(home: Path) -> None:
     with start_embedded(home) as second:
         first.close()
         assert ask(second.url, "select 1") == 1
+
+
+def fill(url: str) -> None:
+    """Write what takes a moment to recover, since the last checkpoint."""
+    tell(url, "drop table if exists filled")
+    tell(url, "checkpoint")
+    tell(url, "create table filled as select repeat(md5(g::text), 20) as text from generate_series(1, 100000) g")
+
+
+def crash(home: Path, url: str) -> None:
+    """Kill a connection's process, for which PostgreSQL ends all others; returns while it recovers."""
+    with psycopg.connect(url) as connection:
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+    server = psutil.Process(postmaster(home))
+    wait_until(lambda: any("postgres: startup" in " ".join(child.cmdline()) for child in server.children()))
+
+
+def hang(home: Path, url: str) -> int:
+    """Leave the server stopping for good, as a shutdown in its recovery does; returns its process id."""
+    fill(url)
+    crash(home, url)
+    server = postmaster(home)
+    os.kill(server, signal.SIGINT)
+    wait_until(lambda: "stopping" in (home / "data" / "postmaster.pid").read_text())
+    time.sleep(1)
+    assert postmaster(home) == server
+    return server
+
+
+def long_ago(home: Path) -> None:
+    """Have the server's status changed an hour ago."""
+    file = home / "data" / "postmaster.pid"
+    os.utime(file, (time.time() - 3600, time.time() - 3600))
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return once it is so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_server_that_recovers_is_stopped_after_that(home: Path) -> None:
+    """A connection's process is killed, and the last to leave waits for the recovery: a shutdown in it would hang."""
+    server = start_embedded(home)
+    fill(server.url)
+    crash(home, server.url)
+    server.close()
+    assert Cluster.at(home).pid() is None
+    with start_embedded(home) as again:
+        assert ask(again.url, "select count(*) from filled") == 100_000
+
+
+def test_a_server_that_recovers_for_long_is_left_running(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is told, and the next who leaves stops it."""
+    with start_embedded(home) as server:
+        fill(server.url)
+        crash(home, server.url)
+        Cluster.at(home).stop(timeout_seconds=0)
+        assert "still recovers from a crash and was left running" in caplog.text
+        with start_embedded(home) as again:
+            assert ask(again.url, "select count(*) from filled") == 100_000
+
+
+def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path) -> None:
+    """Nothing that was committed is lost."""
+    with start_embedded(home) as server:
+        hang(home, server.url)
+        Cluster.at(home).stop(timeout_seconds=4)
+        assert Cluster.at(home).pid() is None
+        with start_embedded(home) as again:
+            assert ask(again.url, "select count(*) from filled") == 100_000
+
+
+def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home: Path) -> None:
+    """Once it has been stopping for longer than a shutdown takes; before, it is waited for."""
+    with start_embedded(home) as server:
+        hung = hang(home, server.url)
+        with pytest.raises(EmbeddedServerError, match="it is stopping; try again"):
+            start_embedded(home, timeout_seconds=0.3)
+        long_ago(home)
+        with start_embedded(home, timeout_seconds=20) as again:
+            assert postmaster(home) != hung
+            assert ask(again.url, "select count(*) from filled") == 100_000
+
+
+async def test_the_doctor_tells_of_a_server_that_hung(home: Path) -> None:
+    """And mends it by opening it; of a server that stops in the ordinary way there is nothing to tell."""
+    settings = Settings().changed(home=home, database_url=None, database_schema="retrieval")
+    with start_embedded(home) as server:
+        hang(home, server.url)
+        long_ago(home)
+        told = [one for one in (await examine(settings)).findings if "had been stopping for 3,6" in one.found]
+        assert [(one.check, one.severity) for one in told] == [("postgresql", Severity.WARNING)]
+        assert all("hung" not in one.found for one in (await examine(settings)).findings)
+
+
+def test_what_to_do_about_a_server_that_does_not_answer_helps(home: Path) -> None:
+    """One that is suspended can neither be joined nor stopped; the command in the message ends it."""
+    with start_embedded(home) as server:
+        tell(server.url, "create table kept as select 7 as answer")
+        suspended = psutil.Process(postmaster(home))
+        suspended.suspend()
+        with pytest.raises(EmbeddedServerError) as found:
+            Cluster.at(home).stop(timeout_seconds=2)
+        with pytest.raises(EmbeddedServerError, match=re.escape(f"`kill -KILL {suspended.pid}`")):
+            start_embedded(home, timeout_seconds=0.3)
+        advice = re.search("`(kill .*)`", str(found.value))
+        assert advice is not None
+        subprocess.run(advice[1].split(), check=True)
+        psutil.wait_procs([suspended])
+        with start_embedded(home) as again:
+            assert ask(again.url, "select answer from kept") == 7
 
 
 def test_a_start_that_fails_says_why(home: Path) -> None:

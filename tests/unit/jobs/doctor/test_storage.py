@@ -20,6 +20,8 @@ OWNERS = {"embeddings_4_7_hnsw": "tickets"}
         (hnsw(is_valid=False), "retrieval jobs run indexes --collection tickets"),
         (index(is_valid=False), 'REINDEX INDEX CONCURRENTLY "retrieval"."items_pkey";'),
         (index(name="items_pkey_ccnew", is_valid=False), 'DROP INDEX CONCURRENTLY "retrieval"."items_pkey_ccnew";'),
+        (index(name="items_pkey_ccold2", is_valid=False), 'DROP INDEX CONCURRENTLY "retrieval"."items_pkey_ccold2";'),
+        (hnsw(name="embeddings_4_7_hnsw_ccnew1", is_valid=False), "retrieval jobs run indexes --collection tickets"),
     ],
 )
 def test_an_invalid_index_is_an_error(broken: Any, mend: str) -> None:
