@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from opentelemetry.util.types import AttributeValue
 from retrieval.adapters.endpoints.refusals import Endpoint
 from retrieval.adapters.endpoints.retries import Backoff, Sleep, TryAgainError, with_retries
 from retrieval.adapters.endpoints.usage import Usage
+from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
 
 T = TypeVar("T")
@@ -34,10 +36,13 @@ class Caller:
         rng: random.Random | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``timeout_seconds`` is for one attempt; ``max_attempts`` for one call, the first one included."""
+        """``timeout_seconds`` is for one attempt; ``max_attempts`` for one call, the first one included.
+
+        ``max_concurrency``: requests under way at once in one lane.
+        """
         self._endpoint = endpoint
         self._timeout_seconds = timeout_seconds
-        self._slots = asyncio.Semaphore(max_concurrency)
+        self._slots = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(max_concurrency))
         self._backoff = Backoff(max_attempts=max_attempts)
         self._sleep = sleep
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
@@ -54,9 +59,10 @@ class Caller:
         self._tokens += tokens
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 
-    async def call(self, post: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, post: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
         """What ``post`` gives, which sends one request by the ``openai`` client and reads the answer.
 
+        Calls of different lanes do not wait for each other. No attempt begins after the deadline of the task.
         Raises the service's errors, and what ``post`` raises besides the client's errors and ``TryAgainError``.
         """
         attempts = 0
@@ -71,13 +77,14 @@ class Caller:
         endpoint = self._endpoint
         with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as traced:
             try:
-                async with self._slots:
+                async with self._slots[lane]:
                     return await with_retries(
                         attempt,
                         backoff=self._backoff,
                         sleep=self._sleep,
                         rng=self._rng,
                         unavailable=endpoint.service.unavailable,
+                        seconds_left=seconds_left,
                     )
             finally:
                 if traced is not None:
