@@ -99,7 +99,6 @@ class OpenAIEmbedder:
         self._client = AsyncOpenAI(
             api_key=options.api_key or _NO_KEY,
             base_url=options.base_url,
-            timeout=options.timeout_seconds,
             max_retries=0,
         )
         self._caller = Caller(
@@ -175,6 +174,7 @@ class OpenAIEmbedder:
             model=self._options.model,
             input=texts,
             dimensions=self._space.dimensions if self._options.names_dimensions else omit,
+            timeout=self._caller.timeout,
         )
         return answer.content
 

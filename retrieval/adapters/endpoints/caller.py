@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from httpx2 import Timeout
 from openai import APIConnectionError, APIStatusError, APITimeoutError
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
@@ -20,6 +21,9 @@ from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
 
 T = TypeVar("T")
+
+_CONNECT_SHARE = 0.4
+"""Of an attempt's time, for the connection and again for its TLS."""
 
 
 class Caller:
@@ -53,6 +57,15 @@ class Caller:
     def usage(self) -> Usage:
         """What has been asked so far."""
         return Usage(requests=self._requests, tokens=self._tokens, retries=self._retries)
+
+    @property
+    def timeout(self) -> Timeout:
+        """What to give the client for a request that begins now, besides the time that an attempt has.
+
+        Connecting ends before it is cancelled: the client leaves a connection open whose TLS handshake is.
+        """
+        seconds = min(self._timeout_seconds, seconds_left())
+        return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
 
     def count_tokens(self, tokens: int) -> None:
         """Add what an answer says that it took."""
@@ -93,11 +106,14 @@ class Caller:
     async def _ask(self, post: Callable[[], Awaitable[T]]) -> T:
         """One request. Errors of the client are not chained to ours: they quote the server, which may quote the key."""
         host, seconds = self._endpoint.host, self._timeout_seconds
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
             async with asyncio.timeout(seconds):
                 return await post()
         except (TimeoutError, APITimeoutError):
-            raise TryAgainError(f"{host} did not answer within {seconds:g} seconds") from None
+            waited = min(seconds, round(loop.time() - started, 2))
+            raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
         except APIStatusError as refused:
             raise self._endpoint.refusal(refused, self._now()) from None
         except APIConnectionError as broken:
