@@ -15,11 +15,12 @@ import psutil
 import pytest
 from aiohttp import web
 from httpx2 import ASGITransport, AsyncClient
-from mcp_types import CallToolResult
+from mcp import Client
 from pydantic import SecretStr
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval import sync as plain
+from retrieval.adapters.embedders.cached import allowed
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.llms.openai import OpenAILLM
@@ -399,14 +400,40 @@ async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_u
         store = await opening.store()
         await store.add_principle("Restart the pool", "When connections time out.", ["pool"])
         server.faults.extend([hanging] * 200)
-        for call in (
-            tools.call_tool("search_principles", {"query": "restart the pool"}),
-            tools.call_tool("add_principle", {"title": "Read the log first"}),
-            tools.call_tool("search_principles", {"query": "the log"}),
-        ):
-            result = await call
-            assert isinstance(result, CallToolResult)
-            assert not result.is_error, result.content
+        async with Client(tools) as client:
+            for name, arguments in (
+                ("search_principles", {"query": "restart the pool"}),
+                ("add_principle", {"title": "Read the log first"}),
+                ("search_principles", {"query": "the log"}),
+            ):
+                result = await client.call_tool(name, arguments)
+                assert not result.is_error, result.content
+
+
+async def test_a_model_that_has_to_be_loaded_has_more_time(settings: Settings, database_url: str) -> None:
+    """Once: afterwards the budget holds; and a batch has it once for each part of it."""
+    embedder = Loaded()
+    assert allowed(embedder, 2.0, 25) == 12.0
+    async with connect(database_url, settings=settings.changed(embedding_budget_seconds=0.05), embedder=embedder) as it:
+        collection = await it.collection("docs")
+        await collection.add(ITEMS, embeddings=np.eye(2, 64))
+        assert not (await collection.search("database timeout")).notes
+        assert allowed(embedder, 2.0, 26) == 4.0
+
+
+class Loaded(HashingEmbedder):
+    """A model that takes its time to be loaded."""
+
+    needs_loading = True
+
+    def __init__(self) -> None:
+        super().__init__(64)
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """The vectors, once it is loaded."""
+        await asyncio.sleep(0.3 if self.needs_loading else 0)
+        self.needs_loading = False
+        return np.asarray(await super().embed(texts, role))
 
 
 @pytest.mark.parametrize("fault", [hanging, dripping, status(500)])

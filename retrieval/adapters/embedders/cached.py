@@ -29,8 +29,11 @@ _log = logging.getLogger(__name__)
 KEPT_QUERIES = 2048
 """Query vectors that one process keeps at hand."""
 
-TEXTS_A_BUDGET = 100
+TEXTS_A_BUDGET = 25
 """A call with more texts has the budget once for each so many."""
+
+LOADING_SECONDS = 10.0
+"""What a search allows besides to a model on this machine that has to be loaded first."""
 
 _IS_PATIENT: ContextVar[bool] = ContextVar("retrieval_is_patient", default=False)
 
@@ -156,11 +159,17 @@ class CachedEmbedder:
         ask = partial(self._embedder.embed, texts, role)
         try:
             if within_budget:
-                return await self._guard.in_time(ask, self._budget_seconds * ceil(len(texts) / TEXTS_A_BUDGET))
+                return await self._guard.in_time(ask, allowed(self._embedder, self._budget_seconds, len(texts)))
             return await before_deadline(ask, EmbedderUnavailableError)
         except EmbedderRejectedError as error:
             span = f"{keys[0]!r}" if len(keys) == 1 else f"{len(keys)} items, from {keys[0]!r} to {keys[-1]!r}"
             raise EmbedderRejectedError(f"{error} (embedding {span})") from error
+
+
+def allowed(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
+    """How many seconds searches wait for the vectors of so many texts."""
+    loading = LOADING_SECONDS if getattr(embedder, "needs_loading", False) else 0.0
+    return budget_seconds * ceil(texts / TEXTS_A_BUDGET) + loading
 
 
 def _all(vectors: Sequence[Vector | None], missing: EmbedderError | None) -> list[Vector]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.cached import CachedEmbedder, allowed
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.store.database import Database
@@ -72,9 +72,8 @@ class ChosenEmbedders:
         embedder = self.for_new()
         if embedder is not None:
             guard = self.guards.of(embedder, embedder.space.name)
-            await guard.in_time(
-                partial(embedder.embed, ["ready"], TextRole.QUERY), self._settings.embedding_budget_seconds
-            )
+            seconds = allowed(embedder, self._settings.embedding_budget_seconds)
+            await guard.in_time(partial(embedder.embed, ["ready"], TextRole.QUERY), seconds)
         return embedder is not None
 
     def forget(self, tenant_id: int) -> None:
