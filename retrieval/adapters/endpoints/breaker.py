@@ -183,7 +183,9 @@ class Guard:
         except Exception as error:
             # After half of the budget there is no time for another attempt.
             is_spent = seconds is not None and self._clock() - started >= seconds / 2
-            self._failed(permit, str(error) or type(error).__name__, is_spent=is_spent)
+            # What others raise may say anything, or nothing.
+            why = str(error) if isinstance(error, RetrievalError) else type(error).__name__
+            self._failed(permit, why, is_spent=is_spent)
             raise
         finally:
             if timer is not None:

@@ -258,7 +258,7 @@ async def test_a_late_answer_closes_it() -> None:
 
 
 async def test_opening_and_closing_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever runs the service reads it there; what the service said stands on one line."""
+    """Whoever runs the service reads it there; what it raised that is no error of ours is not quoted."""
     caplog.set_level(logging.WARNING)
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)
@@ -270,7 +270,7 @@ async def test_opening_and_closing_are_logged_once(caplog: pytest.LogCaptureFixt
     for _ in range(2):
         await guard.in_time(service.ask, 60)
     assert [record.getMessage() for record in caplog.records] == [
-        "the embedder it is not asked until it answers: a bug",
+        "the embedder it is not asked until it answers: RuntimeError",
         "the embedder it answers again",
     ]
 
