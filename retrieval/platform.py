@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
+from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.store.actors import Pseudonymised, pseudonymise
 from retrieval.adapters.store.analytics import analytics_rows, analytics_views
@@ -90,7 +91,7 @@ class Platform(InstallationCalls, KeyCalls):
         self._wall_clock = wall_clock
         self._embedders = ChosenEmbedders(settings, embedder)
         self._llm = ChosenLLM(settings, llm)
-        self._calls = SharedCalls()
+        self._calls = SharedCalls(self._llm.guards)
         self._stack = AsyncExitStack()
         self._database: Database | None = None
         self._tenant_id = 0
@@ -98,7 +99,7 @@ class Platform(InstallationCalls, KeyCalls):
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             self._database = await self._opened(stack) if self._host is None else self._host.database
-            self._calls = SharedCalls()
+            self._calls = SharedCalls(self._llm.guards)
             stack.push_async_callback(self._calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             if self._host is None:
@@ -151,6 +152,21 @@ class Platform(InstallationCalls, KeyCalls):
     def embedder(self) -> Embedder | None:
         """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``."""
         return self._embedders.for_new()
+
+    @property
+    def outages(self) -> list[Outage]:
+        """The embedders and language models that searches do not ask at present, because they do not answer.
+
+        All tenants of the platform share them. Each is asked again after a while: see ``docs/how-to/embedders.md``.
+        """
+        return [*self._embedders.guards.outages, *self._llm.guards.outages]
+
+    async def try_embedder(self) -> bool:
+        """Ask the embedder of new collections for one vector, as a search does; False: there is none.
+
+        Raises ``ConfigurationError``, and ``EmbedderError`` where it gives none within a search's budget.
+        """
+        return await self._embedders.try_out()
 
     @property
     def now(self) -> datetime:

@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     embedding_max_texts: int = Field(default=2048, ge=1)
     """Texts a request; some endpoints take no more than 32."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
+    """How long one attempt may take."""
+    embedding_budget_seconds: float = Field(default=2.0, gt=0, le=3600)
+    """How long a search waits for the vector of its query before it goes by words alone."""
 
     llm: LLMName = "none"
     """``auto``: openai when a model is named and a key or an address is set, else none."""

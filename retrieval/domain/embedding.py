@@ -71,7 +71,8 @@ def cache_key(space: EmbeddingSpace, role: TextRole, text: str) -> bytes:
 class Embedder(Protocol):
     """Turns texts into vectors of one space.
 
-    ``retrieval.testing.check_embedder`` is its conformance suite.
+    ``retrieval.testing.check_embedder`` is its conformance suite. One that has to load a model before its first vector
+    may say so by an attribute ``needs_loading``: searches wait longer then.
     """
 
     @property

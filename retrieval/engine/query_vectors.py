@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.embedding import Vector
-from retrieval.domain.errors import EmbedderError, RetrievalError
+from retrieval.domain.errors import RetrievalError
 from retrieval.domain.profile import LegName, Profile
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.engine.request import SearchRequest, checked_query_vector
@@ -24,7 +24,7 @@ class QueryVectors:
 
     vectors: tuple[Vector | None, ...]
     why_none: str | None = None
-    """Why those that were not given could not be made."""
+    """Why there are not all of them."""
 
 
 async def query_vectors(
@@ -60,12 +60,12 @@ async def _made(
         why_none = why_none or f"{_lost(profile)}: there are no words to embed"
     if why_none is not None or embedder is None:
         return none, why_none
-    try:
-        return await embedder.embed_queries([one.query for one in requests]), None
-    except EmbedderError as error:
-        if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
-            raise
-        return none, f"{_lost(profile)}: {error}"
+    vectors, error = await embedder.try_queries([one.query for one in requests])
+    if error is None:
+        return vectors, None
+    if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
+        raise error
+    return vectors, f"{_lost(profile)}: {error}"
 
 
 def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | None, profile: Profile) -> str | None:

@@ -26,7 +26,7 @@ from retrieval.domain.embedding import Vector
 from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.observer import Observer
-from retrieval.domain.profile import MAX_DEPTH, leg_of
+from retrieval.domain.profile import MAX_DEPTH, LegName, leg_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
@@ -56,6 +56,8 @@ _LARGEST_POOL = 300
 _DEEPEST = 50_000
 """The most candidates a leg is asked for when groups leave too few: of one with more items the page may be short."""
 
+
+_FEWER_REWRITES = "rewrites that have no vector were left out: {}"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
 
@@ -145,27 +147,33 @@ class Searcher:
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion: what tuning starts from."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
-        plan = self._plan(request, vectors.why_none)
-        query = _query(request, vectors.vectors[0], self._now())
+        [vector] = vectors.vectors
+        plan = self._plan(request, vectors.why_none if vector is None else None)
+        query = _query(request, vector, self._now())
         bare = replace(plan.request, with_items=False)
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> Asked:
         now = self._now()
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
-        plan = self._plan(request, why_none)
+        why_no_vector = why_none if vectors[0] is None else None
+        plan = self._plan(request, why_no_vector)
+        if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
+            # Every wording runs the same legs.
+            queries = tuple(query for query in queries if query.vector is not None)
+            plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        preferred = tuple(self._planned_preferred(one, why_none, plan) for one in request.narrowed)
+        preferred = tuple(self._planned_preferred(one, why_no_vector, plan) for one in request.narrowed)
         return Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
-    def _plan(self, request: SearchRequest, why_none: str | None) -> Plan:
+    def _plan(self, request: SearchRequest, why_no_vector: str | None) -> Plan:
         self._check(request)
         is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
-        return make_plan(self.collection, request, _why_no_vector(request, why_none), is_final=is_final)
+        return make_plan(self.collection, request, why_no_vector, is_final=is_final)
 
-    def _planned_preferred(self, narrowed: SearchRequest, why_none: str | None, plan: Plan) -> CandidateRequest:
+    def _planned_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: Plan) -> CandidateRequest:
         self._check(narrowed)
-        return plan_preferred(self.collection, narrowed, _why_no_vector(narrowed, why_none), plan)
+        return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     def _check(self, request: SearchRequest) -> None:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
@@ -340,10 +348,6 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
-
-
-def _why_no_vector(request: SearchRequest, why_none: str | None) -> str | None:
-    return why_none if request.vector is None else None
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guard, Guards
 from retrieval.adapters.store.deadline import in_background
 from retrieval.domain.errors import LLMUnavailableError
+from retrieval.domain.llm import LLM
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +29,9 @@ class _Call:
 class SharedCalls:
     """A platform's calls of language models that are under way, by what they ask. Belongs to one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, guards: Guards | None = None) -> None:
+        """``guards``: those that all who ask the same language models share."""
+        self._guards = guards or Guards(LANGUAGE_MODEL)
         self._calls: dict[Hashable, _Call] = {}
         self._is_closed = False
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
@@ -35,6 +39,10 @@ class SharedCalls:
     def lock(self, key: Hashable) -> asyncio.Lock:
         """The lock of that key: for what the answers of several calls may not do at once."""
         return self._locks.setdefault(key, asyncio.Lock())
+
+    def guard(self, llm: LLM, name: str) -> Guard:
+        """The calls of a language model, through its breaker."""
+        return self._guards.of(llm, name)
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None

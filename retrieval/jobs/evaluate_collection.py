@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from retrieval.adapters.embedders.cached import patiently
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.profile import Profile, leg_name
@@ -64,7 +65,8 @@ async def evaluate_collection(
 
     ``legs`` restricts the profile; None takes the legs that it gives a weight. The other arguments, and what
     is raised, are as in ``retrieval.jobs.evaluate.evaluate``; a metric that looks deeper than 1000 results
-    raises ``InvalidRequestError`` too. The legs come first: one that cannot run is reported at once.
+    raises ``InvalidRequestError`` too. The legs come first: one that cannot run is reported at once. An embedder
+    that is slow is waited for: an answer without its leg would be measured as the collection's.
     """
     _check_depth(metrics)
     chosen = chosen_legs(collection.profile, legs)
@@ -72,7 +74,8 @@ async def evaluate_collection(
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         asked = legs if variant == FUSED else (variant,)
-        result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, syntax=False)
+        with patiently():
+            result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, syntax=False)
         notes.update(result.notes)
         return [hit.item_id for hit in result]
 

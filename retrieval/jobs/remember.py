@@ -138,7 +138,9 @@ class MemoryWriter:
         if self.writer.embedder is None:
             return None
         try:
-            vector: Vector = (await self.writer.embedder.embed_documents([item.text], [item.item_id]))[0]
+            vector: Vector = (
+                await self.writer.embedder.embed_documents([item.text], [item.item_id], within_budget=True)
+            )[0]
         except (EmbedderError, InvalidVectorError) as error:
             _log.info("duplicates of %r are looked up by words alone: %s", item.item_id, error)
             return None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.job_runs import INTERRUPTED, begin_run, end_run
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
@@ -41,7 +42,7 @@ async def run_job(workplace: Workplace, job: Job, target: Target, advance: Advan
     async with workplace.database.only_one(f"job {job.name} {collection.collection_id}") as alone:
         if not alone:
             return RunReport(job=job.name, collection=collection.name, outcome=ELSEWHERE)
-        with span("retrieval.job") as traced:
+        with patiently(), span("retrieval.job") as traced:
             outcome, details = await _recorded(workplace, job, target, advance)
             if traced is not None:
                 traced.set_attributes({"retrieval.job": job.name, "retrieval.outcome": outcome})

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from retrieval.adapters.embedders.cached import patiently
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import MAX_DEPTH, LegName, Profile, leg_name
@@ -97,7 +98,8 @@ async def tune_collection(
     for done, query in enumerate(kept, 1):
         excluded = None if drop_self is None else drop_self.exclude_for(query)
         where = without_item(where_for(query, where_from), excluded)
-        rankings[query.query_id] = await _ask(collection, query, where, names, depth)
+        with patiently():
+            rankings[query.query_id] = await _ask(collection, query, where, names, depth)
         if progress is not None:
             progress(ASKING, done, len(kept))
     calculate = partial(tune, rankings, qrels, setting_of(profile), cutoff=cutoff, depth=depth, folds=folds, seed=seed)

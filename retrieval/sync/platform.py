@@ -14,6 +14,7 @@ from uuid import UUID
 
 from anyio.from_thread import start_blocking_portal
 
+from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.store.actors import Pseudonymised
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
 from retrieval.domain.api_key import ApiKey, NewApiKey
@@ -123,6 +124,15 @@ class SyncPlatform:
     def doctor(self, collection: str | None = None) -> Diagnosis:
         """See ``Platform.doctor``."""
         return self.door.run(self.twin.doctor, collection)
+
+    @property
+    def outages(self) -> list[Outage]:
+        """See ``Platform.outages``."""
+        return self.twin.outages
+
+    def try_embedder(self) -> bool:
+        """See ``Platform.try_embedder``."""
+        return self.door.run(self.twin.try_embedder)
 
     @property
     def now(self) -> datetime:

@@ -70,6 +70,8 @@ class OpenAIServer:
     """Requests received and not answered."""
     most_waiting: int = 0
     url: str = ""
+    port: int = 0
+    """0: a free one. Who was refused at a port is served there later by a server of that port."""
     _arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
     _runner: web.AppRunner | None = None
 
@@ -81,7 +83,7 @@ class OpenAIServer:
         app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
         return self
 
@@ -208,6 +210,15 @@ async def hanging(_: OpenAIServer, __: web.Request, ___: dict[str, Any]) -> web.
     """Never answer."""
     await asyncio.Event().wait()
     raise AssertionError
+
+
+async def dripping(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> web.StreamResponse:
+    """Begin an answer and send a blank of it now and then, for as long as somebody listens."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.05)
 
 
 async def broken_off(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> web.StreamResponse:

@@ -4,20 +4,51 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from math import ceil
 
 import numpy as np
 
+from retrieval.adapters.endpoints.breaker import Guard, before_deadline
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.embeddings import cache_vectors, cached_vectors
 from retrieval.adapters.store.spaces import StoredSpace
 from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, cache_key, checked_vectors
-from retrieval.domain.errors import DatabaseUnreachableError, EmbedderRejectedError
+from retrieval.domain.errors import (
+    DatabaseUnreachableError,
+    EmbedderError,
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+)
 
 _log = logging.getLogger(__name__)
 
 KEPT_QUERIES = 2048
 """Query vectors that one process keeps at hand."""
+
+TEXTS_A_BUDGET = 25
+"""A call with more texts has the budget once for each so many."""
+
+LOADING_SECONDS = 10.0
+"""What a search allows besides to a model on this machine that has to be loaded first."""
+
+_IS_PATIENT: ContextVar[bool] = ContextVar("retrieval_is_patient", default=False)
+
+
+@contextmanager
+def patiently() -> Iterator[None]:
+    """What runs within has no budget for its queries' vectors, and no breaker: jobs and measurements, not searches.
+
+    It waits as long as the embedder tries.
+    """
+    token = _IS_PATIENT.set(True)
+    try:
+        yield
+    finally:
+        _IS_PATIENT.reset(token)
 
 
 class CachedEmbedder:
@@ -26,23 +57,40 @@ class CachedEmbedder:
     Vectors come back as the database keeps them (half precision), so that a cached text and a fresh one rank alike.
     """
 
-    def __init__(self, embedder: Embedder, database: Database, tenant_id: int, space: StoredSpace) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        database: Database,
+        tenant_id: int,
+        space: StoredSpace,
+        *,
+        guard: Guard,
+        budget_seconds: float,
+    ) -> None:
+        """``budget_seconds``: how long a search waits for the embedder; ``guard`` has the embedder's breaker."""
         self._embedder = embedder
+        self._guard = guard
+        self._budget_seconds = budget_seconds
         self._database = database
         self._tenant_id = tenant_id
         self.stored_space = space
         self._queries: OrderedDict[str, Vector] = OrderedDict()
 
-    async def embed_documents(self, texts: Sequence[str], keys: Sequence[str]) -> Vectors:
+    async def embed_documents(
+        self, texts: Sequence[str], keys: Sequence[str], *, within_budget: bool = False
+    ) -> Vectors:
         """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages.
 
+        It takes as long as the embedder tries, but not beyond a deadline; ``within_budget``: no longer than a query.
         Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, ``WrongDimensionError`` or
         ``InvalidVectorError`` with the key.
         """
-        return await self._embed(texts, keys, TextRole.DOCUMENT)
+        if not texts:
+            return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
+        return np.stack(_all(*await self._embed(texts, keys, TextRole.DOCUMENT, within_budget=within_budget)))
 
     async def embed_query(self, text: str) -> Vector:
-        """The query's vector, shape (dimensions,)."""
+        """The query's vector, shape (dimensions,). Raises as ``embed_queries``."""
         return (await self.embed_queries([text]))[0]
 
     def at_hand(self, text: str) -> Vector | None:
@@ -50,49 +98,85 @@ class CachedEmbedder:
         return self._queries.get(text)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector a query, shape (dimensions,); those not at hand are asked for in one call."""
+        """One vector a query, shape (dimensions,), as ``try_queries`` has them. Raises what that gives."""
+        return _all(*await self.try_queries(texts))
+
+    async def try_queries(self, texts: Sequence[str]) -> tuple[list[Vector | None], EmbedderError | None]:
+        """One vector a query, shape (dimensions,), and why others are missing: the error of the embedder.
+
+        Those that are neither at hand nor cached are asked for in one call, within the budget (see ``patiently``).
+        Raises ``WrongDimensionError`` and ``InvalidVectorError``.
+        """
         known = {text: self._queries[text] for text in texts if text in self._queries}
         fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        error: EmbedderError | None = None
         if fresh:
             keys = ["the query"] if len(texts) == 1 else [f"query {texts.index(text) + 1}" for text in fresh]
-            known |= zip(fresh, await self._embed(fresh, keys, TextRole.QUERY), strict=True)
-        for text in dict.fromkeys(texts):
+            made, error = await self._embed(fresh, keys, TextRole.QUERY, within_budget=not _IS_PATIENT.get())
+            known |= {text: vector for text, vector in zip(fresh, made, strict=True) if vector is not None}
+        for text in dict.fromkeys(text for text in texts if text in known):
             self._queries[text] = known[text]
             self._queries.move_to_end(text)
         while len(self._queries) > KEPT_QUERIES:
             self._queries.popitem(last=False)
-        return [known[text] for text in texts]
+        return [known.get(text) for text in texts], error
 
     async def try_out(self) -> None:
         """Ask the embedder itself for a vector, past the cache, and keep nothing. Raises as ``embed_documents``."""
-        vectors = await self._ask(["retrieval"], ["a word to try it out"], TextRole.QUERY)
+        vectors = await self._ask(["retrieval"], ["a word to try it out"], TextRole.QUERY, within_budget=False)
         checked_vectors(vectors, self._embedder.space, ["a word to try it out"])
 
-    async def _embed(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
+    async def _embed(
+        self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool
+    ) -> tuple[list[Vector | None], EmbedderError | None]:
+        """The vectors that there are, and why others are missing."""
         hashes = [cache_key(self._embedder.space, role, text) for text in texts]
         known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
+        missing: EmbedderError | None = None
         if fresh:
             places = sorted(fresh.values())
-            vectors = await self._ask([texts[place] for place in places], [keys[place] for place in places], role)
-            vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
-            made = {hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)}
+            asked, named = [texts[place] for place in places], [keys[place] for place in places]
             try:
-                await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
-            except DatabaseUnreachableError as error:
-                # The vectors are at hand; what comes next reaches the database again, or says that it cannot.
-                _log.info("vectors were not cached: %s", error)
-            known |= made
-        if not hashes:
-            return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
-        return np.stack([known[hash_] for hash_ in hashes])
+                vectors = await self._ask(asked, named, role, within_budget=within_budget)
+            except EmbedderError as error:
+                missing = error
+            else:
+                vectors = checked_vectors(vectors, self._embedder.space, named)
+                made = {hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)}
+                await self._cache(made)
+                known |= made
+        return [known.get(hash_) for hash_ in hashes], missing
 
-    async def _ask(self, texts: Sequence[str], keys: Sequence[str], role: TextRole) -> Vectors:
+    async def _cache(self, made: Mapping[bytes, Vector]) -> None:
         try:
-            return await self._embedder.embed(texts, role)
+            await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
+        except DatabaseUnreachableError as error:
+            # The vectors are at hand; what comes next reaches the database again, or says that it cannot.
+            _log.info("vectors were not cached: %s", error)
+
+    async def _ask(self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool) -> Vectors:
+        ask = partial(self._embedder.embed, texts, role)
+        try:
+            if within_budget:
+                return await self._guard.in_time(ask, allowed(self._embedder, self._budget_seconds, len(texts)))
+            return await before_deadline(ask, EmbedderUnavailableError)
         except EmbedderRejectedError as error:
             span = f"{keys[0]!r}" if len(keys) == 1 else f"{len(keys)} items, from {keys[0]!r} to {keys[-1]!r}"
             raise EmbedderRejectedError(f"{error} (embedding {span})") from error
+
+
+def allowed(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
+    """How many seconds searches wait for the vectors of so many texts."""
+    loading = LOADING_SECONDS if getattr(embedder, "needs_loading", False) else 0.0
+    return budget_seconds * ceil(texts / TEXTS_A_BUDGET) + loading
+
+
+def _all(vectors: Sequence[Vector | None], missing: EmbedderError | None) -> list[Vector]:
+    """The vectors, where there are all of them."""
+    if missing is not None:
+        raise missing
+    return [vector for vector in vectors if vector is not None]
 
 
 def _as_stored(vector: Vector) -> Vector:

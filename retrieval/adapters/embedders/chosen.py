@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from retrieval.adapters.embedders.cached import CachedEmbedder
+from functools import partial
+
+from retrieval.adapters.embedders.cached import CachedEmbedder, allowed
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
+from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.spaces import StoredSpace
-from retrieval.domain.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.embedding import Embedder, EmbeddingSpace, TextRole
 from retrieval.settings import Settings
 
 
@@ -20,6 +23,8 @@ class ChosenEmbedders:
         self._by_space: dict[EmbeddingSpace, Embedder] = {}
         self._made: list[Embedder] = []
         self._cached: dict[tuple[int, int], CachedEmbedder] = {}
+        self.guards = Guards(EMBEDDER)
+        """The breakers of the embedders, which all tenants share."""
 
     def for_new(self) -> Embedder | None:
         """The embedder of new collections; None: they are searched by words alone.
@@ -47,10 +52,29 @@ class ChosenEmbedders:
         key = (space.space_id, tenant_id)
         if key in self._cached:
             return self._cached[key]
-        cached = CachedEmbedder(embedder, database, tenant_id, space)
+        cached = CachedEmbedder(
+            embedder,
+            database,
+            tenant_id,
+            space,
+            guard=self.guards.of(embedder, embedder.space.name),
+            budget_seconds=self._settings.embedding_budget_seconds,
+        )
         if keep:
             self._cached[key] = cached
         return cached
+
+    async def try_out(self) -> bool:
+        """Ask the embedder of new collections for one vector, as a search does; False: there is none.
+
+        Raises ``ConfigurationError``, and the embedder's errors where it gives none within a search's budget.
+        """
+        embedder = self.for_new()
+        if embedder is not None:
+            guard = self.guards.of(embedder, embedder.space.name)
+            seconds = allowed(embedder, self._settings.embedding_budget_seconds)
+            await guard.in_time(partial(embedder.embed, ["ready"], TextRole.QUERY), seconds)
+        return embedder is not None
 
     def forget(self, tenant_id: int) -> None:
         """Let go of what is at hand for a tenant that is not served any more."""

@@ -62,6 +62,11 @@ class MiniLMEmbedder:
         """The space that the vectors belong to."""
         return self._space
 
+    @property
+    def needs_loading(self) -> bool:
+        """Whether the next call loads the model first, which takes longer than any text."""
+        return self._loaded is None
+
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), 384), float32, unit length.
 

@@ -72,7 +72,8 @@ class OpenAIEmbedder:
         - ``send_dimensions``: whether requests name the dimensions; None for when they were set, and for
           models that can shorten vectors. Some servers refuse to be told those of a model of fixed size:
           False is for them.
-        - ``max_concurrency``: requests under way at once, over all calls.
+        - ``max_concurrency``: requests under way at once, over all calls: of documents, and as many of queries, which
+          do not wait behind documents.
         - ``max_texts``: texts a request; some servers take no more than 32.
         - ``max_input_tokens``: tokens that the model takes of one text.
         - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
@@ -98,7 +99,6 @@ class OpenAIEmbedder:
         self._client = AsyncOpenAI(
             api_key=options.api_key or _NO_KEY,
             base_url=options.base_url,
-            timeout=options.timeout_seconds,
             max_retries=0,
         )
         self._caller = Caller(
@@ -141,21 +141,22 @@ class OpenAIEmbedder:
             max_items=max(1, min(self._options.max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),
             max_size=_TOKENS_A_REQUEST,
         )
-        parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop]) for batch in split)
+        parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in split)
         rows: Vectors = np.concatenate(parts)[places]
         return rows
 
-    async def _embed_batch(self, texts: list[str]) -> Vectors:
+    async def _embed_batch(self, texts: list[str], role: TextRole) -> Vectors:
         """The vectors of a batch; one that is too long is halved, so that only the long text is cut."""
         try:
-            return await self._caller.call(lambda: self._ask(texts))
+            return await self._caller.call(lambda: self._ask(texts), role)
         except TooLongError as refusal:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                return np.concatenate(await all_of(map(self._embed_batch, (texts[:middle], texts[middle:]))))
+                halves = texts[:middle], texts[middle:]
+                return np.concatenate(await all_of(self._embed_batch(half, role) for half in halves))
             shortest = cut(texts[0], self._options.max_input_tokens)
             if shortest != texts[0]:
-                return await self._embed_batch([shortest])
+                return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
                 f"{refusal}; set max_input_tokens (now {self._options.max_input_tokens}) to what it takes"
             ) from None
@@ -173,6 +174,7 @@ class OpenAIEmbedder:
             model=self._options.model,
             input=texts,
             dimensions=self._space.dimensions if self._options.names_dimensions else omit,
+            timeout=self._caller.timeout,
         )
         return answer.content
 

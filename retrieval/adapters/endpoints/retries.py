@@ -61,11 +61,12 @@ async def with_retries(
     sleep: Sleep,
     rng: random.Random,
     unavailable: type[RetrievalError],
+    seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> T:
     """What ``attempt`` returns, tried again while it raises ``TryAgainError``.
 
-    Raises ``unavailable`` when the attempts are used up or the server asks for too long a wait; anything else that
-    the attempt raises passes through.
+    Raises ``unavailable`` when the attempts are used up, the server asks for too long a wait, or the next attempt would
+    begin when no ``seconds_left`` are left; anything else that the attempt raises passes through.
     """
     failures = 0
     while True:
@@ -74,6 +75,8 @@ async def with_retries(
         except TryAgainError as failure:
             failures += 1
             seconds = _wait(failure, failures, backoff, rng.random(), unavailable)
+            if seconds >= seconds_left():
+                raise _given_up(failure, failures, unavailable) from failure
             reason = str(failure)
         logger.info("%s; attempt %d in %.1f s", reason, failures + 1, seconds)
         await sleep(seconds)
@@ -87,10 +90,14 @@ def _wait(
     if asked is not None and asked > backoff.longest_retry_after_seconds:
         raise unavailable(f"{failure}, and asks to wait {asked:.0f} seconds; try again after that") from failure
     if failures >= backoff.max_attempts:
-        tried = "once" if failures == 1 else f"{failures} times"
-        raise unavailable(f"{failure} (tried {tried}); try again later") from failure
+        raise _given_up(failure, failures, unavailable) from failure
     own = backoff.delay(failures, jitter)
     return own if asked is None else asked + backoff.first_seconds * jitter
+
+
+def _given_up(failure: TryAgainError, failures: int, unavailable: type[RetrievalError]) -> RetrievalError:
+    tried = "once" if failures == 1 else f"{failures} times"
+    return unavailable(f"{failure} (tried {tried}); try again later")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guards
 from retrieval.domain.errors import ConfigurationError
 from retrieval.domain.llm import LLM, is_llm
 from retrieval.settings import LLMName, Settings
@@ -33,6 +34,8 @@ class ChosenLLM:
         self._settings = settings
         self._given = given
         self._made: LLM | None = None
+        self.guards = Guards(LANGUAGE_MODEL)
+        """The breakers of the language models, which all tenants share."""
 
     def get(self) -> LLM | None:
         """The model; None where none is configured. Raises ``ConfigurationError`` for one that cannot be made."""

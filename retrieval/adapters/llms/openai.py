@@ -82,7 +82,6 @@ class OpenAILLM:
         self._client = AsyncOpenAI(
             api_key=options.api_key or _NO_KEY,
             base_url=options.base_url,
-            timeout=options.timeout_seconds,
             max_retries=0,
         )
         self._caller = Caller(
@@ -170,7 +169,9 @@ class OpenAILLM:
         """The body of the answer, read no further than it may be long."""
         longest = self._options.max_answer_bytes
         body = bytearray()
-        async with self._client.chat.completions.with_streaming_response.create(**request) as answer:
+        async with self._client.chat.completions.with_streaming_response.create(
+            **request, timeout=self._caller.timeout
+        ) as answer:
             async for part in answer.iter_bytes():
                 body += part
                 if len(body) > longest:

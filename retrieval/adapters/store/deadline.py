@@ -67,6 +67,12 @@ def current_deadline() -> Deadline | None:
     return _DEADLINE.get()
 
 
+def seconds_left() -> float:
+    """Until the deadline of the running task, at least 0; infinite without one."""
+    until = current_deadline()
+    return math.inf if until is None else max(0.0, until.until - until.clock())
+
+
 def late() -> DeadlineError:
     """The error of what was not done in time."""
     return DeadlineError("it was not done within the time allowed; ask for less, or allow more time")

@@ -69,6 +69,8 @@ class Generator:
     corpus: MetaphorCorpus
     llm: LLM
     now: Callable[[], datetime]
+    budget_seconds: float
+    """How long a retrieval waits; a model that takes longer is not asked by the next ones until it answers."""
     refused: dict[str, tuple[datetime, str]] = field(default_factory=dict)
     """What was asked in vain lately, with when and why."""
 
@@ -134,7 +136,10 @@ class Generator:
     async def _offered(self, wanted: Wanted) -> list[Metaphor]:
         """What its answer offers; whatever else a model raises, or its answer does, becomes one of a model's errors."""
         try:
-            answer = await self.llm.complete_json(prompt_of(wanted), SCHEMA, system=SYSTEM)
+            guard = self.corpus.collection.calls.guard(self.llm, self.name)
+            answer = await guard.call(
+                lambda: self.llm.complete_json(prompt_of(wanted), SCHEMA, system=SYSTEM), self.budget_seconds
+            )
             return suggested_metaphors(answer, wanted.problem)
         except LLMError:
             raise

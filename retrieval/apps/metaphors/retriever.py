@@ -102,7 +102,8 @@ class MetaphorRetriever:
         self.corpus = corpus
         self._away = checked_share("away", away)
         self._clock = clock
-        self._generator = None if llm is None else Generator(corpus, checked_llm(llm), now)
+        seconds = checked_seconds(generation_timeout_seconds)
+        self._generator = None if llm is None else Generator(corpus, checked_llm(llm), now, seconds)
         self._searches = Searches(collection=corpus.collection, actor=checked_text("actor", actor))
         self._answers = Answers(
             corpus=corpus,
@@ -111,7 +112,7 @@ class MetaphorRetriever:
             rules=Rules(
                 below=checked_share("generate_below", generate_below),
                 after_backtracks=checked_count("generate_after_backtracks", generate_after_backtracks),
-                seconds=checked_seconds(generation_timeout_seconds),
+                seconds=seconds,
             ),
             clock=clock,
         )

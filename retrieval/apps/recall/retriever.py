@@ -86,9 +86,9 @@ class DualRetriever:
         check_parts(storage, llm, seed, profile)
         self._storage = storage
         self._llm = llm
-        self._rewriter = None if llm is None else Rewriter(storage, llm, seed)
+        seconds = checked_seconds(rewrite_timeout_seconds)
+        self._rewriter = None if llm is None else Rewriter(storage, llm, seed, seconds)
         self._profile = profile
-        self._timeout = checked_seconds(rewrite_timeout_seconds)
         self._time_expressions = checked_mode(time_expressions)
         self._clock = clock
 
@@ -174,7 +174,7 @@ class DualRetriever:
             reset()
 
     async def _rewritten(self, query: str) -> Rewritten:
-        return Rewritten() if self._rewriter is None else await self._rewriter.in_time(query, self._timeout)
+        return Rewritten() if self._rewriter is None else await self._rewriter.in_time(query)
 
     def _time(self, query: str, given: TimeRange | None, now: datetime) -> _Time:
         if given is not None:

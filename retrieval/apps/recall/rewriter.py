@@ -41,12 +41,15 @@ class Rewriter:
     llm: LLM
     seed: int | None
     """Wordings under another seed are others: the model is told it, and they are kept apart."""
+    budget_seconds: float
+    """How long a search waits for them; a model that takes longer is not asked by the next ones until it answers."""
 
-    async def in_time(self, query: str, seconds: float) -> Rewritten:
-        """Two to three other wordings, from the cache or from the model, if they come so soon, or why there are none.
+    async def in_time(self, query: str) -> Rewritten:
+        """Two to three other wordings, from the cache or from the model, if they come within the budget, or why none.
 
         An answer of which nothing can be used gives none.
         """
+        seconds = self.budget_seconds
         try:
             return Rewritten(tuple(await self._shared(query, seconds)))
         except TimeoutError:
@@ -73,7 +76,9 @@ class Rewriter:
 
     async def _asked(self, query: str) -> list[str]:
         system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
-        found = usable_rewrites(await self._answer(rewriting_prompt(query), system), query)
+        guard = self.storage.calls.guard(self.llm, self.llm.name)
+        answer = await guard.call(lambda: self._answer(rewriting_prompt(query), system), self.budget_seconds)
+        found = usable_rewrites(answer, query)
         if not found:
             raise LLMRejectedError(f"{self.llm.name} gave no rewrite that can be searched for")
         return found

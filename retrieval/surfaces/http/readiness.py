@@ -1,5 +1,8 @@
 """Whether the service can answer, and if not, what is wrong: asked of the database and the embedder themselves.
 
+The embedder is asked as a search asks it, through its breaker: while that is open, whatever the searches found out is
+told, and the question may be the probe that closes it. A language model costs more, and is not asked.
+
 Whoever asks learns nothing of the inside, and cannot make work by asking often: an answer holds for a while.
 """
 
@@ -11,20 +14,29 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from retrieval.adapters.endpoints.breaker import EMBEDDER, LANGUAGE_MODEL
 from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.adapters.store.still_current import check_revision
-from retrieval.domain.embedding import TextRole
-from retrieval.domain.errors import DeadlineError, PoolExhaustedError, RetrievalError, SchemaRevisionError
+from retrieval.domain.errors import (
+    DeadlineError,
+    EmbedderUnavailableError,
+    LLMUnavailableError,
+    PoolExhaustedError,
+    RetrievalError,
+    SchemaRevisionError,
+)
+from retrieval.platform import Platform
 from retrieval.surfaces.http.problem_types import problem_type
 from retrieval.surfaces.http.service import Service
 
 OK, UNKNOWN = "ok", "not asked: see the others"
 NO_EMBEDDER = "none: searches are by words alone"
+NO_MODEL = "none"
 
-DATABASE_SECONDS, EMBEDDER_SECONDS = 2.0, 5.0
-"""How long they may take to answer."""
+DATABASE_SECONDS = 2.0
+"""How long it may take to answer."""
 
-HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS = 1.0, 60.0
+HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS = 1.0, 60.0, 5.0
 """How long their answers hold; an embedder that is well is asked seldom, for it may cost money."""
 
 
@@ -36,18 +48,20 @@ class Readiness:
     schema: str
     pool: str
     embedder: str
+    language_model: str
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests can be answered; without the embedder, searches by words still are."""
+        """Whether requests can be answered; without the embedder and the language model searches still are."""
         return self.database == self.schema == self.pool == OK
 
     @property
     def status(self) -> Literal["ready", "degraded", "not ready"]:
-        """``ready``, ``degraded`` (by words alone) or ``not ready``."""
+        """``ready``, ``degraded`` (by words alone, or without the language model) or ``not ready``."""
         if not self.is_ready:
             return "not ready"
-        return "ready" if self.embedder in (OK, NO_EMBEDDER) else "degraded"
+        is_whole = self.embedder in (OK, NO_EMBEDDER) and self.language_model in (OK, NO_MODEL)
+        return "ready" if is_whole else "degraded"
 
 
 class ReadinessCheck:
@@ -55,7 +69,9 @@ class ReadinessCheck:
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = _Held(lambda: _database_state(service), clock, HOLDS_SECONDS, HOLDS_SECONDS)
-        self._embedder = _Held(lambda: _embedder_state(service), clock, EMBEDDER_HOLDS_SECONDS, EMBEDDER_SECONDS)
+        well, ill = EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS
+        self._embedder = _Held(lambda: _embedder_state(service), clock, well, ill)
+        self._service = service
 
     async def __call__(self) -> Readiness:
         """How everything is."""
@@ -63,8 +79,12 @@ class ReadinessCheck:
         states = {"database": OK, "schema": OK, "pool": OK} | {part: said}
         if part == "database" and said != OK:
             states |= {"schema": UNKNOWN, "pool": UNKNOWN}
-        embedder = UNKNOWN if states["database"] != OK else (await self._embedder.state())[1]
-        return Readiness(**states, embedder=embedder)
+        if states["database"] != OK:
+            return Readiness(**states, embedder=UNKNOWN, language_model=UNKNOWN)
+        host = await self._service.host()
+        is_open = any(outage.role == EMBEDDER.name for outage in host.outages)
+        _, embedder = await self._embedder.state(is_in_doubt=is_open)
+        return Readiness(**states, embedder=embedder, language_model=_model_state(host))
 
 
 _State = tuple[str, str]
@@ -83,9 +103,11 @@ class _Held:
         self._last: _State = ("", "")
         self._asking = asyncio.Lock()
 
-    async def state(self) -> _State:
+    async def state(self, *, is_in_doubt: bool = False) -> _State:
+        """``is_in_doubt``: it does not hold if all was well."""
         async with self._asking:
-            if self._clock() >= self._until:
+            was_well = self._last[1] in (OK, NO_EMBEDDER)
+            if self._clock() >= self._until or (is_in_doubt and was_well):
                 self._last = await self._ask()
                 self._until = self._clock() + (self._well if self._last[1] in (OK, NO_EMBEDDER) else self._ill)
             return self._last
@@ -111,17 +133,25 @@ async def _database_state(service: Service) -> _State:
 
 
 async def _embedder_state(service: Service) -> _State:
+    host = await service.host()
     try:
-        embedder = (await service.host()).embedder
-        if embedder is None:
-            return "embedder", NO_EMBEDDER
-        async with asyncio.timeout(EMBEDDER_SECONDS):
-            await embedder.embed(["ready"], TextRole.QUERY)
-    except TimeoutError:
-        return "embedder", f"no answer within {EMBEDDER_SECONDS:g} s"
+        is_there = await host.try_embedder()
     except RetrievalError as error:
         return "embedder", _told(error)
-    return "embedder", OK
+    if any(outage.role == EMBEDDER.name for outage in host.outages):
+        # That of another space than new collections have.
+        return "embedder", _told(EmbedderUnavailableError(""))
+    return "embedder", OK if is_there else NO_EMBEDDER
+
+
+def _model_state(host: Platform) -> str:
+    try:
+        is_there = host.llm is not None
+    except RetrievalError as error:
+        return _told(error)
+    if any(outage.role == LANGUAGE_MODEL.name for outage in host.outages):
+        return _told(LLMUnavailableError(""))
+    return OK if is_there else NO_MODEL
 
 
 def _told(error: RetrievalError) -> str:

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from retrieval.adapters.store.deadline import in_background
 from retrieval.domain.errors import RetrievalError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Opening:
         await self._stack.aclose()
 
     def _begin(self) -> asyncio.Task[PrincipleStore]:
-        opening = asyncio.create_task(self._open())
+        opening = in_background(self._open())
         opening.add_done_callback(_report)
         return opening
 

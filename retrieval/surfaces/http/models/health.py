@@ -22,6 +22,7 @@ class Checks(BaseModel):
     schema_: str = Field(alias="schema")
     pool: str
     embedder: str
+    language_model: str
 
 
 class Ready(BaseModel):
@@ -30,7 +31,16 @@ class Ready(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"status": "ready", "checks": {"database": "ok", "schema": "ok", "pool": "ok", "embedder": "ok"}}
+                {
+                    "status": "ready",
+                    "checks": {
+                        "database": "ok",
+                        "schema": "ok",
+                        "pool": "ok",
+                        "embedder": "ok",
+                        "language_model": "none",
+                    },
+                }
             ]
         }
     )

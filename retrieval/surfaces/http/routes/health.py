@@ -24,10 +24,10 @@ async def livez() -> Live:
     "/readyz", summary="Whether requests can be answered", response_model=Ready, responses={503: {"model": Ready}}
 )
 async def readyz(request: Request) -> JSONResponse:
-    """How the database, its schema, the pool of connections and the embedder are; 503 if requests cannot be answered.
+    """How the database, its schema, the pool, the embedder and the language model are; 503 where requests would fail.
 
-    Without the embedder it is `degraded`: searches are answered by words alone. No key is needed; answers hold for a
-    second, those of an embedder that is well for a minute.
+    Without the embedder it is `degraded`: searches are answered by words alone; and while the language model does not
+    answer. No key is needed; answers hold for a second, those of an embedder that is well for a minute.
     """
     check: ReadinessCheck = request.app.state.readiness
     found = await check()

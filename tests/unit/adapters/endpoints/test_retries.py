@@ -122,3 +122,19 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) ->
 def test_no_retry_after_is_none() -> None:
     """An answer that does not say leaves the wait to us."""
     assert retry_after({}, NOW) is None
+
+
+async def test_no_attempt_begins_after_the_time_is_over() -> None:
+    """What went wrong is told while there is time for something else."""
+    script = Script(*[TryAgainError("answered 500") for _ in range(5)])
+    left = iter([10.0, 1.0, 0.3])
+    with pytest.raises(EmbedderUnavailableError, match=r"^answered 500 \(tried 3 times\); try again later$"):
+        await with_retries(
+            script.attempt,
+            backoff=Backoff(),
+            sleep=script.sleep,
+            rng=random.Random(1),
+            unavailable=EmbedderUnavailableError,
+            seconds_left=lambda: next(left),
+        )
+    assert len(script.waits) == 2

@@ -1,0 +1,277 @@
+"""A breaker: searches do not wait for an embedder or a language model that does not answer, until it answers again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from retrieval.adapters.store.deadline import Deadline, deadline, seconds_left
+from retrieval.domain.errors import (
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+    LLMRejectedError,
+    LLMUnavailableError,
+    RetrievalError,
+)
+
+T = TypeVar("T")
+
+Ask = Callable[[], Awaitable[T]]
+"""Asks the service once."""
+
+MOST_KEPT = 256
+"""Services whose breakers are kept; of more, the one that was asked longest ago begins anew."""
+
+_LONGEST_REASON = 200
+_FINISH_SECONDS = 2.0
+"""Of a deadline, so much is left to those who have to store what they have."""
+
+_log = logging.getLogger(__name__)
+
+
+class Permit:
+    """One call that a breaker lets through."""
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Whether a service is asked. Pure: times are given, in seconds of a clock that never goes back.
+
+    Closed, it lets every call through. So many failures in a row open it, or one call that used up its budget. Open, it
+    lets none through until a wait is over, and then one at a time, the probe. A success closes it; a probe that fails
+    doubles the wait, up to a bound (M. Nygard, "Release It!", 2007, "Circuit Breaker").
+    """
+
+    most_failures: int = 3
+    first_wait_seconds: float = 1.0
+    longest_wait_seconds: float = 30.0
+    _failures: int = 0
+    _wait_seconds: float = 0.0
+    _until: float = 0.0
+    _probe: Permit | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are kept away, but for a probe."""
+        return self._wait_seconds > 0
+
+    def permit(self, now: float) -> Permit | None:
+        """Lets a call through, or not: None. What becomes of the call has to be said, at last by ``dropped``."""
+        permit = Permit()
+        if self.is_open:
+            if self._probe is not None or now < self._until:
+                return None
+            self._probe = permit
+        return permit
+
+    def succeeded(self) -> None:
+        """A call was answered."""
+        self._failures, self._wait_seconds, self._probe = 0, 0.0, None
+
+    def failed(self, permit: Permit, now: float, *, is_spent: bool) -> None:
+        """The call was not answered; ``is_spent``: it used up its budget.
+
+        Of an open breaker only the probe counts.
+        """
+        if permit is self._probe:
+            self._open(min(2 * self._wait_seconds, self.longest_wait_seconds), now)
+        elif not self.is_open:
+            self._failures += 1
+            if is_spent or self._failures >= self.most_failures:
+                self._open(self.first_wait_seconds, now)
+
+    def dropped(self, permit: Permit) -> None:
+        """The call is over. Of one that neither succeeded nor failed nothing is known, and another may be the probe."""
+        if permit is self._probe:
+            self._probe = None
+
+    def _open(self, wait_seconds: float, now: float) -> None:
+        self._failures, self._wait_seconds, self._until, self._probe = 0, wait_seconds, now + wait_seconds, None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a service is to those who ask it."""
+
+    name: str
+    """``embedder`` or ``language model``."""
+    unavailable: type[RetrievalError]
+    """Raised where it does not answer."""
+    rejected: type[RetrievalError]
+    """Raised by a service that answered, and refused."""
+
+
+EMBEDDER = Role("embedder", EmbedderUnavailableError, EmbedderRejectedError)
+LANGUAGE_MODEL = Role("language model", LLMUnavailableError, LLMRejectedError)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A service that is not asked at present, because it does not answer."""
+
+    role: str
+    """``embedder`` or ``language model``."""
+    name: str
+    why: str
+    """What the last call that failed said."""
+
+
+class _LateError(Exception):
+    """The time for a call is over."""
+
+
+class Guard:
+    """The calls of one service, through its breaker. Belongs to one event loop."""
+
+    def __init__(self, role: Role, name: str, clock: Callable[[], float]) -> None:
+        self._role, self._name, self._clock = role, name, clock
+        self._breaker = Breaker()
+        self._why = ""
+
+    @property
+    def outage(self) -> Outage | None:
+        """Why the service is not asked; None: it is."""
+        return Outage(self._role.name, self._name, self._why) if self._breaker.is_open else None
+
+    async def in_time(self, ask: Ask[T], seconds: float) -> T:
+        """What the service answers within the budget of ``seconds``, and within half of what a deadline leaves.
+
+        Then the call is cancelled, whatever hangs. Raises the role's error where there is no answer, at once while the
+        breaker is open, and what ``ask`` raises.
+        """
+        budget = min(seconds, seconds_left() / 2)
+
+        async def ended() -> T:
+            try:
+                return await _ended_after(ask, budget)
+            except _LateError:
+                if budget < seconds:
+                    raise  # who allows little time says nothing about the service
+                raise self._late(budget) from None
+
+        try:
+            return await self.call(ended, seconds)
+        except _LateError:
+            raise self._late(budget) from None
+
+    async def call(self, ask: Ask[T], seconds: float | None = None) -> T:
+        """What the service answers, however long that takes: after ``seconds`` the breaker is told of a spent budget.
+
+        Raises the role's error at once while the breaker is open, and what ``ask`` raises.
+        """
+        permit, started = self._breaker.permit(self._clock()), self._clock()
+        if permit is None:
+            raise self._role.unavailable(f"{self._name} is not asked while it does not answer: {self._why}")
+
+        def spent() -> None:
+            self._failed(permit, f"no answer within {seconds:g} s", is_spent=True)
+
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, spent)
+        try:
+            answer = await ask()
+        except self._role.rejected:
+            self._succeeded()
+            raise
+        except _LateError:
+            raise
+        except Exception as error:
+            # After half of the budget there is no time for another attempt.
+            is_spent = seconds is not None and self._clock() - started >= seconds / 2
+            # What others raise may say anything, or nothing.
+            why = str(error) if isinstance(error, RetrievalError) else type(error).__name__
+            self._failed(permit, why, is_spent=is_spent)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._breaker.dropped(permit)
+        self._succeeded()
+        return answer
+
+    def _succeeded(self) -> None:
+        if self._breaker.is_open:
+            _log.warning("the %s %s answers again", self._role.name, self._name)
+        self._breaker.succeeded()
+
+    def _failed(self, permit: Permit, why: str, *, is_spent: bool) -> None:
+        was_open = self._breaker.is_open
+        self._breaker.failed(permit, self._clock(), is_spent=is_spent)
+        self._why = " ".join(why.split())[:_LONGEST_REASON]
+        if self._breaker.is_open and not was_open:
+            _log.warning("the %s %s is not asked until it answers: %s", self._role.name, self._name, self._why)
+
+    def _late(self, seconds: float) -> RetrievalError:
+        return self._role.unavailable(f"{self._name} did not answer within {round(seconds, 2):g} s")
+
+
+class Guards:
+    """The guards of a process's services of one role."""
+
+    def __init__(self, role: Role, clock: Callable[[], float] = time.monotonic) -> None:
+        self._role, self._clock = role, clock
+        self._guards: OrderedDict[int, tuple[object, Guard]] = OrderedDict()
+
+    def of(self, service: object, name: str) -> Guard:
+        """The guard of a service, the same for all who ask it."""
+        if id(service) not in self._guards:
+            # The service is kept with it: its number is not given to another meanwhile.
+            self._guards[id(service)] = service, Guard(self._role, name, self._clock)
+        self._guards.move_to_end(id(service))
+        while len(self._guards) > MOST_KEPT:
+            self._guards.popitem(last=False)
+        return self._guards[id(service)][1]
+
+    @property
+    def outages(self) -> list[Outage]:
+        """The services that are not asked at present."""
+        return [outage for _, guard in self._guards.values() if (outage := guard.outage) is not None]
+
+
+async def _ended_after(ask: Ask[T], seconds: float) -> T:
+    """What ``ask`` gives. After ``seconds`` it is cancelled, and not waited for: what hangs may not end.
+
+    ``ask`` runs under that deadline, so that it does not begin what cannot be done in time.
+    """
+    with deadline(Deadline(time.monotonic() + seconds)):
+        task = asyncio.ensure_future(ask())
+    _UNDER_WAY.add(task)
+    task.add_done_callback(_let_go)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+    if not task.done():
+        raise _LateError
+    return task.result()
+
+
+async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
+    """What ``ask`` gives, if it comes before the deadline of the task, with time left to store it.
+
+    Raises ``unavailable`` if it does not.
+    """
+    left = seconds_left()
+    if math.isinf(left):
+        return await ask()
+    seconds = max(left - _FINISH_SECONDS, left / 2)
+    try:
+        return await _ended_after(ask, seconds)
+    except _LateError:
+        raise unavailable(f"no answer within the {round(seconds, 2):g} s that there were for it") from None
+
+
+_UNDER_WAY: set[asyncio.Future[Any]] = set()
+"""Calls that nobody may wait for any more; a loop alone does not keep them."""
+
+
+def _let_go(task: asyncio.Future[Any]) -> None:
+    """Take notice of how it ended, which may interest nobody any more."""
+    _UNDER_WAY.discard(task)
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,297 @@
+"""The breaker's states, with times that are told, and the calls that go through it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.adapters.endpoints import breaker as module
+from retrieval.adapters.endpoints.breaker import EMBEDDER, Breaker, Guard, Guards, Permit, before_deadline
+from retrieval.adapters.store.deadline import Deadline, deadline, seconds_left
+from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
+
+
+def permitted(breaker: Breaker, now: float) -> Permit:
+    """A permit that there has to be."""
+    permit = breaker.permit(now)
+    assert permit is not None
+    return permit
+
+
+def opened(now: float = 0.0) -> Breaker:
+    """A breaker that a spent budget opened."""
+    breaker = Breaker()
+    breaker.failed(permitted(breaker, now), now, is_spent=True)
+    return breaker
+
+
+def test_failures_in_a_row_open_it() -> None:
+    """A success between them begins the count anew."""
+    breaker = Breaker(most_failures=3)
+    for _ in range(2):
+        breaker.failed(permitted(breaker, 0), 0, is_spent=False)
+    breaker.succeeded()
+    for _ in range(2):
+        breaker.failed(permitted(breaker, 0), 0, is_spent=False)
+    assert not breaker.is_open
+    breaker.failed(permitted(breaker, 0), 0, is_spent=False)
+    assert breaker.is_open
+    assert breaker.permit(0.9) is None
+
+
+def test_one_spent_budget_opens_it() -> None:
+    """The next ones are spared at once; those that began before change nothing."""
+    breaker = Breaker()
+    first, second = permitted(breaker, 0), permitted(breaker, 0)
+    breaker.failed(first, 2, is_spent=True)
+    breaker.failed(second, 2.9, is_spent=True)
+    assert breaker.permit(2.99) is None
+    assert breaker.permit(3.0) is not None
+
+
+def test_one_probe_at_a_time_closes_it() -> None:
+    """While it is under way nobody else is let through, however long that takes."""
+    breaker = opened()
+    permitted(breaker, 1)
+    assert breaker.permit(1) is None
+    assert breaker.permit(100) is None
+    breaker.succeeded()
+    assert not breaker.is_open
+    assert breaker.permit(100) is not breaker.permit(100) is not None
+
+
+def test_waits_grow_up_to_a_bound() -> None:
+    """Each failed probe doubles the wait; after a success it begins anew."""
+    breaker, now, waits = opened(), 0.0, list[float]()
+    for _ in range(7):
+        wait = 0.0
+        while (permit := breaker.permit(now + wait)) is None:
+            wait += 0.5
+        waits.append(wait)
+        now += wait
+        breaker.failed(permit, now, is_spent=False)
+    assert waits == [1, 2, 4, 8, 16, 30, 30]
+    breaker.succeeded()
+    breaker.failed(permitted(breaker, now), now, is_spent=True)
+    assert breaker.permit(now + 1) is not None
+
+
+def test_a_probe_of_which_nothing_is_known_makes_place_for_another() -> None:
+    """Who gave up waiting neither closes it nor keeps it open."""
+    breaker = opened()
+    breaker.dropped(permitted(breaker, 1))
+    assert breaker.is_open
+    assert breaker.permit(1) is not None
+    assert breaker.permit(1) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ask", "answer", "fail", "spend", "drop"]), st.floats(0, 40)), max_size=60))
+def test_whatever_happens_it_is_asked_again(events: list[tuple[str, float]]) -> None:
+    """Open or not, with any number of calls under way: never two probes at once, and never closed to all for good."""
+    breaker, now, under_way = Breaker(), 0.0, list[Permit]()
+    for what, seconds in events:
+        now += seconds
+        if what == "ask":
+            was_open = breaker.is_open
+            permit = breaker.permit(now)
+            assert permit is not None or was_open
+            assert not was_open or breaker.permit(now) is None
+            under_way += [] if permit is None else [permit]
+        elif under_way:
+            permit = under_way.pop(0)
+            if what == "answer":
+                breaker.succeeded()
+            elif what != "drop":
+                breaker.failed(permit, now, is_spent=what == "spend")
+            breaker.dropped(permit)
+    for permit in under_way:
+        breaker.dropped(permit)
+    assert breaker.permit(now + breaker.longest_wait_seconds) is not None
+
+
+class Service:
+    """Answers as it is told, and counts."""
+
+    def __init__(self) -> None:
+        self.asked = self.ended = 0
+        self.error: BaseException | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def ask(self) -> str:
+        """The answer, once the gate is open."""
+        self.asked += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.ended += 1
+        if self.error is not None:
+            raise self.error
+        return "answer"
+
+
+class Clock:
+    """A time that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """It."""
+        return self.now
+
+
+async def test_a_call_that_hangs_costs_its_budget_once() -> None:
+    """The next fail at once and say why, and a probe that succeeds lets all through again."""
+    clock, service = Clock(), Service()
+    guard = Guard(EMBEDDER, "it", clock)
+    service.gate.clear()
+    with pytest.raises(EmbedderUnavailableError, match=r"^it did not answer within 0\.05 s$"):
+        await guard.in_time(service.ask, 0.05)
+    with pytest.raises(EmbedderUnavailableError, match=r"^it is not asked while it does not answer: it did not answer"):
+        await guard.in_time(service.ask, 60)
+    await asyncio.sleep(0)
+    assert guard.outage is not None
+    assert (guard.outage.role, guard.outage.name) == ("embedder", "it")
+    assert (service.asked, service.ended) == (1, 1)
+
+    clock.now, asked = 1.0, [asyncio.create_task(guard.in_time(service.ask, 60)) for _ in range(5)]
+    await asyncio.sleep(0.01)
+    assert service.asked == 2
+    service.gate.set()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [isinstance(one, EmbedderUnavailableError) for one in answers] == [False, True, True, True, True]
+    assert guard.outage is None
+    assert await guard.in_time(service.ask, 60) == "answer"
+
+
+async def test_what_does_not_let_itself_be_ended_is_not_waited_for() -> None:
+    """The budget holds although the call swallows its cancellation."""
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    started = time.monotonic()
+    with pytest.raises(EmbedderUnavailableError):
+        await Guard(EMBEDDER, "it", time.monotonic).in_time(stubborn, 0.05)
+    assert time.monotonic() - started < 5
+    release.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not module._UNDER_WAY  # noqa: SLF001 - nothing is left behind
+
+
+async def test_a_refusal_is_an_answer() -> None:
+    """A wrong key says nothing against the endpoint; it closes a breaker, and never opens one."""
+    clock, service = Clock(), Service()
+    guard = Guard(EMBEDDER, "it", clock)
+    service.error = EmbedderRejectedError("the key")
+    for _ in range(5):
+        with pytest.raises(EmbedderRejectedError):
+            await guard.in_time(service.ask, 60)
+    assert guard.outage is None
+    service.error = EmbedderUnavailableError("down")
+    for _ in range(3):
+        with pytest.raises(EmbedderUnavailableError, match=r"^down$"):
+            await guard.in_time(service.ask, 60)
+    assert guard.outage is not None
+    clock.now, service.error = 1.0, EmbedderRejectedError("the key")
+    with pytest.raises(EmbedderRejectedError):
+        await guard.in_time(service.ask, 60)
+    assert guard.outage is None
+
+
+async def test_who_allows_little_time_opens_nothing() -> None:
+    """A client could take the embedder away from all others."""
+    service = Service()
+    guard = Guard(EMBEDDER, "it", time.monotonic)
+    service.gate.clear()
+    for _ in range(5):
+        with deadline(Deadline(time.monotonic() + 0.2)):
+            with pytest.raises(EmbedderUnavailableError, match="did not answer within"):
+                await guard.in_time(service.ask, 60)
+            assert seconds_left() > 0
+    await asyncio.sleep(0)
+    assert guard.outage is None
+    assert service.ended == 5
+
+
+async def test_who_hangs_up_opens_nothing_and_ends_the_call() -> None:
+    """Nothing is known of the service, and another call is the probe."""
+    clock, service = Clock(), Service()
+    guard = Guard(EMBEDDER, "it", clock)
+    service.gate.clear()
+    with pytest.raises(EmbedderUnavailableError):
+        await guard.in_time(service.ask, 0.01)
+    clock.now = 1.0
+    probe = asyncio.create_task(guard.in_time(service.ask, 60))
+    await asyncio.sleep(0.01)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    await asyncio.sleep(0)
+    assert service.ended == 2
+    service.gate.set()
+    assert await guard.in_time(service.ask, 60) == "answer"
+
+
+async def test_a_late_answer_closes_it() -> None:
+    """A language model is not broken off: while it is late nobody waits for it, and when it answers all may."""
+    service = Service()
+    guard = Guard(EMBEDDER, "it", time.monotonic)
+    service.gate.clear()
+    late = asyncio.create_task(guard.call(service.ask, 0.02))
+    await asyncio.sleep(0.1)
+    assert guard.outage is not None
+    service.gate.set()
+    assert await late == "answer"
+    assert guard.outage is None
+
+
+async def test_opening_and_closing_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever runs the service reads it there; what it raised that is no error of ours is not quoted."""
+    caplog.set_level(logging.WARNING)
+    clock, service = Clock(), Service()
+    guard = Guard(EMBEDDER, "it", clock)
+    service.error = RuntimeError("a\nbug")
+    for _ in range(5):
+        with pytest.raises((RuntimeError, EmbedderUnavailableError)):
+            await guard.in_time(service.ask, 60)
+    clock.now, service.error = 1.0, None
+    for _ in range(2):
+        await guard.in_time(service.ask, 60)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the embedder it is not asked until it answers: RuntimeError",
+        "the embedder it answers again",
+    ]
+
+
+async def test_each_service_has_one_guard() -> None:
+    """Whoever asks for it; of very many, those that were asked lately keep theirs."""
+    guards = Guards(EMBEDDER)
+    services = [Service() for _ in range(module.MOST_KEPT + 1)]
+    first = guards.of(services[0], "first")
+    for one in services[1:]:
+        assert guards.of(one, "other") is not first
+        assert guards.of(services[0], "first") is first
+    assert not guards.outages
+
+
+async def test_work_that_may_take_long_ends_before_the_deadline() -> None:
+    """What was stored can be told then; without a deadline it takes as long as it takes."""
+    service = Service()
+    assert await before_deadline(service.ask, EmbedderUnavailableError) == "answer"
+    service.gate.clear()
+    with deadline(Deadline(time.monotonic() + 0.2)):
+        with pytest.raises(EmbedderUnavailableError, match="no answer within"):
+            await before_deadline(service.ask, EmbedderUnavailableError)
+        assert seconds_left() > 0
