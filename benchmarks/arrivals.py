@@ -2,8 +2,9 @@
 
 Many runs at once. Each search asks about one topic and has that topic's items as candidates, each with a relevance of
 its own. Users look at the first place always, at later ones less, and reward what they look at with the probability
-1 / (1 + e^-(quality + relevance)). What is learned is each item's quality: a normal distribution on the logit scale,
-with the topic's mean as its prior, updated with each reward or its absence (Chapelle and Li, NIPS 2011, algorithm 3).
+1 / (1 + e^-(quality + relevance)). What is learned is each item's quality, with the topic's mean as its prior, updated
+with each reward or its absence (Chapelle and Li, NIPS 2011, algorithm 3). How sure that is goes by the number of looks,
+as in the product: the reward is Beta with an effective sample size that the topic begins and each look raises by one.
 The score is 0.4 relevance + 0.6 learned reward, as shipped, or the model that the users are made by: a logit stack.
 """
 
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 
 from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.learned import LEARNED_SHARE
-from retrieval.learning.posterior_draws import beta_draws, logit_normal_draws
+from retrieval.learning.logit import logit
+from retrieval.learning.posterior_draws import beta_draws
+from retrieval.learning.stack import LEARNED, LogitStack
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -77,6 +80,9 @@ class Items:
     mean: Floats
     """What is believed of the quality."""
     variance: Floats
+    """Of that."""
+    prior_size: Floats
+    """Events that the topic is worth."""
     uses: Floats
     successes: Floats
 
@@ -90,7 +96,9 @@ class Items:
         arrives = np.zeros(shape, dtype=np.int64)
         last = int(about.searches * about.arrivals_end)
         arrives[:, about.established :] = rng.integers(1, last, (runs, about.arriving))
-        made = cls(quality, arrives, mean.copy(), np.full(shape, about.quality_sd**2), np.zeros(shape), np.zeros(shape))
+        variance, rate = np.full(shape, about.quality_sd**2), expit(mean)
+        size = 1 / (variance * rate * (1 - rate))
+        made = cls(quality, arrives, mean.copy(), variance, size, np.zeros(shape), np.zeros(shape))
         old = np.broadcast_to(np.arange(about.established), (runs, about.established))
         for _ in range(20):
             relevance = about.relevance_sd * rng.standard_normal(old.shape)
@@ -163,8 +171,9 @@ class _Candidates:
         self.here = arrives <= search
         # What is not there yet earns less than anything that is.
         self.rates = np.where(self.here, expit(items.quality[:, columns] + relevance), -1.0)
-        self.mean, self.variance = items.mean[:, columns], items.variance[:, columns]
+        self.mean = items.mean[:, columns]
         self.uses, self.successes = items.uses[:, columns], items.successes[:, columns]
+        self.size = items.prior_size[:, columns] + self.uses
         self.relevance, self.stack = relevance, about.stack
         young = (arrives > 0) & (search - arrives < RULES.younger_than_days * about.searches_a_day)
         self.eligible = self.here & ((self.uses < RULES.fewer_uses_than) & (arrives > 0) | young)
@@ -173,8 +182,7 @@ class _Candidates:
         """Who is shown, shape (runs, places), and how many of them are in slots, shape (runs,)."""
         score = self._score(self.mean)
         if way.policy is PolicyName.UNCERTAINTY_BONUS:
-            reward = expit(self.mean)
-            score = score + way.rate * np.sqrt(self.variance) * reward * (1 - reward)
+            score = score + way.rate * 0.5 / np.sqrt(self.size + 1)
         order = np.argsort(-np.where(self.here, score, -np.inf), axis=1)
         if way.policy is not PolicyName.THOMPSON_SLOTS:
             return order[:, :places], np.zeros(len(order), dtype=np.int64)
@@ -199,15 +207,24 @@ class _Candidates:
         return slate, slots
 
     def _draws(self, way: Way, rng: np.random.Generator) -> Floats:
-        if not way.beta:
-            return self._score(logit_normal_draws(self.mean, np.sqrt(self.variance), 1, rng)[0])
-        rewards = beta_draws(self.successes, self.uses - self.successes, 1, rng)[0]
-        return self._score(np.log(rewards / (1 - rewards)))
+        if way.beta:
+            rewards = beta_draws(self.successes, self.uses - self.successes, 1, rng)[0]
+            return self._score(np.log(rewards / (1 - rewards)))
+        means = expit(self.mean)
+        if not self.stack:
+            return self._score(logit(rng.beta(means * self.size, (1 - means) * self.size)))
+        chances = self._score(self.mean)
+        sizes = AS_USERS.sample_sizes(chances, means, self.size)
+        return rng.beta(chances * sizes, (1 - chances) * sizes)
 
     def _score(self, quality: Floats) -> Floats:
         if self.stack:
             return expit(quality + self.relevance)
         return (1 - LEARNED_SHARE) * expit(self.relevance) + LEARNED_SHARE * expit(quality)
+
+
+AS_USERS = LogitStack(weights={LEARNED: 1.0})
+"""The users' own model adds quality and relevance."""
 
 
 def expit(logits: Floats) -> Floats:

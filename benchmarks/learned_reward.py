@@ -40,9 +40,8 @@ from reward_simulation import (
 from targets import target
 
 from retrieval.domain.arm import Arm, ItemArms
-from retrieval.learning.calibration import interval_coverage
+from retrieval.learning.calibration import interval_coverage, intervals
 from retrieval.learning.learned_reward import LearnedReward, learn
-from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Estimate, Shrinkage
 from retrieval.learning.shrinkage_fit import Priors
 
@@ -67,7 +66,7 @@ class Extent:
 QUICK = Extent(seeds=2, sizes=(0, 100, 2_000), shape=Shape(6, 3, 60, 6), fit_rows=2_000)
 
 Answer = tuple[Floats, Floats]
-"""Logit means and variances, (domains, complexities, items) each."""
+"""Means and effective sample sizes, (domains, complexities, items) each."""
 
 
 def run(extent: Extent) -> dict[str, Any]:
@@ -99,8 +98,8 @@ def one(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[
     baseline = log_loss(world, averaged_tables(log, world))
     found = {"truth": {"log_loss": log_loss(world, world.rates)}, "averaged tables": {"log_loss": baseline}}
     for name, model in models(log, world, extent):
-        logits, variances = model() if callable(model) else answer(model, log, world)
-        found[name] = judged(world, logits, variances, baseline)
+        means, sizes = model() if callable(model) else answer(model, log, world)
+        found[name] = judged(world, means, sizes, baseline)
     return found
 
 
@@ -139,25 +138,24 @@ def certain(model: Shrinkage) -> Shrinkage:
 def answer(model: LearnedReward, log: Log, world: World) -> Answer:
     """Every cell through the public door."""
     items = arms_of_log(log, world)
-    logits, variances = np.empty_like(world.logits), np.empty_like(world.logits)
+    means, sizes = np.empty_like(world.logits), np.empty_like(world.logits)
     for domain, complexity in cells(world):
         found = model.predict(buckets(domain, complexity), items)
-        logits[domain, complexity] = [each.logit_mean for each in found]
-        variances[domain, complexity] = [each.logit_sd**2 for each in found]
-    return logits, variances
+        means[domain, complexity] = [each.mean for each in found]
+        sizes[domain, complexity] = [each.effective_sample_size for each in found]
+    return means, sizes
 
 
-def judged(world: World, logits: Floats, variances: Floats, baseline: float) -> dict[str, float]:
+def judged(world: World, rates: Floats, sizes: Floats, baseline: float) -> dict[str, float]:
     """Against the truth, uniformly over all cells."""
-    rates, spread = sigmoid(logits), np.sqrt(variances)
     loss = log_loss(world, rates)
-    width = sigmoid(logits + 1.645 * spread) - sigmoid(logits - 1.645 * spread)
+    low, high = intervals(rates, sizes)
     return {
         "log_loss": loss,
         "gain": 1 - loss / baseline,
         "calibration_error": calibration(world, rates),
-        "coverage": interval_coverage(logits.ravel(), spread.ravel(), world.rates.ravel()),
-        "width": float(width.mean()),
+        "coverage": interval_coverage(rates.ravel(), sizes.ravel(), world.rates.ravel()),
+        "width": float((high - low).mean()),
     }
 
 

@@ -162,7 +162,7 @@ def averaged_tables(log: Log, world: World) -> Floats:
 
 
 def unshrunk(log: Log, world: World) -> tuple[Floats, Floats]:
-    """An ablation: the same sum of logits from Beta(1, 1) estimates, with nothing shrunk; logits and variances."""
+    """An ablation: the same sum of logits from Beta(1, 1) estimates, with nothing shrunk; means and sample sizes."""
     tables = [
         counts(log, log.domain, world.logits.shape[0], world),
         counts(log, log.complexity, world.logits.shape[1], world),
@@ -171,7 +171,9 @@ def unshrunk(log: Log, world: World) -> tuple[Floats, Floats]:
     logits = [np.log(won + 1) - np.log(lost + 1) for won, lost in tables]
     variances = [polygamma(1, won + 1) + polygamma(1, lost + 1) for won, lost in tables]
     mean = logits[0][:, None, :] + logits[1][None, :, :] - logits[2][None, :, :]
-    return mean, np.asarray(variances[0][:, None, :] + variances[1][None, :, :], dtype=np.float64)
+    rates = 1.0 / (1.0 + np.exp(-mean))
+    variance = variances[0][:, None, :] + variances[1][None, :, :]
+    return rates, np.asarray(1.0 / (variance * rates * (1.0 - rates)), dtype=np.float64)
 
 
 def cells(world: World) -> Sequence[tuple[int, int]]:

@@ -29,9 +29,9 @@ def candidates(count: int, rng: np.random.Generator) -> list[Ranked]:
             learned_share=0.6,
             eligible=place % 3 != 0,
             arm=Arm(uses=place % 5, raw_successes=place % 5 // 2),
-            logit_mean=float(rng.normal(-0.5, 0.5)),
-            logit_sd=float(rng.uniform(0.3, 1.0)),
-            reward_sd=0.15,
+            reward_mean=float(rng.uniform(0.2, 0.6)),
+            effective_sample_size=float(rng.uniform(4.0, 40.0)),
+            uncertainty=0.15,
         )
         for place in range(count)
     ]

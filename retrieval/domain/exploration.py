@@ -15,7 +15,7 @@ class PolicyName(StrEnum):
 
     OFF = "off"
     UNCERTAINTY_BONUS = "uncertainty_bonus"
-    """The score is raised by ``rate`` × the standard deviation of the learned reward."""
+    """The score is raised by ``rate`` × the uncertainty of the learned reward."""
     THOMPSON_SLOTS = "thompson_slots"
     """The last one or two places are drawn (Thompson), between who has them by score and what was hardly used."""
 
@@ -35,7 +35,7 @@ class Exploration:
 
     policy: PolicyName = PolicyName.OFF
     rate: float = 0.1
-    """Uncertainty bonus: added to the score for each unit of standard deviation, 0 to 1."""
+    """Uncertainty bonus: added to the score for each unit of uncertainty, 0 to 1."""
     slots: int = 1
     """Thompson slots: places that items which were hardly used may win, 1 or 2."""
     posterior: Posterior = Posterior.SHRUNK

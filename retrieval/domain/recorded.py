@@ -80,9 +80,9 @@ class RecordedSearch:
     pool_signals: Mapping[str, Any]
     """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg did not bring the item),
     ``ranks`` (the same of its ranks), ``relevance``, ``scaled`` (that from 0 to 1), ``score``; where arms were read
-    ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where something was learned ``learned``, ``learned_sd``,
-    ``logit_mean``, ``logit_sd``, ``cosine`` (of the query and those that the item was rewarded for); where a policy
-    drew ``propensity``. And ``bounds``: by leg, the scores that a weighted sum takes as 0 and as 1."""
+    ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where something was learned ``learned``,
+    ``effective_sample_size``, ``logit_mean``, ``cosine`` (of the query and those that the item was rewarded for);
+    where a policy drew ``propensity``. And ``bounds``: by leg, the scores that a weighted sum takes as 0 and as 1."""
     impressions: Sequence[Impression]
 
     @property

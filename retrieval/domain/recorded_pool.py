@@ -41,10 +41,10 @@ class RecordedPool:
     """By leg, the scores that a weighted sum takes as 0 and as 1."""
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
-    learned_sd: Optional = ()
+    effective_sample_size: Optional = ()
+    """Events that what was learned is worth."""
     logit_mean: Optional = ()
-    """The same on the logit scale."""
-    logit_sd: Optional = ()
+    """The learned rewards on the logit scale."""
     cosine: Optional = ()
     """Of the query and those that each was rewarded for."""
     model_version: int = 0
@@ -67,7 +67,7 @@ class RecordedPool:
 
 def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a pool, by the names of their fields, from the ``pool_signals`` of a record."""
-    names = ("learned", "learned_sd", "logit_mean", "logit_sd", "cosine", "eligible", "uses", "raw_successes")
+    names = ("learned", "effective_sample_size", "logit_mean", "cosine", "eligible", "uses", "raw_successes")
     return {
         "scores": signals.get("legs", {}),
         "ranks": signals.get("ranks", {}),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
 
-from retrieval.domain.arm import Arm
+from retrieval.domain.expectation import Expectation
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Combination, Learned
 from retrieval.engine.scoring import Pool, pool_signals
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.prediction import Prediction
 from retrieval.learning.ranked import Ranked, is_eligible
-from retrieval.learning.stack import LEARNED
 
 
 def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datetime) -> list[Ranked]:
@@ -32,7 +30,7 @@ def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datet
             learned_share=share,
             eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
             arm=item.anywhere,
-            reward_sd=_beta_sd(item.anywhere),
+            uncertainty=Expectation.of_counts(item.anywhere.uses, item.anywhere.raw_successes).uncertainty,
         )
         for item, relevance in zip(pool.arms, pool.relevance, strict=True)
     ]
@@ -57,14 +55,15 @@ def scored(
                 learned_share=learned.share,
                 eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
                 arm=item.anywhere,
-                logit_mean=one.logit_mean,
-                logit_sd=one.logit_sd,
-                reward_sd=one.sd,
+                reward_mean=one.mean,
+                effective_sample_size=one.effective_sample_size,
+                uncertainty=one.uncertainty,
             )
             for item, relevance, one in zip(pool.arms, pool.relevance, predicted, strict=True)
         ]
     chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.arms)))
-    weight = model.stack.weights.get(LEARNED, 0.0)
+    means, sizes = np.array([(one.mean, one.effective_sample_size) for one in predicted]).reshape(-1, 2).T
+    sizes = model.stack.sample_sizes(chances, means, sizes)
     return [
         Ranked(
             item_id=item.item_id,
@@ -72,17 +71,11 @@ def scored(
             relevance=relevance,
             eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
             arm=item.anywhere,
-            logit_mean=math.log(chance / (1 - chance)),
-            logit_sd=weight * one.logit_sd,
-            reward_sd=one.sd,
+            reward_mean=chance,
+            effective_sample_size=size,
+            uncertainty=one.uncertainty,
         )
-        for item, relevance, one, chance in zip(
-            pool.arms, pool.relevance, predicted, np.clip(chances, 1e-6, 1 - 1e-6).tolist(), strict=True
+        for item, relevance, one, chance, size in zip(
+            pool.arms, pool.relevance, predicted, chances.tolist(), sizes.tolist(), strict=True
         )
     ]
-
-
-def _beta_sd(arm: Arm) -> float:
-    """The standard deviation of Beta(successes + 1, failures + 1) of the raw counts."""
-    a, b = arm.raw_successes + 1, arm.uses - arm.raw_successes + 1
-    return math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))

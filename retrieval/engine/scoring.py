@@ -77,9 +77,8 @@ def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, di
     """What was learned of the candidates, by name and item id, as it is recorded."""
     return {
         "learned": {one.item_id: one.mean for one in predicted},
-        "learned_sd": {one.item_id: one.sd for one in predicted},
+        "effective_sample_size": {one.item_id: one.effective_sample_size for one in predicted},
         "logit_mean": {one.item_id: one.logit_mean for one in predicted},
-        "logit_sd": {one.item_id: one.logit_sd for one in predicted},
         "cosine": {one.item_id: cosine for one, cosine in zip(pool.ranked, pool.cosines, strict=True)},
     }
 

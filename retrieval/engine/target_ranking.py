@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from retrieval.domain.arm import Arm
+from retrieval.domain.expectation import Expectation, uncertainty_of
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile, leg_of
@@ -18,7 +18,6 @@ from retrieval.engine.relevance import leg_features_again, on_unit_scale
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked
-from retrieval.learning.stack import LEARNED
 
 
 class Candidate(NamedTuple):
@@ -101,13 +100,15 @@ def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel
 
 
 def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
+    arm = Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0))
     return Ranked(
         item_id=pool.item_ids[place],
         score=relevance,
         relevance=relevance,
         learned_share=1.0 if learned.is_off else learned.share,
         eligible=bool(_at(pool.eligible, place)),
-        arm=Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0)),
+        arm=arm,
+        uncertainty=Expectation.of_counts(arm.uses, arm.raw_successes).uncertainty,
     )
 
 
@@ -116,13 +117,14 @@ def _summed(one: Candidate, pool: RecordedPool, share: float) -> Candidate:
     if mean is None:
         return one._replace(score=one.relevance)
     score = (1 - share) * one.relevance + share * mean
+    size = _at(pool.effective_sample_size, one.place) or 0.0
     contender = replace(
         one.contender,
         score=score,
         learned_share=share,
-        logit_mean=_at(pool.logit_mean, one.place),
-        logit_sd=_at(pool.logit_sd, one.place),
-        reward_sd=_at(pool.learned_sd, one.place) or 0.0,
+        reward_mean=mean,
+        effective_sample_size=size,
+        uncertainty=uncertainty_of(size),
     )
     return one._replace(score=score, contender=contender)
 
@@ -140,8 +142,12 @@ def _stacked(candidates: list[Candidate], pool: RecordedPool, model: LearnedMode
         cosines=[_at(pool.cosine, one.place) for one in candidates],
     )
     scores = model.stack.score(signals).tolist()
-    chances = np.clip(model.stack.probability(signals, np.ones(len(candidates))), 1e-6, 1 - 1e-6).tolist()
-    weight = model.stack.weights.get(LEARNED, 0.0)
+    chances = model.stack.probability(signals, np.ones(len(candidates)))
+    means, sizes = (
+        np.array([_at(column, one.place) or 0.0 for one in candidates])
+        for column in (pool.learned, pool.effective_sample_size)
+    )
+    drawn = model.stack.sample_sizes(chances, means, sizes)
     return [
         one._replace(
             score=score,
@@ -149,12 +155,14 @@ def _stacked(candidates: list[Candidate], pool: RecordedPool, model: LearnedMode
                 one.contender,
                 score=chance,
                 learned_share=1.0,
-                logit_mean=math.log(chance / (1 - chance)),
-                logit_sd=weight * (_at(pool.logit_sd, one.place) or 0.0),
-                reward_sd=_at(pool.learned_sd, one.place) or 0.0,
+                reward_mean=chance,
+                effective_sample_size=size,
+                uncertainty=uncertainty_of(own),
             ),
         )
-        for one, score, chance in zip(candidates, scores, chances, strict=True)
+        for one, score, chance, size, own in zip(
+            candidates, scores, chances.tolist(), drawn.tolist(), sizes.tolist(), strict=True
+        )
     ]
 
 

@@ -93,17 +93,18 @@ def _contenders(ranked: list[Candidate], pool: RecordedPool, profile: Profile) -
             if eligible is None:
                 return None
             contender = replace(contender, eligible=eligible)
+        if not _is_uncertainty_told(one, pool, exploration):
+            return None
         found.append(contender)
-    return found if _is_distribution_told(pool, profile) else None
+    return found
 
 
-def _is_distribution_told(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the recorded standard deviations, or logits, are there where the policy goes by them."""
-    if not pool.learned or profile.learned.is_off:
-        return True
-    if profile.exploration.policy is PolicyName.UNCERTAINTY_BONUS:
-        return bool(pool.learned_sd)
-    return profile.exploration.posterior is Posterior.BETA or bool(pool.logit_mean and pool.logit_sd)
+def _is_uncertainty_told(one: Candidate, pool: RecordedPool, exploration: Exploration) -> bool:
+    """Whether the record has how uncertain the candidate was: the model's word, or without one its uses."""
+    is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
+    if one.contender.reward_mean is None or (is_thompson and exploration.posterior is Posterior.BETA):
+        return bool(pool.uses) and pool.uses[one.place] is not None
+    return bool(pool.effective_sample_size)
 
 
 def _is_eligible(place: int, pool: RecordedPool, wanted: Exploration) -> bool | None:

@@ -6,10 +6,7 @@ import numpy as np
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.logit import EDGE, logit
-
-Z_90 = 1.6448536269514722
-"""The normal quantile of a two-sided interval of 90 %."""
+from retrieval.learning.logit import EDGE
 
 
 def log_losses(predicted: Floats, rewards: Floats) -> Floats:
@@ -39,11 +36,20 @@ def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> flo
     return sum(gaps) / len(order)
 
 
-def interval_coverage(logit_mean: Floats, logit_sd: Floats, true_rates: Floats, z: float = Z_90) -> float:
-    """The share of true rates, 0 to 1, inside sigmoid(mean ± z sd). They are known in simulations alone."""
-    _check(logit_mean, true_rates)
-    inside = np.abs(logit(true_rates) - logit_mean) <= z * logit_sd
-    return float(inside.mean())
+def intervals(means: Floats, sizes: Floats, share: float = 0.9) -> tuple[Floats, Floats]:
+    """The ends of the central interval of each Beta distribution, by its mean and effective sample size."""
+    from scipy.special import betaincinv
+
+    outside = (1.0 - share) / 2.0
+    low, high = (betaincinv(means * sizes, (1.0 - means) * sizes, part) for part in (outside, 1.0 - outside))
+    return low, high
+
+
+def interval_coverage(means: Floats, sizes: Floats, true_rates: Floats, share: float = 0.9) -> float:
+    """The share of true rates, 0 to 1, inside ``intervals``. They are known in simulations alone."""
+    _check(means, true_rates)
+    low, high = intervals(means, sizes, share)
+    return float(((low <= true_rates) & (true_rates <= high)).mean())
 
 
 def _check(first: Floats, second: Floats) -> None:

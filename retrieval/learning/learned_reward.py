@@ -18,7 +18,7 @@ from retrieval.learning import logistic, shrinkage
 from retrieval.learning.arm_table import Floats, arm_table
 from retrieval.learning.cross_fit import rates_before
 from retrieval.learning.event import Event, arms_of, in_order
-from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, logistic_posterior
+from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, LogitMean, logistic_mean
 from retrieval.learning.logistic_fit import design_of, fit_logistic
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.prediction import Prediction, predictions
@@ -57,7 +57,8 @@ class LearnedReward:
 
         ``relevance`` and ``signals`` by name are 0 to 1, one an item; None, there or inside: not known. ``ranks`` are
         for judging the model by what was shown: left out, every item is taken to stand at rank 1. An item that the
-        logistic model has never met is expected to earn its shrunk rate, moved by relevance and signals.
+        logistic model has never met is expected to earn its shrunk rate, moved by relevance and signals. How sure a
+        prediction is goes by the events of the item, whichever model says what to expect.
         Raises ``InvalidRequestError`` for lengths that differ.
         """
         if not items:
@@ -68,7 +69,7 @@ class LearnedReward:
             return predictions(ids, shrunk)
         numbers = _numbers({RELEVANCE: relevance, RANK: ranks, **(signals or {})}, len(items))
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
-        fitted = logistic_posterior(self.logistic, buckets, items, numbers)
+        fitted = logistic_mean(self.logistic, buckets, items, numbers)
         known = self.logistic.effects.get("item", {})
         return predictions(ids, _chosen(np.array([item in known for item in ids]), fitted, shrunk, self.logistic))
 
@@ -118,20 +119,16 @@ def learn(
     return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
 
 
-def _chosen(known: NDArray[np.bool_], fitted: Posterior, shrunk: Posterior, model: Logistic) -> Posterior:
-    """The logistic model's answer where it knows the item, and the shrunk rate with the slopes' parts elsewhere."""
+def _chosen(known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
+    """The logistic model's mean where it knows the item, and the shrunk rate with the slopes' parts elsewhere."""
     if known.all():
-        return fitted
+        return Posterior(fitted.logit, shrunk.effective_sample_size, fitted.parts)
     ours, theirs = dict(fitted.parts), dict(shrunk.parts)
     moved = {name: part for name, part in ours.items() if name in model.slopes and name != SHRUNK}
     none = np.zeros(len(known))
     parts = {name: np.where(known, ours.get(name, none), (theirs | moved).get(name, none)) for name in ours | theirs}
     mean = shrunk.logit_mean + sum(moved.values(), none)
-    return Posterior(
-        np.where(known, fitted.logit_mean, mean),
-        np.where(known, fitted.logit_variance, shrunk.logit_variance),
-        tuple(parts.items()),
-    )
+    return Posterior(np.where(known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
 
 
 def _numbers(given: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:

@@ -3,7 +3,8 @@
     logit p = intercept + Σ slopes × numbers
             + Σ effects of item, item cluster, bucket, item cluster in bucket, item in bucket
 
-Every effect has a normal prior around 0, so one that was never seen adds nothing but uncertainty.
+Every effect has a normal prior around 0, so one that was never seen adds nothing. The model says what to expect; how
+sure that is goes by the events that the item has, as shrinkage counts them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import numpy as np
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import ANYWHERE
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.arm_table import Floats, kind_of, pairs
+from retrieval.learning.arm_table import Floats, kind_of
 from retrieval.learning.logit import logit
-from retrieval.learning.shrinkage import Estimate, Posterior
 
 KIND = "logistic"
 
@@ -30,15 +30,11 @@ RELEVANCE = "relevance"
 SHRUNK = "shrunk rate"
 RANK = "rank"
 
-UNSEEN_SPREAD = 0.5
-"""The prior standard deviation of effects in a kind of bucket without a single event."""
-
 
 class Slope(NamedTuple):
     """The weight of a number."""
 
     weight: float
-    variance: float
     centre: float
     """Subtracted from the number; one that is missing counts as this."""
 
@@ -47,23 +43,18 @@ class Slope(NamedTuple):
 class Logistic:
     """A fitted model."""
 
-    intercept: Estimate
+    intercept: float
     slopes: Mapping[str, Slope] = field(default_factory=dict)
     """Of the logits of ``relevance``, of the signals and of the shrunk rate, and of ln ``rank``."""
-    effects: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By group, such as ``item in domain=physics``, and within it by item, cluster or bucket."""
-    spreads: Mapping[str, float] = field(default_factory=dict)
-    """The prior standard deviation of effects by block, such as ``item in domain``."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
         return {
-            "intercept": list(self.intercept),
+            "intercept": self.intercept,
             "slopes": {name: list(slope) for name, slope in self.slopes.items()},
-            "effects": {
-                group: {key: list(effect) for key, effect in effects.items()} for group, effects in self.effects.items()
-            },
-            "spreads": dict(self.spreads),
+            "effects": {group: dict(effects) for group, effects in self.effects.items()},
         }
 
     @classmethod
@@ -71,13 +62,12 @@ class Logistic:
         """What ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
         try:
             return cls(
-                intercept=Estimate(*stored["intercept"]),
+                intercept=float(stored["intercept"]),
                 slopes={name: Slope(*slope) for name, slope in stored["slopes"].items()},
                 effects={
-                    group: {key: Estimate(*effect) for key, effect in effects.items()}
+                    group: {key: float(effect) for key, effect in effects.items()}
                     for group, effects in stored["effects"].items()
                 },
-                spreads=dict(stored["spreads"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRequestError(
@@ -99,50 +89,46 @@ def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> lis
     return found
 
 
-def logistic_posterior(
+class LogitMean(NamedTuple):
+    """What is expected of each item; arrays (items,)."""
+
+    logit: Floats
+    parts: tuple[tuple[str, Floats], ...]
+    """What each effect and number added, by name; they add up to ``logit``."""
+
+
+def logistic_mean(
     model: Logistic,
     buckets: Sequence[str],
     items: Sequence[ItemArms],
     numbers: Mapping[str, Floats],
-) -> Posterior:
-    """The reward of each item in the context of these buckets.
+) -> LogitMean:
+    """The expected reward of each item in the context of these buckets.
 
     ``numbers`` are probabilities by the name of their slope, (items,) each; NaN, or a name left out: not known.
     ``rank`` among them is a rank from 1; left out, every item is taken to stand at rank 1.
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
-    mean = np.full(len(items), model.intercept.logit)
-    variance = np.full(len(items), model.intercept.variance)
-    parts = [("collection", mean.copy())]
+    parts = [("collection", np.full(len(items), model.intercept))]
     for name, slope in model.slopes.items():
-        number = _centred(name, numbers.get(name), slope, len(items))
-        mean, variance = mean + slope.weight * number, variance + slope.variance * number**2
         if name != RANK or name in numbers:
-            parts.append((name, slope.weight * number))
-    for block, group, keys in _columns(contexts, items):
-        found = _looked_up(model, block, group, keys)
-        mean, variance = mean + found[:, 0], variance + found[:, 1]
-        parts.append((group if group != "bucket" else str(keys[0]), found[:, 0]))
-    return Posterior(mean, variance, tuple(parts))
+            parts.append((name, slope.weight * _centred(name, numbers.get(name), slope, len(items))))
+    for group, keys in _columns(contexts, items):
+        effects = model.effects.get(group, {})
+        added = np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
+        parts.append((group if group != "bucket" else str(keys[0]), added))
+    return LogitMean(np.sum([added for _, added in parts], axis=0), tuple(parts))
 
 
-def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, str, list[str | None]]]:
+def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, list[str | None]]]:
     ids: list[str | None] = [item.item_id for item in items]
     clusters = [None if item.cluster is None else str(item.cluster) for item in items]
-    found = [("item", "item", ids), ("item cluster", "item cluster", clusters)]
+    found = [("item", ids), ("item cluster", clusters)]
     for bucket in contexts:
-        kind = kind_of(bucket)
-        found.append(("bucket", "bucket", [bucket] * len(items)))
-        found.append((f"item cluster in {kind}", f"item cluster in {bucket}", clusters))
-        found.append((f"item in {kind}", f"item in {bucket}", ids))
+        found.append(("bucket", [bucket] * len(items)))
+        found.append((f"item cluster in {bucket}", clusters))
+        found.append((f"item in {bucket}", ids))
     return found
-
-
-def _looked_up(model: Logistic, block: str, group: str, keys: Sequence[str | None]) -> Floats:
-    unseen = Estimate(0.0, model.spreads.get(block, UNSEEN_SPREAD) ** 2)
-    effects = model.effects.get(group, {})
-    found = [unseen if key is None else effects.get(key, unseen) for key in keys]
-    return pairs(found)
 
 
 def _centred(name: str, given: Floats | None, slope: Slope, length: int) -> Floats:

@@ -15,7 +15,6 @@ from retrieval.learning.arm_table import Floats, Ints
 from retrieval.learning.event import Event
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, Slope, groups_of, number_of
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.shrinkage import Estimate
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -93,9 +92,7 @@ def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> L
     if not len(design.reward):
         raise InvalidRequestError("there are no events to learn from")
     spreads = choose_spreads(design, held_out)
-    weights = _map(design, _variances(design, spreads))
-    variance = _laplace(design, weights, _variances(design, spreads))
-    return _model(design, weights, variance, spreads)
+    return _model(design, _map(design, _variances(design, spreads)))
 
 
 def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
@@ -218,22 +215,15 @@ def _shortened(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple
     return weights, loss
 
 
-def _laplace(design: Design, weights: Floats, variances: Floats) -> Floats:
-    """The variance of each weight by the diagonal of the Hessian."""
-    rows = _Rows(design, variances)
-    return 1.0 / rows.diagonal(rows.slope_and_curve(weights)[1])
-
-
-def _model(design: Design, weights: Floats, variance: Floats, spreads: Mapping[str, float]) -> Logistic:
+def _model(design: Design, weights: Floats) -> Logistic:
     slopes: dict[str, Slope] = {}
-    effects: dict[str, dict[str, Estimate]] = {}
-    for (group, key), weight, spread in zip(design.columns, weights.tolist(), variance.tolist(), strict=True):
+    effects: dict[str, dict[str, float]] = {}
+    for (group, key), weight in zip(design.columns, weights.tolist(), strict=True):
         if group:
-            effects.setdefault(group, {})[key] = Estimate(weight, spread)
+            effects.setdefault(group, {})[key] = weight
         elif key != "intercept":
-            slopes[key] = Slope(weight, spread, design.centres[key])
-    intercept = Estimate(float(weights[0]), float(variance[0]))
-    return Logistic(intercept=intercept, slopes=slopes, effects=effects, spreads=dict(spreads))
+            slopes[key] = Slope(weight, design.centres[key])
+    return Logistic(intercept=float(weights[0]), slopes=slopes, effects=effects)
 
 
 def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, dict[str, float]]:

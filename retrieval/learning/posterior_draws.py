@@ -10,6 +10,9 @@ from retrieval.domain.exploration import Posterior
 from retrieval.learning.propensity import Floats
 from retrieval.learning.ranked import Ranked
 
+LEAST = 1e-6
+"""A parameter of a Beta distribution is at least this: a mean of 0 or 1 has none."""
+
 
 def score_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, rng: np.random.Generator) -> Floats:
     """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior."""
@@ -22,22 +25,12 @@ def score_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, r
 def reward_draws(candidates: Sequence[Ranked], posterior: Posterior, rows: int, rng: np.random.Generator) -> Floats:
     """Shape (rows, candidates), rewards from 0 to 1.
 
-    The shrunk posterior is logit-normal. A candidate of which nothing is learned has the Beta posterior instead, so
-    exploration begins with the first item and not with the first model.
+    The shrunk posterior is the Beta distribution of the learned reward. A candidate of which nothing is learned has
+    that of its raw counts instead, so exploration begins with the first item and not with the first model.
     """
-    draws = np.empty((rows, len(candidates)))
-    learned = np.array([posterior is Posterior.SHRUNK and _is_learned(one) for one in candidates], dtype=bool)
-    if learned.any():
-        means = np.array([one.logit_mean for one in candidates if _is_learned(one)], dtype=float)
-        deviations = np.array([one.logit_sd for one in candidates if _is_learned(one)], dtype=float)
-        draws[:, learned] = _expit(logit_normal_draws(means, deviations, rows, rng))
-    if not learned.all():
-        arms = [one.arm for one, is_learned in zip(candidates, learned, strict=True) if not is_learned]
-        successes = np.array([arm.raw_successes for arm in arms], dtype=float)
-        uses = np.array([arm.uses for arm in arms], dtype=float)
-        # Counters that have drifted are for their alarm to tell; a search must not fail of them.
-        draws[:, ~learned] = beta_draws(successes, np.maximum(uses - successes, 0.0), rows, rng)
-    return draws
+    pairs = [_learned(one) if posterior is Posterior.SHRUNK else _counted(one) for one in candidates]
+    first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
+    return rng.beta(first, second, (rows, len(candidates)))
 
 
 def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Generator) -> Floats:
@@ -45,15 +38,13 @@ def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Ge
     return rng.beta(successes + 1, failures + 1, (rows, *successes.shape))
 
 
-def logit_normal_draws(means: Floats, deviations: Floats, rows: int, rng: np.random.Generator) -> Floats:
-    """Shape (rows, *means.shape), on the logit scale."""
-    return means + deviations * rng.standard_normal((rows, *means.shape))
+def _learned(one: Ranked) -> tuple[float, float]:
+    mean, size = one.reward_mean, one.effective_sample_size
+    if mean is None:
+        return _counted(one)
+    return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
 
 
-def _is_learned(one: Ranked) -> bool:
-    return one.logit_mean is not None and one.logit_sd is not None
-
-
-def _expit(logits: Floats) -> Floats:
-    """1 / (1 + e^-x), which does not overflow."""
-    return 0.5 * (1 + np.tanh(logits / 2))
+def _counted(one: Ranked) -> tuple[float, float]:
+    # Counters that have drifted are for their alarm to tell; a search must not fail of them.
+    return one.arm.raw_successes + 1.0, max(one.arm.uses - one.arm.raw_successes, 0) + 1.0

@@ -1,4 +1,8 @@
-"""What is expected of an item, how sure that is, and which level said how much."""
+"""What is expected of an item, how sure that is, and which level said how much.
+
+The reward of an item is believed to be Beta(m n, (1 - m) n), with the mean m and the effective sample size n. So its
+standard deviation is √(m (1 - m) / (n + 1)), which is never more than its mean allows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrieval.learning.arm_table import Floats
+from retrieval.domain.expectation import uncertainty_of
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Posterior
 
@@ -31,13 +35,17 @@ class Prediction:
     sd: float
     """Its standard deviation: how far the true rate may lie from the mean, 0 to 0.5."""
     effective_sample_size: float
-    """Events of the item itself, in just this context, that would leave the same uncertainty."""
+    """Events of the item itself, in just this context, that would leave the same uncertainty, above 0."""
     logit_mean: float
-    """ln(mean / (1 - mean)); with ``logit_sd`` the normal distribution that Thompson sampling draws from."""
-    logit_sd: float
+    """ln(mean / (1 - mean))."""
     levels: tuple[str, ...]
     logits: tuple[float, ...]
     """By level; they add up to ``logit_mean``."""
+
+    @property
+    def uncertainty(self) -> float:
+        """The largest standard deviation that so many events leave, 0 to 0.5: no further event raises it."""
+        return uncertainty_of(self.effective_sample_size)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -59,33 +67,15 @@ class Prediction:
             "sd": self.sd,
             "effective_sample_size": self.effective_sample_size,
             "logit_mean": self.logit_mean,
-            "logit_sd": self.logit_sd,
             "parts": {part.level: part.logit for part in self.parts},
         }
 
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-
-
 def predictions(item_ids: Sequence[str], found: Posterior) -> list[Prediction]:
     """One prediction an item, in order."""
-    mean = sigmoid(found.logit_mean)
-    logit_sd = np.sqrt(found.logit_variance)
-    sd = _reward_sd(found.logit_mean, logit_sd)
-    worth = 1.0 / (mean * (1.0 - mean) * found.logit_variance)
+    mean, size = sigmoid(found.logit_mean), found.effective_sample_size
+    sd = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
     levels = tuple(level for level, _ in found.parts)
     logits = np.column_stack([added for _, added in found.parts]).tolist()
-    rows = zip(item_ids, mean.tolist(), sd.tolist(), worth.tolist(), strict=True)
-    logit_rows = zip(found.logit_mean.tolist(), logit_sd.tolist(), logits, strict=True)
-    return [
-        Prediction(*row, centre, spread, levels, tuple(parts))
-        for row, (centre, spread, parts) in zip(rows, logit_rows, strict=True)
-    ]
-
-
-def _reward_sd(logit_mean: Floats, logit_sd: Floats) -> Floats:
-    """The standard deviation of the sigmoid of a normal variable, by Gauss-Hermite quadrature."""
-    values = sigmoid(logit_mean[:, None] + logit_sd[:, None] * _NODES)
-    centre = values @ _WEIGHTS
-    return np.sqrt((values - centre[:, None]) ** 2 @ _WEIGHTS)
+    rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), found.logit_mean.tolist(), strict=True)
+    return [Prediction(*row, levels, tuple(parts)) for row, parts in zip(rows, logits, strict=True)]

@@ -24,12 +24,12 @@ class Ranked:
     """Whether Thompson slots may pick it; see ``is_eligible``."""
     arm: Arm = NO_ARM
     """Its raw counts are what the Beta posterior is made of."""
-    logit_mean: float | None = None
-    """Of the learned reward's distribution on the logit scale; None: nothing is learned, the Beta posterior is used."""
-    logit_sd: float | None = None
-    """Its standard deviation there, at least 0."""
-    reward_sd: float = 0.0
-    """The standard deviation of the learned reward itself, 0 to 0.5: what the uncertainty bonus rewards."""
+    reward_mean: float | None = None
+    """Of the learned reward's Beta distribution, 0 to 1; None: nothing is learned, raw counts are all that is known."""
+    effective_sample_size: float = 0.0
+    """The sum of that distribution's two parameters: above 0 where something is learned."""
+    uncertainty: float = 0.0
+    """Of the learned reward, 0 to 0.5: what the uncertainty bonus rewards; see ``Prediction.uncertainty``."""
 
 
 def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploration: Exploration) -> bool:

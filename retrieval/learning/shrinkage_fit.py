@@ -103,8 +103,8 @@ def _newton(
     """Quasi-likelihood steps of a beta-binomial regression on collection, ln(1 + uses) and cluster.
 
     An item of n uses weighs like n (m + 1) / (m + n) of them, m being the concentration (McCullagh and Nelder,
-    Generalized Linear Models, 4.5). The coefficient of uses stays between 0 and 1 / (m ln 2): within it, another
-    success never lowers an item's estimate and another failure never raises it.
+    Generalized Linear Models, 4.5). The coefficient of uses stays between 0 and log2(1 + 1 / m), at most 1: within it,
+    a whole success more never lowers an item's estimate and a whole failure more never raises it.
     """
     uses = table.successes + table.failures
     weight = (concentration + 1.0) / (concentration + np.maximum(uses, 1.0))
@@ -127,7 +127,7 @@ def _newton(
 
 
 def _most_by_uses(concentration: float) -> float:
-    return 1.0 / (concentration * math.log(2.0))
+    return min(1.0, math.log2(1.0 + 1.0 / concentration))
 
 
 def _cross(weight: Floats, exposure: Floats, cluster: Ints, clusters: int) -> Floats:

@@ -19,6 +19,10 @@ AFFINITY_FROM = 0.3
 """Cosines up to here say nothing: two questions of one collection are that alike by chance."""
 
 
+LEAST_VARIANCE = 1e-9
+"""Where the learned reward weighs nothing, a probability is as good as certain."""
+
+
 class _Prior(NamedTuple):
     mean: float
     sd: float
@@ -58,6 +62,14 @@ class LogitStack:
         """The expected reward of items shown at those ranks, shape (items,)."""
         logits = self.intercept + self.score(signals) + self.position * np.log(ranks)
         return sigmoid(logits)
+
+    def sample_sizes(self, probabilities: Floats, means: Floats, sizes: Floats) -> Floats:
+        """The effective sample size of each probability, shape (items,), by mean and size of its learned reward.
+
+        A Beta of mean m and size n has a logit of variance 1 / (n m (1 - m)), to first order, which the weight scales.
+        """
+        scaled = self.weights.get(LEARNED, 0.0) ** 2 * probabilities * (1.0 - probabilities)
+        return np.asarray(sizes * means * (1.0 - means) / np.maximum(scaled, LEAST_VARIANCE), dtype=np.float64)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

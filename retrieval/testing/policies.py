@@ -123,9 +123,9 @@ def _candidates(count: int) -> list[Ranked]:
             score=1 - place / (count + 1),
             eligible=place % 3 != 1,
             arm=Arm(uses=place % 5, raw_successes=place % 5 // 2),
-            logit_mean=0.3 * (place % 4) - 0.5 if place % 2 else None,
-            logit_sd=0.5,
-            reward_sd=0.1 * (place % 6),
+            reward_mean=0.4 + 0.1 * (place % 4) if place % 2 else None,
+            effective_sample_size=15.0,
+            uncertainty=0.1 * (place % 6),
         )
         for place in range(count)
     ]

@@ -176,6 +176,21 @@ async def test_what_exploration_drew_is_told(platform: Platform) -> None:
     assert {item_id for item_id in drawn & set(reasons) if "exploration drew it then" not in reasons[item_id]} == set()
 
 
+async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
+    """Without a model it goes by the uses, which the record has."""
+    collection = await _filled(platform)
+    used = [
+        Feedback(collection="docs", item_id=f"i{n}", helpful=False, actor=f"a{k}") for n in range(8) for k in range(3)
+    ]
+    await platform.feedback_each(used)
+    exploration = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0)
+    result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
+    assert result.retrieval_id is not None
+    assert {hit.item_id for hit in result}.isdisjoint({f"i{n}" for n in range(8)})
+    found = await platform.replay(result.retrieval_id)
+    assert found.why_not == ()
+
+
 async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
     """The ranking is recomputed all the same."""
     collection = await _filled(platform)

@@ -40,8 +40,8 @@ def learned_entries(
 
 
 def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
-    """The entries by score + rate × standard deviation of the expected reward, best first; equal ones by id."""
-    bonus = {one.metaphor.id: expected[one.metaphor.id].sd for one in base if one.metaphor.id in expected}
+    """The entries by score + rate × uncertainty of the expected reward, best first; equal ones by id."""
+    bonus = {one.metaphor.id: expected[one.metaphor.id].uncertainty for one in base if one.metaphor.id in expected}
     surest = sorted(bonus, key=lambda key: (-bonus[key], key))
     ranks = {key: rank for rank, key in enumerate(surest, 1)}
     found = [

@@ -32,12 +32,12 @@ class RetrievalModel:
         return (await self._expectation(problem, metaphor)).mean
 
     async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
-        """The standard deviation of that expectation, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
+        """How far that expectation may be off, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
 
-        The simple estimate, the inverse of the uses of (domain, metaphor), is infinite for what was never tried, and
-        knows nothing of results; this one falls with uses too, and is on the scale of the reward.
+        See ``Expectation.uncertainty``: no use raises it. The simple estimate, the inverse of the uses of (domain,
+        metaphor), is infinite for what was never tried; this one is on the scale of the reward.
         """
-        return (await self._expectation(problem, metaphor)).sd
+        return (await self._expectation(problem, metaphor)).uncertainty
 
     async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
         wanted = checked_metaphor("metaphor", metaphor).id

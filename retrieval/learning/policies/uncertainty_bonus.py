@@ -16,7 +16,9 @@ from retrieval.learning.ranked import Ranked
 
 @dataclass(frozen=True, slots=True)
 class UncertaintyBonus(Policy):
-    """Orders by score + ``rate`` × standard deviation of the learned reward; equal sums keep their order.
+    """Orders by score + ``rate`` × uncertainty of the learned reward; equal sums keep their order.
+
+    The uncertainty falls with every event on the item, so no failure raises an item's place.
 
     The last place has a floor: with the probability ``floor`` it goes to one of the ``most_eligible`` candidates from
     there on, uniformly. So the one whose place it is has 1 - floor + floor / n there, each other one floor / n, and all
@@ -24,7 +26,7 @@ class UncertaintyBonus(Policy):
     """
 
     rate: float = 0.1
-    """Added to the score for each unit of standard deviation, at least 0."""
+    """Added to the score for each unit of uncertainty, at least 0."""
     floor: float = 0.1
     """The probability of a uniform choice, 0 to 1."""
     most_eligible: int = 30
@@ -48,5 +50,5 @@ class UncertaintyBonus(Policy):
         return Places(len(candidates), order[: places - 1], pool, lottery)
 
     def _order(self, candidates: Sequence[Ranked]) -> tuple[int, ...]:
-        raised = np.array([one.score + self.rate * one.reward_sd for one in candidates], dtype=float)
+        raised = np.array([one.score + self.rate * one.uncertainty for one in candidates], dtype=float)
         return tuple(np.argsort(-raised, kind="stable").tolist())

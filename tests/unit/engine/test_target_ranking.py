@@ -70,10 +70,12 @@ def test_recorded_ranks_and_bounds_count_those_that_the_pool_does_not_hold() -> 
 
 def test_a_learned_reward_is_summed_with_the_relevance() -> None:
     """0.4 × relevance, from 0 to 1, + 0.6 × what was learned then; of which nothing was, was no candidate."""
-    pool = pool_of({"dense": {"a": 0.8, "b": 0.4, "c": 0.2}}, learned=[0.1, 0.9, None], learned_sd=[0.1, 0.2, None])
+    pool = pool_of(
+        {"dense": {"a": 0.8, "b": 0.4, "c": 0.2}}, learned=[0.1, 0.9, None], effective_sample_size=[24.0, 8.0, None]
+    )
     candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
     found = in_order(with_learned(candidates, pool, Learned(), None) or [])
-    assert [(one.item_id, one.contender.reward_sd) for one in found] == [("b", 0.2), ("a", 0.1)]
+    assert [(one.item_id, one.contender.uncertainty) for one in found] == [("b", 1 / 6), ("a", 0.1)]
     assert [one.score for one in found] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
     assert with_learned(candidates, pool, Learned(combination=Combination.OFF), None) == candidates
     assert with_learned(candidates, pool, Learned(combination=Combination.LOGIT_STACK), None) is None

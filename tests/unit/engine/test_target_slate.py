@@ -19,10 +19,11 @@ from tests.support.pools import pool_of
 
 LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
 PLAIN = Learned(combination=Combination.OFF)
-LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "learned_sd": [0.1] * 4}
+LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "effective_sample_size": [24.0] * 4}
 COUNTED: dict[str, Any] = {"eligible": [1.0] * 4, "uses": [2.0] * 4, "raw_successes": [1.0, 1.0, 0.0, 2.0]}
-LOGITS: dict[str, Any] = {**LEARNED, "logit_mean": [0.0, 0.0, -0.4, 2.2], "logit_sd": [0.4] * 4}
+LOGITS: dict[str, Any] = {**LEARNED, "logit_mean": [0.0, 0.0, -0.4, 2.2]}
 DRAWN: dict[str, Any] = {**LOGITS, **COUNTED, "propensity": [1.0, 0.3, 0.3, 0.4], "policy": "thompson_slots/1"}
+BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
 
 
@@ -61,7 +62,9 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         (LEARNED, Profile(learned=Learned(combination=Combination.LOGIT_STACK)), Unanswerable.LEARNED),
         ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
         (LOGITS, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
-        ({**LEARNED, **COUNTED}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        ({"learned": [0.5] * 4, **COUNTED}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        ({"learned": [0.5] * 4, **COUNTED}, Profile(exploration=BONUS), Unanswerable.NO_ELIGIBLE),
+        (LEARNED, Profile(learned=PLAIN, exploration=BONUS), Unanswerable.NO_ELIGIBLE),
         ({**COUNTED, "uses": [9.0] * 4}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
     ],
 )
@@ -84,14 +87,13 @@ def test_an_exploring_profile_shows_by_chance() -> None:
 
 
 def test_a_bonus_raises_what_is_uncertain() -> None:
-    """And the floor reaches the others; where nothing was learned, relevance alone decides who has the places."""
-    bonus = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
-    plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=bonus)
-    assert target_slate(pool_of(LEGS, **LEARNED), asked(plain)) == pytest.approx(
-        {"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1}
-    )
-    uncertain = pool_of(LEGS, learned=[0.5] * 4, learned_sd=[0.0, 0.0, 0.0, 0.5])
-    summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=bonus)
+    """And the floor reaches the others; where nothing learned counts, it goes by the uses."""
+    plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=BONUS)
+    even, used = (pool_of(LEGS, **LEARNED, **{**COUNTED, "uses": uses}) for uses in ([2.0] * 4, [900.0, 900.0, 0, 0]))
+    assert target_slate(even, asked(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
+    assert target_slate(used, asked(plain)) == pytest.approx({"c": 1.0, "a": 0.8, "b": 0.1, "d": 0.1})
+    uncertain = pool_of(LEGS, learned=[0.5] * 4, effective_sample_size=[1e6, 1e6, 1e6, 0.1])
+    summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=BONUS)
     assert target_slate(uncertain, asked(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.calibration import calibration_error, interval_coverage, log_loss, log_losses
+from retrieval.learning.calibration import calibration_error, interval_coverage, intervals, log_loss, log_losses
 
 
 def test_log_loss_is_the_mean_surprise() -> None:
@@ -35,8 +35,11 @@ def test_calibration_error_is_the_mean_gap_between_promise_and_reward() -> None:
 
 
 def test_coverage_is_the_share_of_true_rates_inside() -> None:
-    """One of two within 1.645 standard deviations."""
-    assert interval_coverage(np.zeros(2), np.ones(2), np.array([0.5, 0.99])) == 0.5
+    """A uniform distribution holds 90 % between .05 and .95: one of two."""
+    low, high = intervals(np.array([0.5]), np.array([2.0]))
+
+    assert (low[0], high[0]) == pytest.approx((0.05, 0.95))
+    assert interval_coverage(np.full(2, 0.5), np.full(2, 2.0), np.array([0.06, 0.96])) == 0.5
 
 
 def test_no_predictions_and_lengths_that_differ_are_refused() -> None:

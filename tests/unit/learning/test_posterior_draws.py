@@ -16,7 +16,7 @@ ROWS = 20_000
 def test_the_beta_posterior_is_that_of_the_raw_counts() -> None:
     """Mean (successes + 1) / (uses + 2), whatever was learned or decayed."""
     arm = Arm(successes=0.1, failures=0.1, uses=4, raw_successes=3)
-    candidates = [Ranked(item_id="a", arm=arm, logit_mean=-9.0, logit_sd=0.1), Ranked(item_id="b")]
+    candidates = [Ranked(item_id="a", arm=arm, reward_mean=0.01, effective_sample_size=99), Ranked(item_id="b")]
 
     draws = reward_draws(candidates, Posterior.BETA, ROWS, np.random.default_rng(1))
 
@@ -24,28 +24,28 @@ def test_the_beta_posterior_is_that_of_the_raw_counts() -> None:
     assert draws[:, 0].var() == pytest.approx(4 * 2 / (36 * 7), abs=0.003)
 
 
-def test_the_shrunk_posterior_is_logit_normal_where_something_is_learned() -> None:
-    """And Beta where nothing is, on the same scale, each in its column."""
+def test_the_shrunk_posterior_is_that_of_the_learned_reward() -> None:
+    """And that of the raw counts where nothing is learned, each in its column."""
     candidates = [
         Ranked(item_id="new"),
-        Ranked(item_id="learned", logit_mean=1.0, logit_sd=0.5),
+        Ranked(item_id="learned", reward_mean=0.7, effective_sample_size=20),
         Ranked(item_id="used", arm=Arm(uses=8, raw_successes=0)),
     ]
 
     draws = reward_draws(candidates, Posterior.SHRUNK, ROWS, np.random.default_rng(2))
-    logits = np.log(draws[:, 1] / (1 - draws[:, 1]))
 
-    assert (logits.mean(), logits.std()) == pytest.approx((1.0, 0.5), abs=0.02)
-    assert draws[:, [0, 2]].mean(axis=0) == pytest.approx([0.5, 0.1], abs=0.01)
+    assert draws.mean(axis=0) == pytest.approx([0.5, 0.7, 0.1], abs=0.01)
+    assert draws[:, 1].std() == pytest.approx((0.7 * 0.3 / 21) ** 0.5, rel=0.03)
 
 
-def test_extreme_logits_stay_rates() -> None:
-    """No overflow, no warning, and the order of the means is kept."""
-    candidates = [Ranked(item_id=str(mean), logit_mean=mean, logit_sd=0.0) for mean in (-1e6, 0.0, 1e6)]
+def test_extreme_beliefs_stay_rates() -> None:
+    """No error, no warning, and the order of the means is kept."""
+    candidates = [Ranked(item_id=str(mean), reward_mean=mean, effective_sample_size=1e12) for mean in (0.0, 0.5, 1.0)]
 
     draws = reward_draws(candidates, Posterior.SHRUNK, 2, np.random.default_rng(3))
 
-    assert draws.tolist() == [[0.0, 0.5, 1.0]] * 2
+    assert draws == pytest.approx(np.array([[0.0, 0.5, 1.0]] * 2), abs=1e-5)
+    assert reward_draws([], Posterior.SHRUNK, 2, np.random.default_rng(3)).shape == (2, 0)
 
 
 def test_counters_that_have_drifted_break_no_search() -> None:
@@ -60,10 +60,12 @@ def test_counters_that_have_drifted_break_no_search() -> None:
 def test_a_score_is_drawn_with_the_relevance_that_it_has() -> None:
     """.7 × .5 + .3 × the reward; with the share 1, the reward alone."""
     candidates = [
-        Ranked(item_id="a", relevance=0.5, learned_share=0.3, logit_mean=0.0, logit_sd=0.0),
-        Ranked(item_id="b", relevance=0.5, logit_mean=0.0, logit_sd=0.0),
+        Ranked(item_id="a", relevance=0.5, learned_share=0.3, reward_mean=0.5, effective_sample_size=1e12),
+        Ranked(item_id="b", relevance=0.5, reward_mean=0.5, effective_sample_size=1e12),
     ]
 
-    assert score_draws(candidates, Posterior.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx([0.5, 0.5])
-    lower = [Ranked(item_id="a", relevance=0.1, learned_share=0.3, logit_mean=0.0, logit_sd=0.0)]
-    assert score_draws(lower, Posterior.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx([0.22])
+    assert score_draws(candidates, Posterior.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx(
+        [0.5, 0.5], abs=1e-5
+    )
+    lower = [Ranked(item_id="a", relevance=0.1, learned_share=0.3, reward_mean=0.5, effective_sample_size=1e12)]
+    assert score_draws(lower, Posterior.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx([0.22], abs=1e-5)

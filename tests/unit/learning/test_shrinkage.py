@@ -65,11 +65,18 @@ def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, lost:
     assert rate(KNOWN, item(won, lost)) == pytest.approx((won + 5 * 0.2) / (won + lost + 5))
 
 
-def test_an_item_in_a_bucket_is_shrunk_to_the_item() -> None:
-    """The item's own estimate is the prior mean of its estimate in the bucket."""
-    whole = (6 + 5 * 0.2) / (8 + 5)
+def test_an_item_in_a_bucket_is_shrunk_to_what_it_earned_elsewhere() -> None:
+    """That is the prior mean of its estimate in the bucket; the 10 events it is worth weigh 1 / (1 / 10 + 1 / 4)."""
+    elsewhere, weight = (5 + 5 * 0.2) / (5 + 5), 1 / (1 / 10 + 1 / 4)
 
-    assert rate(KNOWN, item(6, 2, 1, 2), DOMAIN) == pytest.approx((1 + 4 * whole) / (3 + 4))
+    assert rate(KNOWN, item(6, 2, 1, 2), DOMAIN) == pytest.approx((1 + weight * elsewhere) / (3 + weight))
+
+
+def test_an_item_that_was_used_in_one_bucket_alone_is_shrunk_to_its_like_there() -> None:
+    """Its events count once: 3 of 3 with a prior rate of 20 % that weighs 1 / (1 / 5 + 1 / 4) uses."""
+    weight = 1 / (1 / 5 + 1 / 4)
+
+    assert rate(KNOWN, item(3, 0, 3, 0), DOMAIN) == pytest.approx((3 + weight * 0.2) / (3 + weight))
 
 
 def test_a_bucket_that_is_unknown_to_everyone_changes_nothing_but_the_uncertainty() -> None:
@@ -77,7 +84,7 @@ def test_a_bucket_that_is_unknown_to_everyone_changes_nothing_but_the_uncertaint
     here, elsewhere = (posterior(KNOWN, buckets, [item(6, 2)]) for buckets in (("",), ("", "cluster=9")))
 
     assert sigmoid(elsewhere.logit_mean)[0] == pytest.approx(sigmoid(here.logit_mean)[0], abs=0.01)
-    assert elsewhere.logit_variance[0] > here.logit_variance[0]
+    assert elsewhere.effective_sample_size[0] < here.effective_sample_size[0]
 
 
 def test_several_buckets_add_up_on_the_logit_scale() -> None:
@@ -119,15 +126,22 @@ def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, 
     found = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
 
     assert np.allclose(sum(part for _, part in found.parts), found.logit_mean, atol=1e-12)
-    assert (found.logit_variance > 0).all()
+    assert (found.effective_sample_size > 0).all()
 
 
-def test_uncertainty_falls_with_every_event() -> None:
-    """From the prior's width towards nothing."""
-    variances = [float(posterior(FITTED, (), [item(n, n, cluster=1)]).logit_variance[0]) for n in (0, 1, 5, 50, 5_000)]
+def test_every_event_adds_to_what_is_known() -> None:
+    """One in this context as one, one elsewhere as less."""
+    here, elsewhere = (
+        [float(posterior(FITTED, (DOMAIN,), [one]).effective_sample_size[0]) for one in items]
+        for items in (
+            [item(n, n, n, n, cluster=1) for n in (0, 1, 5, 50, 5_000)],
+            [item(n, n, cluster=1) for n in (0, 1, 5, 50, 5_000)],
+        )
+    )
 
-    assert variances == sorted(variances, reverse=True)
-    assert variances[-1] < 0.001
+    assert [size - here[0] for size in here] == pytest.approx([0, 2, 10, 100, 10_000])
+    assert elsewhere == sorted(elsewhere)
+    assert elsewhere[-1] < here[0] + FITTED.levels["domain"].concentration
 
 
 def test_the_order_of_the_items_makes_no_difference() -> None:
@@ -171,7 +185,7 @@ def test_nothing_at_all_is_one_half_and_wide() -> None:
     for model in (fit_shrinkage(arm_table([])), Shrinkage()):
         found = posterior(model, ("", DOMAIN), [item(0, 0, cluster=7)])
         assert sigmoid(found.logit_mean)[0] == pytest.approx(0.5)
-        assert found.logit_variance[0] > 1
+        assert found.effective_sample_size[0] < 3
 
 
 def test_a_stored_shrinkage_comes_back_equal() -> None:

@@ -20,7 +20,7 @@ from tests.support.chi_square import p_value
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=Posterior.BETA, most_eligible=6)
 
 
-def candidates(count: int, eligible: str = "all", *, sd: float = 0.0) -> list[Ranked]:
+def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> list[Ranked]:
     """``a``, ``b``, ``c`` … by falling score; ``eligible`` names who is."""
     return [
         Ranked(
@@ -28,7 +28,7 @@ def candidates(count: int, eligible: str = "all", *, sd: float = 0.0) -> list[Ra
             score=1 - place / 100,
             eligible=eligible == "all" or chr(97 + place) in eligible,
             arm=Arm(uses=place % 4, raw_successes=place % 4 // 2),
-            reward_sd=sd * (place % 3),
+            uncertainty=unsure * (place % 3),
         )
         for place in range(count)
     ]
@@ -63,7 +63,7 @@ def test_every_slate_keeps_the_rules(
 ) -> None:
     """Full, nobody twice, positive probabilities that add up, and those of the same seed for everybody else."""
     exploration = Exploration(**exploration.as_dict() | {"posterior": Posterior.BETA})
-    found = candidates(count, eligible, sd=0.2)
+    found = candidates(count, eligible, unsure=0.2)
     slate = compose(found, limit, exploration, np.random.default_rng(seed))
     probabilities = slate_probabilities(found, limit, exploration, np.random.default_rng(seed))
 
@@ -136,7 +136,7 @@ class TestThompsonSlots:
     def test_what_the_score_shows_always_has_a_chance(self) -> None:
         """So a policy that shows nothing else can be evaluated on what this one recorded."""
         hopeless = [
-            Ranked(item_id=name, logit_mean=-5.0 if name in "de" else 5.0, logit_sd=0.1, eligible=True)
+            Ranked(item_id=name, reward_mean=0.01 if name in "de" else 0.99, effective_sample_size=900, eligible=True)
             for name in "abcdefgh"
         ]
         shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": Posterior.SHRUNK, "slots": 1})
@@ -149,7 +149,7 @@ class TestThompsonSlots:
     def test_a_known_newcomer_does_not_displace_what_is_better(self) -> None:
         """Young, but with a posterior far below: by the floor alone."""
         known = [
-            Ranked(item_id=name, logit_mean=2.0 if name < "f" else -2.0, logit_sd=0.2, eligible=name > "e")
+            Ranked(item_id=name, reward_mean=0.9 if name < "f" else 0.1, effective_sample_size=300, eligible=name > "e")
             for name in "abcdefgh"
         ]
         shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": Posterior.SHRUNK, "slots": 1})
@@ -207,8 +207,8 @@ class TestUncertaintyBonus:
     BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.2, most_eligible=4)
 
     def slate(self, seed: int = 0, exploration: Exploration = BONUS, limit: int = 3) -> list[Placed]:
-        """Of a to i; c, f and i have a standard deviation of .4, b, e and h one of .2."""
-        return compose(candidates(9, sd=0.2), limit, exploration, np.random.default_rng(seed))
+        """Of a to i; c, f and i have an uncertainty of .4, b, e and h one of .2."""
+        return compose(candidates(9, unsure=0.2), limit, exploration, np.random.default_rng(seed))
 
     def test_the_order_is_that_of_score_and_uncertainty(self) -> None:
         """c, f, i, then b, e, h: what the score alone would not have shown is marked."""
@@ -223,7 +223,7 @@ class TestUncertaintyBonus:
 
     def test_the_last_place_has_a_floor(self) -> None:
         """i has .8 + .2 / 4; b, e and h .05 each; all others nothing."""
-        chances = slate_probabilities(candidates(9, sd=0.2), 3, self.BONUS, np.random.default_rng())
+        chances = slate_probabilities(candidates(9, unsure=0.2), 3, self.BONUS, np.random.default_rng())
 
         assert chances == pytest.approx(
             dict.fromkeys("cf", 1.0) | {"i": 0.85} | dict.fromkeys("beh", 0.05) | dict.fromkeys("adg", 0.0)

@@ -1,0 +1,249 @@
+"""Mean, deviation, effective sample size and draws of a prediction tell of one distribution, and of the events.
+
+Histories are unanimous, mixed and decayed, in no to three buckets, of items with and without a cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.domain.arm import Arm, ItemArms
+from retrieval.domain.exploration import Posterior
+from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.logistic import SHRUNK, Logistic, Slope
+from retrieval.learning.policies.uncertainty_bonus import UncertaintyBonus
+from retrieval.learning.posterior_draws import reward_draws
+from retrieval.learning.prediction import Prediction
+from retrieval.learning.ranked import Ranked
+from retrieval.learning.shrinkage import Estimate, Level, Shrinkage
+
+BUCKETS = ("domain=physics", "complexity=low", "cluster=3")
+CLUSTER = 5
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Event:
+    """One verdict on the item."""
+
+    reward: float
+    weight: float
+    buckets: frozenset[str]
+    """Of the context asked about; the others are not told."""
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Shrinkage:
+    """What a collection may have taught; within what ``fit_shrinkage`` gives."""
+    logits, variances = st.floats(-2.5, 2.5), st.floats(0.0, 1.0)
+    concentrations = st.floats(0.5, 12.0)
+
+    def estimate(scale: float) -> Estimate:
+        return Estimate(scale * draw(logits), draw(variances))
+
+    whole = draw(concentrations)
+    kinds = [bucket.partition("=")[0] for bucket in BUCKETS]
+    known = [bucket for bucket in BUCKETS if draw(st.booleans())]
+    return Shrinkage(
+        anywhere=estimate(1.0),
+        uses_coefficient=draw(st.floats(0.0, min(1.0, math.log2(1.0 + 1.0 / whole)))),
+        concentration=whole,
+        clusters={CLUSTER: estimate(1.0)} if draw(st.booleans()) else {},
+        levels={kind: Level(draw(concentrations), 0.05, 0.4) for kind in kinds if draw(st.booleans())},
+        buckets={bucket: estimate(0.4) for bucket in known},
+        cluster_shifts={bucket: {CLUSTER: estimate(0.6)} for bucket in known if draw(st.booleans())},
+    )
+
+
+def histories(contexts: Sequence[str]) -> st.SearchStrategy[list[tuple[Event, int]]]:
+    """Kinds of events with how often each came."""
+    return st.lists(st.tuples(events(contexts), st.sampled_from([1, 2, 5, 40, 300])), max_size=4)
+
+
+def events(contexts: Sequence[str]) -> st.SearchStrategy[Event]:
+    """An event in some of the buckets, often a plain success or failure in all of them."""
+    rewards = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0))
+    subsets = st.one_of(st.just(frozenset(contexts)), st.frozensets(st.sampled_from(contexts or [""])))
+    return st.builds(Event, rewards, st.sampled_from([1.0, 0.3, 2.0]), subsets)
+
+
+def arms_of(history: Sequence[tuple[Event, int]], fading: float, cluster: int | None) -> ItemArms:
+    """The item after these events, all of them faded alike."""
+    sums: dict[str, tuple[float, float]] = {}
+    for event, times in history:
+        for bucket in ("", *event.buckets - {""}):
+            won, lost = sums.get(bucket, (0.0, 0.0))
+            counted = fading * times * event.weight
+            sums[bucket] = (won + counted * event.reward, lost + counted * (1.0 - event.reward))
+    return ItemArms(item_id="a", arms={bucket: Arm(*both) for bucket, both in sums.items()}, cluster=cluster)
+
+
+def after(item: ItemArms, event: Event) -> ItemArms:
+    """With one more event, unfaded."""
+    arms = dict(item.arms)
+    for bucket in ("", *event.buckets - {""}):
+        won, lost = arms.get(bucket, Arm())[:2]
+        arms[bucket] = Arm(won + event.weight * event.reward, lost + event.weight * (1.0 - event.reward))
+    return replace(item, arms=arms)
+
+
+def predicted(model: Shrinkage, contexts: Sequence[str], item: ItemArms) -> Prediction:
+    """Through the public door."""
+    return LearnedReward(shrinkage=model).predict(("", *contexts), [item])[0]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Shrinkage, tuple[str, ...], ItemArms]:
+    """A model, the buckets of a context, and an item with a history."""
+    contexts = BUCKETS[: draw(st.integers(0, 3))]
+    fading = draw(st.sampled_from([1.0, 0.5, 0.01]))
+    item = arms_of(draw(histories(contexts)), fading, draw(st.sampled_from([None, CLUSTER, 8])))
+    return draw(models()), contexts, item
+
+
+@given(cases(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_one_more_event_never_raises_the_uncertainty(
+    case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
+) -> None:
+    """One in just this context is worth its weight, one elsewhere at most that; whatever it says."""
+    model, contexts, item = case
+    event = data.draw(events(contexts))
+    before, found = predicted(model, contexts, item), predicted(model, contexts, after(item, event))
+    worth = found.effective_sample_size - before.effective_sample_size
+
+    assert found.uncertainty <= before.uncertainty + ROUNDING
+    assert -ROUNDING <= worth <= event.weight + ROUNDING * found.effective_sample_size
+    if event.buckets >= set(contexts):
+        assert worth == pytest.approx(event.weight)
+
+
+@given(cases(), st.sampled_from([1.0, 3.0]))
+@settings(max_examples=100, deadline=None)
+def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
+    case: tuple[Shrinkage, tuple[str, ...], ItemArms], weight: float
+) -> None:
+    """In just this context."""
+    model, contexts, item = case
+    lower, same, higher = (
+        predicted(model, contexts, one).logit_mean
+        for one in (
+            after(item, Event(0.0, weight, frozenset(contexts))),
+            item,
+            after(item, Event(1.0, weight, frozenset(contexts))),
+        )
+    )
+
+    assert lower <= same + ROUNDING
+    assert higher >= same - ROUNDING
+
+
+@given(cases())
+@settings(max_examples=100, deadline=None)
+def test_mean_and_deviation_are_those_of_one_beta_distribution(
+    case: tuple[Shrinkage, tuple[str, ...], ItemArms],
+) -> None:
+    """So the deviation never exceeds what the mean allows."""
+    found = predicted(*case)
+    most = found.mean * (1.0 - found.mean)
+
+    assert 0 < found.mean < 1
+    assert 0 < found.sd < most**0.5
+    assert found.sd <= found.uncertainty + ROUNDING
+    assert found.sd**2 == pytest.approx(most / (found.effective_sample_size + 1.0))
+    assert sum(part.logit for part in found.parts) == pytest.approx(found.logit_mean)
+
+
+@given(cases())
+@settings(max_examples=25, deadline=None)
+def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[str, ...], ItemArms]) -> None:
+    """Within five standard errors of 40,000 draws, by the fourth moment of the Beta for those of the deviation."""
+    found = predicted(*case)
+    draws = drawn(found, 40_000)
+    size, most = found.effective_sample_size, found.mean * (1.0 - found.mean)
+    # Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, 25.2.
+    excess = 6.0 * ((1 - 4 * most) * (size + 1) - most * (size + 2)) / (most * (size + 2) * (size + 3))
+
+    assert draws.mean() == pytest.approx(found.mean, abs=5 * found.sd / 200)
+    assert draws.var() == pytest.approx(found.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
+
+
+def drawn(found: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """What Thompson sampling would draw of it."""
+    return reward_draws([ranked(found)], Posterior.SHRUNK, rows, np.random.default_rng(1))[:, 0]
+
+
+def ranked(found: Prediction, item_id: str = "a") -> Ranked:
+    """As exploration sees it."""
+    return Ranked(
+        item_id=item_id,
+        score=found.mean,
+        reward_mean=found.mean,
+        effective_sample_size=found.effective_sample_size,
+        uncertainty=found.uncertainty,
+    )
+
+
+def unanimous(times: int, reward: float) -> ItemArms:
+    """So many equal verdicts in all three buckets."""
+    return arms_of([(Event(reward, 1.0, frozenset(BUCKETS)), times)] if times else [], 1.0, CLUSTER)
+
+
+@pytest.mark.parametrize("buckets", [0, 1, 2, 3])
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+def test_equal_verdicts_leave_less_and_less_to_learn(buckets: int, reward: float) -> None:
+    """After 12, 24, 48, 96, 200: no item is as uncertain as one that was never tried."""
+    found = [predicted(Shrinkage(), BUCKETS[:buckets], unanimous(times, reward)) for times in (0, 12, 24, 48, 96, 200)]
+    deviations = [one.sd for one in found]
+
+    assert deviations == sorted(deviations, reverse=True)
+    assert deviations[-1] < 0.02
+    assert [abs(one.mean - reward) for one in found] == sorted((abs(one.mean - reward) for one in found), reverse=True)
+
+
+@pytest.mark.parametrize("buckets", [0, 1, 2, 3])
+def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
+    """After 200 of 200 the rate of failure is that of less than one, and not of a thousandth of one; no draw is low."""
+    found = predicted(Shrinkage(), BUCKETS[:buckets], unanimous(200, 1.0))
+
+    assert 0.1 < 200 * (1.0 - found.mean) < 5
+    assert drawn(found, 10_000).min() > 0.5
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+@pytest.mark.parametrize("prior", [-4.0, 0.0, 4.0])
+def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: float, prior: float) -> None:
+    """Whatever their like earn: each failure lowers the sum of score and bonus."""
+    model = Shrinkage(anywhere=Estimate(prior, 0.5))
+    found = [
+        ranked(predicted(model, BUCKETS, unanimous(times, 0.0)), str(times)) for times in (96, 48, 24, 12, 3, 1, 0)
+    ]
+    plan = UncertaintyBonus(rate=rate, floor=0.0).plan(found, len(found), np.random.default_rng())
+
+    assert [found[place].item_id for place in plan.settled] == ["0", "1", "3", "12", "24", "48", "96"]
+
+
+@given(cases(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_logistic_model_is_as_sure_as_the_events_are_many(
+    case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
+) -> None:
+    """Its mean is its own; with one more event it is no less sure."""
+    shrinkage, contexts, item = case
+    effects: Mapping[str, Mapping[str, float]] = {"item": {"a": data.draw(st.floats(-5.0, 5.0))}}
+    logistic = Logistic(intercept=0.3, slopes={SHRUNK: Slope(0.8, 0.1)}, effects=effects)
+    model = LearnedReward(shrinkage=shrinkage, logistic=logistic)
+    before, found = (
+        model.predict(("", *contexts), [one])[0] for one in (item, after(item, data.draw(events(contexts))))
+    )
+
+    assert found.uncertainty <= before.uncertainty + ROUNDING
+    assert found.sd**2 == pytest.approx(found.mean * (1.0 - found.mean) / (found.effective_sample_size + 1.0))
+    assert before.effective_sample_size == predicted(shrinkage, contexts, item).effective_sample_size
