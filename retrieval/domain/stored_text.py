@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 STORED_NOTE = (
@@ -53,7 +53,7 @@ _RULE = f"(?:{_FLAGS})|([{_REFUSED}{_REFUSED_BEYOND}]|(?<={_UNSEEN}){_SELECTOR})
 _COLOURS = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _BREAK = re.compile(f"[{_BREAKS}]+")
 _NOT_PRINTED = f"[{_REFUSED}{_REFUSED_BEYOND}\u2028\u2029]|(?<={_UNSEEN}){_SELECTOR}"
-_NAME = re.compile(r"[\w.:/@+#-]+")
+_NAME = re.compile(r"[\w.:/@+#-]{1,64}")
 
 _SEPARATORS = frozenset("\x0b\x0c\x1c\x1d\x1e\x1f\x85")
 _NAMED = {0: "a NUL byte", 9: "a tab", 10: "a line break", 13: "a line break", 27: "an escape character"}
@@ -92,6 +92,24 @@ def clean_value(value: Any) -> Any:
     return [clean_value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+def shown_value(value: Any, lines: Collection[str] = ()) -> Any:
+    """A JSON value with its texts as ``shown_block`` has them; those under the names ``lines`` on one line."""
+    if isinstance(value, str):
+        return shown_block(value)
+    if isinstance(value, Mapping):
+        return {
+            shown_line(str(name)): _shown_lines(inner) if name in lines else shown_value(inner, lines)
+            for name, inner in value.items()
+        }
+    return [shown_value(inner, lines) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _shown_lines(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_shown_lines(inner) for inner in value]
+    return shown_line(value) if isinstance(value, str) else shown_value(value)
+
+
 def shown_line(text: str, most: int | None = None) -> str:
     """The text, clean, on one line, with single spaces; of at most so many characters, the last one an ellipsis."""
     line = " ".join(clean_text(text).split())
@@ -109,7 +127,7 @@ def quoted(text: str, most: int | None = None) -> str:
 
 
 def named(text: str) -> str:
-    """A key, a tag or a name as one word where it is one of letters, digits and ``_.:/@+#-``; else quoted."""
+    """A key, a tag or a name: bare where it is one word of at most 64 letters, digits and ``_.:/@+#-``; else quoted."""
     line = shown_line(text)
     return line if _NAME.fullmatch(line) else quoted(line)
 

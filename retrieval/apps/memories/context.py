@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from types import MappingProxyType
 
 from retrieval.apps.memories.bounds import UNBOUNDED, Bounds
@@ -42,31 +43,31 @@ def context_text(
     """The memories as Markdown, in their order, as many as the bounds allow; ``standings`` tell how each has fared.
 
     What memories say stands behind ``>``, a line each, so that it passes for no line of the page.
-    The last one's content is shortened where only a part of it fits; what stands above a memory's content is never cut.
+    The last one's content is shortened where only a part of it fits; what else stands of a memory is never cut.
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
         content = _content(memory, content_characters)
-        head = _head(number, memory, standings.get(memory.memory_id))
-        block = _block(head, content)
+        block_of = partial(_block, number, memory, standings.get(memory.memory_id))
+        block = block_of(content)
         if not bounds.fits(_page([*blocks, block])):
-            blocks += _fitted(blocks, head, content, bounds)
+            blocks += _fitted(blocks, block_of, content, bounds)
             break
         blocks.append(block)
     page = _page(blocks)
     return ContextText(page if blocks or (not memories and bounds.fits(page)) else "", tuple(memories[: len(blocks)]))
 
 
-def _fitted(blocks: Sequence[str], head: str, content: str, bounds: Bounds) -> list[str]:
+def _fitted(blocks: Sequence[str], block_of: Callable[[str], str], content: str, bounds: Bounds) -> list[str]:
     """The memory with as much of its content as fits; none where that is next to nothing."""
     low, high = _LEAST_CONTENT - 1, len(content)
     while high - low > 1:
         middle = (low + high) // 2
-        if bounds.fits(_page([*blocks, _block(head, shortened(content, middle))])):
+        if bounds.fits(_page([*blocks, block_of(shortened(content, middle))])):
             low = middle
         else:
             high = middle
-    return [_block(head, shortened(content, low))] if low >= _LEAST_CONTENT else []
+    return [block_of(shortened(content, low))] if low >= _LEAST_CONTENT else []
 
 
 def _page(blocks: Sequence[str]) -> str:
@@ -74,22 +75,18 @@ def _page(blocks: Sequence[str]) -> str:
     return "\n\n".join([title, STORED_NOTE, *blocks] if blocks else [title, NOTHING])
 
 
-def _head(number: int, memory: RelevantMemory, standing: Standing | None) -> str:
-    """What stands above a memory's content."""
+def _block(number: int, memory: RelevantMemory, standing: Standing | None, content: str) -> str:
     created = memory.occurred_at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
     return "\n".join(
         [
             f"### Memory {number} ({named(shown_line(memory.interaction_type, _TYPE_CHARACTERS))})",
             f"**Created**: {created}",
             f"**Relevance**: {memory.computed_relevance_score:.2f}",
-            f"**Record**: {_record(memory, standing)}",
             quoted_block(f"**Summary**: {_shown(memory.summary or memory.text, SUMMARY_CHARACTERS)}"),
+            quoted_block(f"**Content**: {escaped(content)}"),
+            f"**Record**: {_record(memory, standing)}",
         ]
     )
-
-
-def _block(head: str, content: str) -> str:
-    return "\n".join([head, quoted_block(f"**Content**: {escaped(content)}")])
 
 
 def _content(memory: RelevantMemory, most: int) -> str:

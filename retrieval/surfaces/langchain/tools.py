@@ -13,9 +13,9 @@ from typing import Any
 from langchain_core.tools import BaseTool, StructuredTool, tool
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalService, rescored
-from retrieval.domain.stored_text import STORED_NOTE, clean_value
+from retrieval.domain.stored_text import STORED_NOTE
 from retrieval.platform import Platform
-from retrieval.surfaces.langchain.tickets import SHARED, Tickets
+from retrieval.surfaces.langchain.tickets import SHARED, Tickets, shown
 from retrieval.sync import SyncPlatform
 
 
@@ -38,7 +38,7 @@ def apply_hybrid_scoring(
         The tickets with similarity_score and metadata_score.
     """
     found = rescored(similar_tickets, vector_weight, metadata_weight, time_normalization_hours)
-    return [clean_value(ticket) for ticket in found]
+    return [shown(ticket) for ticket in found]
 
 
 def ticket_tools(
@@ -87,7 +87,7 @@ def _stats_tool(tickets: Tickets) -> StructuredTool:
 
 
 async def _stats(service: RetrievalService) -> dict[str, Any]:
-    stats: dict[str, Any] = clean_value(await service.get_index_stats())
+    stats: dict[str, Any] = shown(await service.get_index_stats())
     return stats
 
 
@@ -110,7 +110,7 @@ async def _found(
     ]
     return {
         "note": STORED_NOTE,
-        "similar_tickets": clean_value(tickets),
+        "similar_tickets": shown(tickets),
         "query_embedding": vector,
         "total_searched": response.search_metadata.index_total,
     }
