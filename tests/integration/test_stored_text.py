@@ -99,7 +99,13 @@ class Given:
 async def plant(platform: Platform, forgery: str) -> None:
     """Store it past the check, as text may lie there that is older than the check."""
     await PrincipleStore.open(platform)
-    parts = {"title": forgery, "body": forgery, "tags": (forgery,), "source": forgery, "occurred_at": NOW}
+    parts: dict[str, Any] = {
+        "title": forgery,
+        "body": forgery,
+        "tags": (forgery,),
+        "source": forgery,
+        "occurred_at": NOW,
+    }
     await (await platform.collection("principles")).add([Item.as_stored(item_id="p1", kind=KIND, **parts)])
     memories = await memories_collection(platform, "memories")
     owner = {"project_id": "shop", "user_id": forgery}
@@ -270,8 +276,8 @@ async def test_who_added_it_and_how_it_fared_stand_with_it(
         found = await client.call_tool("search_principles", {})
         added = await client.call_tool("add_principle", {"title": "Another lesson"})
     assert "added by ann · helped in 1 of 1 uses" in found.content[0].text  # type: ignore[union-attr]
-    assert found.structured_content["principles"][0]["added_by"] == "ann"  # type: ignore[index]
-    assert added.structured_content["principle"]["added_by"].startswith("mcp:")  # type: ignore[index]
+    assert found.structured_content["principles"][0]["added_by"] == "ann"
+    assert added.structured_content["principle"]["added_by"].startswith("mcp:")
 
 
 @pytest.mark.parametrize("forgery", REFUSED.values(), ids=list(REFUSED))
@@ -279,7 +285,7 @@ async def test_what_is_refused_is_told_and_the_others_are_stored(platform: Platf
     """By the character, its place and the field; of many items, that one alone is refused."""
     collection = await platform.collection("notes")
     fields = {"title": forgery, "body": forgery, "kind": forgery, "source": forgery, "tags": [forgery]}
-    given = [{"_id": name, name: value} for name, value in fields.items()]
+    given: list[dict[str, Any]] = [{"_id": name, name: value} for name, value in fields.items()]
     given += [
         {"_id": forgery},
         {"_id": "value", "metadata": {"a": [forgery]}},
@@ -300,7 +306,7 @@ async def test_a_line_is_a_line(platform: Platform, forgery: str) -> None:
     store = MemoryStore(platform)
     for given in ({"summary": forgery}, {"user_id": forgery}, {"links": {"papers": [forgery]}}, {"memory_id": forgery}):
         with pytest.raises(InvalidRequestError, match=r"U\+"):
-            await store.store_memory("shop", "insights", "text", **given)  # type: ignore[arg-type]
+            await store.store_memory("shop", "insights", "text", **given)
     with pytest.raises(InvalidRequestError, match=r"project_id holds U\+"):
         await store.store_memory(forgery, "insights", "text")
     with pytest.raises(InvalidRequestError, match=r"kind holds U\+"):
@@ -345,5 +351,6 @@ async def test_lines_of_a_file_are_refused_one_by_one_or_cleaned(platform: Platf
         assert (cleaned.title, cleaned.body, cleaned.tags, cleaned.attributes["k"]) == (
             "One two", "software\npage", ("x y",), "v",
         )  # fmt: skip
-    report = await (await platform.collection("notes")).ingest(read_items(jsonl), rejected=[].append)
+    bad: list[object] = []
+    report = await (await platform.collection("notes")).ingest(read_items(jsonl), rejected=bad.append)
     assert (report.items.added, report.rejected) == (1, 1)

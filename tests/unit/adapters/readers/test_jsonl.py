@@ -52,7 +52,7 @@ def as_beir(item: Item) -> dict[str, Any]:
     }
 
 
-def read(tmp_path: Path, data: bytes, **options: int) -> list[InputLine]:
+def read(tmp_path: Path, data: bytes, **options: Any) -> list[InputLine]:
     """What becomes of a file with these bytes."""
     file = tmp_path / "items.jsonl"
     file.write_bytes(data)
