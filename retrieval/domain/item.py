@@ -140,9 +140,9 @@ def _check_text(name: str, value: object, item_id: object, *, is_line: bool = Fa
         )
 
 
-def check_key(name: str, value: object, item_id: object) -> None:
+def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
     """Raise ``InvalidItemError`` for what no key, kind, status, source or tag can be."""
-    _check_text(name, value, item_id, is_line=True)
+    _check_text(name, value, item_id, is_line=is_line)
     if len(str(value).encode()) > MAX_KEY_BYTES:
         key = item_id if isinstance(item_id, str) else None
         raise InvalidItemError(f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key)
@@ -169,6 +169,12 @@ def _attribute_name(name: object, item_id: str) -> str:
     return str(name)
 
 
+def _inner_name(name: object, item_id: str) -> str:
+    """A name within an attribute's value, which is data as the value is."""
+    check_key("a name within an attribute", name, item_id, is_line=False)
+    return str(name)
+
+
 def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
     """An attribute's value as JSON can say it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
@@ -190,7 +196,7 @@ def json_value(value: object, item_id: str, name: str = "an attribute", depth: i
     if isinstance(value, date):  # or a datetime, which is one
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_attribute_name(k, item_id): json_value(v, item_id, name, depth + 1) for k, v in value.items()}
+        return {_inner_name(k, item_id): json_value(v, item_id, name, depth + 1) for k, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [json_value(v, item_id, name, depth + 1) for v in value]
     raise InvalidItemError(

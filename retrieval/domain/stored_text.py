@@ -88,7 +88,7 @@ def clean_value(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, Mapping):
-        return {clean_text(str(name), is_line=True): clean_value(inner) for name, inner in value.items()}
+        return {clean_text(str(name)): clean_value(inner) for name, inner in value.items()}
     return [clean_value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 

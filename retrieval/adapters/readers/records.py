@@ -73,7 +73,7 @@ def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *
         _check_attribute(value, MAX_DEPTH, key)
     if clean:
         given = {name: _cleaned(name, value) for name, value in given.items()}
-        attributes = clean_value(attributes)
+        attributes = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
     return Item(**given, attributes=attributes)
 
 
