@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from retrieval.domain.hit import Explanation, Hit, SearchResult
     from retrieval.domain.item import Item
     from retrieval.domain.profile import Fusion, Profile
+    from retrieval.domain.stored_text import clean_text
     from retrieval.platform import Platform, connect
     from retrieval.settings import Settings
 
@@ -41,6 +42,7 @@ __all__ = [
     "RetrievalError",
     "SearchResult",
     "Settings",
+    "clean_text",
     "connect",
     "read_items",
 ]
@@ -55,6 +57,7 @@ _HOMES = {
     "domain.hit": ("Explanation", "Hit", "SearchResult"),
     "domain.item": ("Item",),
     "domain.profile": ("Fusion", "Profile"),
+    "domain.stored_text": ("clean_text",),
     "platform": ("Platform", "connect"),
     "settings": ("Settings",),
 }

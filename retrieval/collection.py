@@ -22,7 +22,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
 from retrieval.domain.filters import Filter, Where, parse_where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
-from retrieval.domain.item import Item
+from retrieval.domain.item import Item, check_key
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.observer import Observer
 from retrieval.domain.profile import Profile, leg_name
@@ -382,13 +382,13 @@ class Collection(
         found. Raises ``InvalidItemError`` for a status that no item can have.
         """
         [key] = checked_item_ids([item_id])
-        wanted = Item(item_id=key, status=status).status
-        former = None if was is None else Item(item_id=key, status=was).status
+        for one in (status,) if was is None else (status, was):
+            check_key("status", one, key)
         writer = await self._writer()
         async with self._database.transaction(self._tenant_id) as connection:
-            changed = await change_status(connection, self._stored.collection_id, key, wanted, was=former)
-        if changed is not None and ARCHIVED in (changed[0].status, wanted):
-            await writer.embed([changed[1]] if wanted != ARCHIVED else [])
+            changed = await change_status(connection, self._stored.collection_id, key, status, was=was)
+        if changed is not None and ARCHIVED in (changed[0].status, status):
+            await writer.embed([changed[1]] if status != ARCHIVED else [])
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return changed is not None
 

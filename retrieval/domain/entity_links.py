@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.item import MAX_KEY_BYTES
+from retrieval.domain.stored_text import text_fault
 
 Links = Mapping[str, Sequence[str]]
 """Such as ``{"questions": ["q1", "q2"], "hypotheses": ["h1"]}``."""
@@ -77,11 +78,7 @@ def united(one: Links, other: Links) -> Links:
 
 
 def _check_key(name: str, value: object) -> None:
-    is_usable = isinstance(value, str) and bool(value) and "\x00" not in value
-    if not is_usable or len(str(value).encode(errors="replace")) > MAX_KEY_BYTES or _is_broken(str(value)):
+    if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"{name}: {value!r:.80} is none; it must be a text of 1 to {MAX_KEY_BYTES} bytes")
-
-
-def _is_broken(text: str) -> bool:
-    """Whether half of a surrogate pair stands in the text, which has no UTF-8."""
-    return text.encode(errors="replace").decode() != text
+    if fault := text_fault(value, is_line=True):
+        raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.moment import fault_of
+from retrieval.domain.stored_text import text_fault
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
@@ -27,13 +28,16 @@ MAX_INTEGER_BITS = 1024
 """The range of a double: what any reader of the JSON can take."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
+_BLANK = {"title": "", "body": "", "kind": "", "status": "active", "source": "", "occurred_at": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One retrievable thing.
 
-    Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use.
+    Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
+    format characters, which ``retrieval.domain.stored_text`` names; ``clean_text`` takes them out. Tabs and line breaks
+    may stand in a body and in an attribute's value.
     """
 
     item_id: str
@@ -53,21 +57,35 @@ class Item:
     """When the thing happened (event time); always with a time zone."""
 
     def __post_init__(self) -> None:
-        _check_key("item_id", self.item_id, self.item_id)
+        check_key("item_id", self.item_id, self.item_id)
         if not self.item_id:
             raise InvalidItemError("an item needs a non-empty item_id (field '_id' in a file)")
-        for name in ("title", "body"):
-            _check_text(name, getattr(self, name), self.item_id)
+        _check_text("title", self.title, self.item_id, is_line=True)
+        _check_text("body", self.body, self.item_id)
         if len(self.body.encode()) > MAX_BODY_BYTES:
             raise InvalidItemError(
                 f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; split it into several items",
                 item_id=self.item_id,
             )
         for name in ("kind", "status", "source"):
-            _check_key(name, getattr(self, name), self.item_id)
+            check_key(name, getattr(self, name), self.item_id)
         object.__setattr__(self, "tags", _checked_tags(self.tags, self.item_id))
         object.__setattr__(self, "attributes", _checked_attributes(self.attributes, self.item_id))
         _check_time(self.occurred_at, self.item_id)
+
+    @classmethod
+    def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
+        """The item as a database holds it: nothing is checked, as it may be older than what is checked."""
+        item = object.__new__(cls)
+        attributes = MappingProxyType(dict(fields.pop("attributes", _EMPTY)))
+        known = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
+        for name, value in {**_BLANK, **fields, **known}.items():
+            object.__setattr__(item, name, value)
+        return item
+
+    def changed(self, **fields: Any) -> Self:
+        """The item with these fields, which the caller has checked, in place of its own, which are stored already."""
+        return self.as_stored(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
 
     @property
     def text(self) -> str:
@@ -110,20 +128,21 @@ def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _check_text(name: str, value: object, item_id: object) -> None:
+def _check_text(name: str, value: object, item_id: object, *, is_line: bool = False) -> None:
     key = item_id if isinstance(item_id, str) else None
     if not isinstance(value, str):
-        raise InvalidItemError(f"item {key!r}: {name} must be text, not {type(value).__name__}", item_id=key)
-    if "\x00" in value:
-        raise InvalidItemError(f"item {key!r}: {name} holds a NUL byte; PostgreSQL cannot store it", item_id=key)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidItemError(f"item {key!r}: {name} holds half of a surrogate pair", item_id=key) from None
+        raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
+    if fault := text_fault(value, is_line=is_line):
+        raise InvalidItemError(
+            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there; take it out, as clean_text and "
+            "retrieval ingest --clean do",
+            item_id=key,
+        )
 
 
-def _check_key(name: str, value: object, item_id: object) -> None:
-    _check_text(name, value, item_id)
+def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
+    """Raise ``InvalidItemError`` for what no key, kind, status, source or tag can be."""
+    _check_text(name, value, item_id, is_line=is_line)
     if len(str(value).encode()) > MAX_KEY_BYTES:
         key = item_id if isinstance(item_id, str) else None
         raise InvalidItemError(f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key)
@@ -133,49 +152,55 @@ def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
     if isinstance(tags, str) or not isinstance(tags, Sequence):
         raise InvalidItemError(f"item {item_id!r}: tags must be a list of texts", item_id=item_id)
     for tag in tags:
-        _check_key("a tag", tag, item_id)
+        check_key("a tag", tag, item_id)
     return tuple(dict.fromkeys(tags))
 
 
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     if not isinstance(attributes, Mapping):
         raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
-    return MappingProxyType({_attribute_name(k, item_id): json_value(v, item_id) for k, v in attributes.items()})
+    return MappingProxyType(
+        {_attribute_name(k, item_id): json_value(v, item_id, f"attribute {k!r:.60}") for k, v in attributes.items()}
+    )
 
 
 def _attribute_name(name: object, item_id: str) -> str:
-    _check_key("an attribute's name", name, item_id)
+    check_key("an attribute's name", name, item_id)
     return str(name)
 
 
-def json_value(value: object, item_id: str, depth: int = 0) -> Any:
+def _inner_name(name: object, item_id: str) -> str:
+    """A name within an attribute's value, which is data as the value is."""
+    check_key("a name within an attribute", name, item_id, is_line=False)
+    return str(name)
+
+
+def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
     """An attribute's value as JSON can say it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
-        raise InvalidItemError(
-            f"item {item_id!r}: an attribute is nested deeper than {MAX_NESTING} levels", item_id=item_id
-        )
+        raise InvalidItemError(f"item {item_id!r}: {name} is nested deeper than {MAX_NESTING} levels", item_id=item_id)
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise InvalidItemError(
-            f"item {item_id!r}: an attribute is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text",
+            f"item {item_id!r}: {name} is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text",
             item_id=item_id,
         )
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidItemError(f"item {item_id!r}: an attribute is NaN or infinite", item_id=item_id)
+            raise InvalidItemError(f"item {item_id!r}: {name} is NaN or infinite", item_id=item_id)
         return value
     if isinstance(value, str):
-        _check_text("an attribute", value, item_id)
+        _check_text(name, value, item_id)
         return value
     if isinstance(value, date):  # or a datetime, which is one
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_attribute_name(k, item_id): json_value(v, item_id, depth + 1) for k, v in value.items()}
+        return {_inner_name(k, item_id): json_value(v, item_id, name, depth + 1) for k, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return [json_value(v, item_id, depth + 1) for v in value]
+        return [json_value(v, item_id, name, depth + 1) for v in value]
     raise InvalidItemError(
-        f"item {item_id!r}: an attribute is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
+        f"item {item_id!r}: {name} is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from retrieval.domain.entity_links import Links, checked_links
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
-from retrieval.domain.item import Item
+from retrieval.domain.item import Item, check_key
 from retrieval.domain.memory_text import extract_text, fingerprint
 from retrieval.domain.moment import fault_of
 
@@ -73,6 +73,8 @@ class NewMemory:
             checked_name(name, getattr(self, name))
         if self.user_id is not None:
             checked_name("user_id", self.user_id)
+        for name in ("project_id", "user_id"):
+            check_key(name, getattr(self, name) or "", self.memory_id)
         if self.summary is not None and not isinstance(self.summary, str):
             raise InvalidRequestError(f"summary is {self.summary!r:.80}; it must be a text, or None")
         if self.content is None or (isinstance(self.content, str) and not self.content.strip()):

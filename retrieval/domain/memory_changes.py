@@ -9,24 +9,25 @@ from typing import Any
 from retrieval.domain.entity_links import united
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.memory import Memory, NewMemory
+from retrieval.domain.stored_text import clean_text, clean_value
 
 
 def to_store(memory: Memory) -> NewMemory:
-    """The memory as it would be stored again, unchanged."""
+    """The memory as it would be stored again: as it is, but for characters that are refused of new ones."""
     return NewMemory(
         memory_id=memory.memory_id,
         project_id=memory.project_id,
-        interaction_type=memory.interaction_type,
-        content=memory.content,
+        interaction_type=clean_text(memory.interaction_type, is_line=True),
+        content=clean_value(memory.content),
         occurred_at=memory.occurred_at,
         user_id=memory.user_id,
-        links=memory.links,
-        summary=memory.summary,
+        links=clean_value(memory.links),
+        summary=clean_text(memory.summary, is_line=True),
         relevance_score=memory.relevance_score,
         expires_at=memory.expires_at,
-        metadata=memory.metadata,
+        metadata=clean_value(memory.metadata),
         status=memory.status,
-        text=memory.text,
+        text=clean_text(memory.text),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Protocol
 
+from retrieval.domain.stored_text import clean_text
+
 MAX_TEXT = 240
 """Characters of a text that are shown."""
 
@@ -115,5 +117,6 @@ def bar(value: float, largest: float) -> str:
 
 
 def text_html(text: str) -> str:
-    """The beginning of a text, escaped."""
-    return escape(text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
+    """The beginning of a text, without what would hide or forge something, and escaped."""
+    shown = clean_text(text[: 2 * MAX_TEXT])
+    return escape(shown if len(shown) <= MAX_TEXT else f"{shown[: MAX_TEXT - 1]}…")

@@ -104,7 +104,7 @@ async def _write(connection: Connection, writer: Writer, decided: _Decided) -> N
 async def _annotate(connection: Connection, collection_id: int, decided: _Decided) -> None:
     for item in decided.written:
         before = decided.held.get(item.item_id)
-        if before is None or replace(before, attributes=item.attributes) != item:
+        if before is None or before.changed(attributes=item.attributes) != item:
             raise InvalidItemError(
                 f"item {item.item_id!r:.80}: attributes alone can change while its time stays", item_id=item.item_id
             )

@@ -257,4 +257,4 @@ def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> Non
 
 def _text_of(memory: Memory) -> str:
     """What is embedded of it; of an item that was added as such too, which could not be stored as a memory."""
-    return Item(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
+    return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text

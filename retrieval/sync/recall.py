@@ -40,6 +40,7 @@ class DualRetriever(Mirror[recall.DualRetriever]):
         super().__init__(twin, storage.door)
 
     search = waiting(recall.DualRetriever.search)
+    context_for = waiting(recall.DualRetriever.context_for)
     rewrite_query = waiting(recall.DualRetriever.rewrite_query)
     needs_deep_search = direct(recall.DualRetriever.needs_deep_search)
     merge_rrf = direct(recall.DualRetriever.merge_rrf)

@@ -37,6 +37,7 @@ class RetrievalService(Mirror[tickets.RetrievalService]):
     aclose = waiting(tickets.RetrievalService.aclose)
     process = waiting(tickets.RetrievalService.process)
     query_embedding = waiting(tickets.RetrievalService.query_embedding)
+    records_of = waiting(tickets.RetrievalService.records_of)
     preview_search = waiting(tickets.RetrievalService.preview_search)
     health_check = waiting(tickets.RetrievalService.health_check)
     get_index_stats = waiting(tickets.RetrievalService.get_index_stats)

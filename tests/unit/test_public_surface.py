@@ -29,7 +29,7 @@ def output_of(program: str) -> str:
 def test_the_public_names_are_sorted_and_few() -> None:
     """``__all__`` fits one look."""
     assert retrieval.__all__ == sorted(retrieval.__all__)
-    assert len(retrieval.__all__) <= 15
+    assert len(retrieval.__all__) <= 16
 
 
 def test_what_is_visible_is_what_is_public() -> None:

@@ -30,8 +30,8 @@ class ColumnPlan:
     texts: frozenset[str] = frozenset()
     """Attributes that are texts, whatever they look like; without space around them."""
 
-    def item(self, row: Sequence[str]) -> Item:
-        """The item of a row; a row that is too short lacks its last columns.
+    def item(self, row: Sequence[str], *, clean: bool = False) -> Item:
+        """The item of a row (``clean``: see ``item_from_record``); a row that is too short lacks its last columns.
 
         Raises ``InvalidItemError``, also for a row with more fields than the header.
         """
@@ -46,7 +46,7 @@ class ColumnPlan:
                 fields[field] = [tag for value in filled for tag in written_tags(value)]
             elif filled:
                 fields[field] = filled[0].strip() if field == "occurred_at" else filled[0]
-        return item_from_fields(fields, self._attributes(row))
+        return item_from_fields(fields, self._attributes(row), clean=clean)
 
     def _attributes(self, row: Sequence[str]) -> dict[str, Any]:
         attributes: dict[str, Any] = {}

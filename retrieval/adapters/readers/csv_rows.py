@@ -20,6 +20,7 @@ def read_csv_rows(
     texts: Collection[str] = (),
     max_line_bytes: int = MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
+    clean: bool = False,
 ) -> Iterator[InputLine]:
     """Every record that is not empty throughout, as an item or an error; fields are separated by commas.
 
@@ -34,7 +35,7 @@ def read_csv_rows(
             yield bad_line(file, record.start, record.raw, record.fault)
             continue
         try:
-            item = plan.item(record.values)
+            item = plan.item(record.values, clean=clean)
         except InvalidItemError as error:
             yield bad_line(file, record.start, record.raw, str(error))
         else:

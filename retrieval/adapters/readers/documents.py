@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from retrieval.domain.item import MAX_KEY_BYTES, Item
+from retrieval.domain.stored_text import text_fault
 
 EXPLANATION_KEY = "_retrieval"
 """The name in a document's metadata under which its hit is explained. No metadata of this name are stored."""
@@ -33,4 +34,5 @@ def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
 
 def _is_key(value: object) -> bool:
     """Whether it is a text that a field can hold."""
-    return isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
+    is_short = isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
+    return is_short and text_fault(str(value), is_line=True) is None

@@ -27,6 +27,7 @@ def read_items(
     format: str | None = None,  # noqa: A002 - what users call it
     max_line_bytes: int = MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
+    clean: bool = False,
 ) -> Iterator[InputLine]:
     """Every line of a file, or record of a CSV file, as an item or an error; blank ones are left out.
 
@@ -41,7 +42,8 @@ def read_items(
     texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
     number, ``true`` or ``false`` are that; everything else, the id above all, is text, and so are the attributes that
     ``texts`` names, without space around them. ``header`` is called
-    with the header line as it stands in the file, when reading begins.
+    with the header line as it stands in the file, when reading begins. With ``clean``, items are made without the
+    control and format characters that are refused (see ``retrieval.clean_text``).
 
     Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened and
     ``ConfigurationError`` for an unknown format or columns that the file does not have (of standard input, as
@@ -54,11 +56,11 @@ def read_items(
         raise ConfigurationError(f"{file}: columns are for CSV files and this is {chosen}; leave them out")
     known_size = size_of(file)
     if chosen == "jsonl":
-        return read_json_lines(file, max_line_bytes=max_line_bytes)
+        return read_json_lines(file, max_line_bytes=max_line_bytes, clean=clean)
     # What has no size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
-    return read_csv_rows(file, columns=columns, texts=texts, max_line_bytes=max_line_bytes, header=header)
+    return read_csv_rows(file, columns=columns, texts=texts, max_line_bytes=max_line_bytes, header=header, clean=clean)
 
 
 def column_names(path: str | os.PathLike[str], format: str | None = None) -> list[str] | None:  # noqa: A002 - as above

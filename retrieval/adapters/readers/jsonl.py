@@ -15,8 +15,11 @@ from retrieval.domain.item import Item
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
 
-def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[InputLine]:
-    """Every line that is not blank, as an item or an error. Raises what ``read_lines`` raises."""
+def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES, clean: bool = False) -> Iterator[InputLine]:
+    """Every line that is not blank, as an item (``clean``: see ``item_from_record``) or an error.
+
+    Raises what ``read_lines`` raises.
+    """
     for line in read_lines(file, max_line_bytes=max_line_bytes):
         raw, fault = decoded(line.data)
         if line.too_long:
@@ -27,7 +30,7 @@ def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Itera
             yield bad_line(file, line, raw, fault)
             continue
         try:
-            item = item_from_record(_parsed(raw))
+            item = item_from_record(_parsed(raw), clean=clean)
         except (_NotJSONError, InvalidItemError) as error:
             yield bad_line(file, line, raw, str(error))
         else:

@@ -9,6 +9,7 @@ from typing import Any
 
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
+from retrieval.domain.stored_text import clean_text, clean_value
 
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
@@ -29,7 +30,7 @@ _METADATA_NAMES = ("metadata", "attributes")
 _ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
 
 
-def item_from_record(record: Mapping[str, Any]) -> Item:
+def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     """The item that a record in BEIR's format describes.
 
     - ``_id`` (or ``item_id``, ``id``): text, or a whole number, which becomes its text.
@@ -41,6 +42,7 @@ def item_from_record(record: Mapping[str, Any]) -> Item:
     - Every other entry, at the top or in the metadata, becomes an attribute; so does the second of two names
       for one field, and a field's name in the metadata when the top has it already. The top goes first.
     - An entry that is null counts as missing.
+    - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.stored_text``).
 
     Raises ``InvalidItemError`` for anything else.
     """
@@ -53,11 +55,11 @@ def item_from_record(record: Mapping[str, Any]) -> Item:
     for field in _ALSO_IN_METADATA:
         if fields[field] is None:
             fields[field] = _taken(metadata, FIELD_NAMES[field])
-    return item_from_fields(fields, {**metadata, **top})
+    return item_from_fields(fields, {**metadata, **top}, clean=clean)
 
 
-def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any]) -> Item:
-    """The item with these fields, by their names in ``Item`` (None is missing), and these attributes.
+def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *, clean: bool = False) -> Item:
+    """The item with these fields, by their names in ``Item`` (None is missing), and these attributes; clean if asked.
 
     Raises ``InvalidItemError`` as ``item_from_record`` does.
     """
@@ -69,7 +71,16 @@ def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any]) -
         given["occurred_at"] = _time(given["occurred_at"], key)
     for value in attributes.values():
         _check_attribute(value, MAX_DEPTH, key)
+    if clean:
+        given = {name: _cleaned(name, value) for name, value in given.items()}
+        attributes = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
     return Item(**given, attributes=attributes)
+
+
+def _cleaned(field: str, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_cleaned(field, one) for one in value]
+    return clean_text(value, is_line=field != "body") if isinstance(value, str) else value
 
 
 def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:

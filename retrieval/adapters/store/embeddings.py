@@ -100,7 +100,7 @@ async def pending_items(
         {"collection_id": collection_id, "after": after, "limit": limit},
     )
     rows = await database.read(tenant_id, statement)
-    return [Item(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+    return [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
 
 
 async def pending_among(

@@ -71,7 +71,7 @@ async def forget_items(
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_ALONE)
         rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
-        items = [Item(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+        items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
         if expired_by is not None:  # who changes a memory holds its item, so that this stays true
             over = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
             items = [item for item in items if (item.item_id,) in over]

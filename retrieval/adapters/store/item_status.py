@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.items import ARCHIVED, ITEM_COLUMNS, item_from_row, remove_embeddings, write_items
 from retrieval.adapters.store.spaces import table_of
@@ -37,7 +35,7 @@ async def change_status(
     before = item_from_row(row)
     if before.status == status or (was is not None and before.status != was):
         return None
-    after = replace(before, status=status)
+    after = before.changed(status=status)
     await write_items(connection, collection_id, [after])
     if status == ARCHIVED:
         # Read here: the space may have come a moment ago, and from here on nobody embeds the item.

@@ -261,7 +261,7 @@ async def read_hit_rows(
 
 def item_from_row(row: tuple[Any, ...]) -> Item:
     """The item whose ``ITEM_COLUMNS`` were read."""
-    return Item(**dict(zip(ITEM_COLUMNS, row, strict=True)))
+    return Item.as_stored(**dict(zip(ITEM_COLUMNS, row, strict=True)))
 
 
 def _staged(item: Item) -> tuple[Any, ...]:

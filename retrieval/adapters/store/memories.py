@@ -262,7 +262,7 @@ async def memories_with(connection: Connection, collection_id: int, fingerprint:
 def _memory(row: Row) -> Memory:
     item_id, kind, title, body, attributes, status, occurred_at, created_at, updated_at, *own = row
     relevance, accesses, last_accessed_at, expires_at, superseded_by, links = own
-    item = Item(item_id=item_id, body=body, attributes=attributes)
+    item = Item.as_stored(item_id=item_id, body=body, attributes=attributes)
     metadata = {name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES}
     return Memory(
         memory_id=item_id,

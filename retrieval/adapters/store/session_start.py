@@ -50,7 +50,7 @@ _READ = """
     ), known AS MATERIALIZED (
         SELECT i.item_id, i.title, left(i.body, %(longest)s) AS body, i.tags, i.status,
                coalesce(i.occurred_at, i.created_at) AS created_at,
-               coalesce(a.uses, 0) AS uses, coalesce(a.raw_successes, 0) AS successes, a.last_used_at,
+               coalesce(a.uses, 0) AS uses, coalesce(a.raw_successes, 0) AS successes, a.last_used_at, i.source,
                (coalesce(a.raw_successes, 0) + 1.0) / (coalesce(a.uses, 0) + 2) AS score
         FROM home JOIN items AS i ON i.collection_id = home.collection_id
         LEFT JOIN arms AS a ON a.collection_id = i.collection_id AND a.item_id = i.item_id AND a.context = ''
@@ -73,14 +73,16 @@ _READ = """
         ORDER BY place, known.tags && wanted.tags DESC
         LIMIT %(most_unsure)s
     ), shown AS (
-        SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at FROM best
-        UNION SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at FROM unsure
+        SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at, source
+        FROM best
+        UNION SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at, source
+        FROM unsure
     )
     SELECT home.collection_id, home.recorded,
            ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),
            (SELECT json_agg(json_build_array(
                 one.item_id, one.title, one.body, one.tags, one.status, extract(epoch FROM one.created_at),
-                one.uses, one.successes, extract(epoch FROM one.last_used_at)))
+                one.uses, one.successes, extract(epoch FROM one.last_used_at), one.source))
             FROM shown AS one)
     FROM home
 """
@@ -135,6 +137,7 @@ class KnownPrinciple(NamedTuple):
     uses: int
     successes: int
     last_used_at: float | None
+    source: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,18 @@
-"""Memories as Markdown for a prompt: each with its time, relevance, summary and content, within bounds. Pure."""
+"""Memories as Markdown for a prompt: each with time, relevance, record, summary and content, within bounds. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
+from types import MappingProxyType
 
 from retrieval.apps.memories.bounds import UNBOUNDED, Bounds
 from retrieval.apps.memories.relevant_memory import RelevantMemory
-from retrieval.apps.memories.text import CONTENT_CHARACTERS, escaped, format_content, one_line, shortened
+from retrieval.apps.memories.text import CONTENT_CHARACTERS, escaped, format_content, shortened
+from retrieval.domain.standing import Standing
+from retrieval.domain.stored_text import STORED_NOTE, named, provenance, quoted_block, shown_line
 
 NOTHING = "Nothing relevant is remembered."
 
@@ -30,50 +34,57 @@ class ContextText:
 
 
 def context_text(
-    memories: Sequence[RelevantMemory], bounds: Bounds = UNBOUNDED, *, content_characters: int = CONTENT_CHARACTERS
+    memories: Sequence[RelevantMemory],
+    bounds: Bounds = UNBOUNDED,
+    *,
+    content_characters: int = CONTENT_CHARACTERS,
+    standings: Mapping[str, Standing] = MappingProxyType({}),
 ) -> ContextText:
-    """The memories as Markdown, in their order, as many as the bounds allow.
+    """The memories as Markdown, in their order, as many as the bounds allow; ``standings`` tell how each has fared.
 
-    The last one's content is shortened where only a part of it fits; what stands above a memory's content is never cut.
+    What memories say stands behind ``>``, a line each, so that it passes for no line of the page.
+    The last one's content is shortened where only a part of it fits; what else stands of a memory is never cut.
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
         content = _content(memory, content_characters)
-        block = _block(number, memory, content)
+        block_of = partial(_block, number, memory, standings.get(memory.memory_id))
+        block = block_of(content)
         if not bounds.fits(_page([*blocks, block])):
-            blocks += _fitted(blocks, number, memory, content, bounds)
+            blocks += _fitted(blocks, block_of, content, bounds)
             break
         blocks.append(block)
     page = _page(blocks)
     return ContextText(page if blocks or (not memories and bounds.fits(page)) else "", tuple(memories[: len(blocks)]))
 
 
-def _fitted(blocks: Sequence[str], number: int, memory: RelevantMemory, content: str, bounds: Bounds) -> list[str]:
+def _fitted(blocks: Sequence[str], block_of: Callable[[str], str], content: str, bounds: Bounds) -> list[str]:
     """The memory with as much of its content as fits; none where that is next to nothing."""
     low, high = _LEAST_CONTENT - 1, len(content)
     while high - low > 1:
         middle = (low + high) // 2
-        if bounds.fits(_page([*blocks, _block(number, memory, shortened(content, middle))])):
+        if bounds.fits(_page([*blocks, block_of(shortened(content, middle))])):
             low = middle
         else:
             high = middle
-    return [_block(number, memory, shortened(content, low))] if low >= _LEAST_CONTENT else []
+    return [block_of(shortened(content, low))] if low >= _LEAST_CONTENT else []
 
 
 def _page(blocks: Sequence[str]) -> str:
     title = f"## Previous Context ({len(blocks)} relevant memories)"
-    return "\n\n".join([title, *(blocks or [NOTHING])])
+    return "\n\n".join([title, STORED_NOTE, *blocks] if blocks else [title, NOTHING])
 
 
-def _block(number: int, memory: RelevantMemory, content: str) -> str:
+def _block(number: int, memory: RelevantMemory, standing: Standing | None, content: str) -> str:
     created = memory.occurred_at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
     return "\n".join(
         [
-            f"### Memory {number} ({_shown(memory.interaction_type, _TYPE_CHARACTERS)})",
+            f"### Memory {number} ({named(shown_line(memory.interaction_type, _TYPE_CHARACTERS))})",
             f"**Created**: {created}",
             f"**Relevance**: {memory.computed_relevance_score:.2f}",
-            f"**Summary**: {_shown(memory.summary or memory.text, SUMMARY_CHARACTERS)}",
-            f"**Content**: {escaped(content)}",
+            quoted_block(f"**Summary**: {_shown(memory.summary or memory.text, SUMMARY_CHARACTERS)}"),
+            quoted_block(f"**Content**: {escaped(content)}"),
+            f"**Record**: {_record(memory, standing)}",
         ]
     )
 
@@ -83,4 +94,11 @@ def _content(memory: RelevantMemory, most: int) -> str:
 
 
 def _shown(text: str, most: int) -> str:
-    return escaped(shortened(one_line(text), most))
+    return escaped(shortened(shown_line(text), most))
+
+
+def _record(memory: RelevantMemory, standing: Standing | None) -> str:
+    """``added by ann · helped in 2 of 3 uses · retrieved 7 times before``."""
+    times = "once" if memory.accesses == 1 else f"{memory.accesses} times"
+    uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
+    return f"{provenance(memory.user_id, uses, successes)} · retrieved {times} before"

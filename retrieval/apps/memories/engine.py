@@ -130,8 +130,9 @@ class RetrievalEngine:
 
         ``current_entities`` are preferred, and leave nothing out. The text keeps to ``max_characters`` and to
         ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), shows at most
-        ``content_characters`` of a memory's content, and cuts only the last one's. What memories say cannot become
-        headings, labels or fences of the page. Only the memories that it shows count an access. Raises as
+        ``content_characters`` of a memory's content, and cuts only the last one's. What memories say stands behind
+        ``>`` and cannot become headings, labels or fences of the page; who added each and how it fared stands with it.
+        Only the memories that it shows count an access. Raises as
         ``retrieve_relevant_memories`` does.
         """
         checked_length("content_characters", content_characters)
@@ -147,7 +148,9 @@ class RetrievalEngine:
             as_of=as_of,
             context=context,
         )
-        text = context_text(await self._memories_of(result), bounds, content_characters=content_characters)
+        memories = await self._memories_of(result)
+        standings = await (await self._opened()).standings([memory.memory_id for memory in memories])
+        text = context_text(memories, bounds, content_characters=content_characters, standings=standings)
         await self._count_accesses(text.shown)
         return text.text
 
@@ -227,7 +230,7 @@ class RetrievalEngine:
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """What is searched of a memory: its summary and its text."""
-        return Item(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
+        return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
 
     def _tokenize(self, text: str) -> frozenset[str]:
         """See ``tokenize``."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrieval.domain.signals.keyword import tokens
+from retrieval.domain.stored_text import shown_line
 
 CONTENT_CHARACTERS = 500
 """Characters of a memory's content that are shown, unless a call says otherwise."""
@@ -16,9 +16,6 @@ CONTENT_CHARACTERS = 500
 ELLIPSIS = "..."
 
 _MAX_NESTING = 8
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Marks that turn the direction of what follows them."""
-
 _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
 """What begins a fence, a label, a heading or a comment, with what would undo a backslash before it."""
 
@@ -26,12 +23,6 @@ _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
 def tokenize(text: str) -> frozenset[str]:
     """The words that are matched: in lower case, each once, without stop words."""
     return tokens(text)
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks and control characters, single spaces between its words."""
-    kept = "".join(letter for letter in text if letter.isspace() or not _is_control(letter))
-    return " ".join(kept.split())
 
 
 def shortened(text: str, most: int) -> str:
@@ -51,7 +42,7 @@ def format_content(content: Any, most: int = CONTENT_CHARACTERS) -> str:
 
     A mapping is shown as ``Key findings: [a, b], Recommendations: [c]``; ``None`` is the empty text.
     """
-    return shortened(one_line(_said(content, 0)), most)
+    return shortened(shown_line(_said(content, 0)), most)
 
 
 def _said(value: Any, depth: int) -> str:
@@ -75,7 +66,3 @@ def _label(name: object) -> str:
     """``key_findings`` as people write it."""
     words = str(name).replace("_", " ").strip()
     return words[:1].upper() + words[1:]
-
-
-def _is_control(letter: str) -> bool:
-    return letter in _TURNING or unicodedata.category(letter) in {"Cc", "Cs"}

@@ -255,7 +255,7 @@ class MetaphorCorpus:
             _log.warning("metaphor %r was added by an application, and stays what it is", key)
             del wanted[key], self._static[key]
         gone = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in wanted]
-        report = await self._collection.add([*wanted.values(), *(replace(item, status=REJECTED) for item in gone)])
+        report = await self._collection.add([*wanted.values(), *(item.changed(status=REJECTED) for item in gone)])
         for note in report.notes:
             _log.warning("collection %r: %s", self._collection.name, note)
 

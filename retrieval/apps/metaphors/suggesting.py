@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.operation import Operation
 from retrieval.apps.metaphors.problem import Problem
+from retrieval.domain.stored_text import text_fault
 
 SUGGESTIONS = 3
 """Metaphors asked for, and the most that are taken."""
@@ -88,9 +89,8 @@ T = TypeVar("T")
 
 _WORD = re.compile(r"[^\W_]")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
-_HIDDEN = frozenset({"Cc", "Cs", "Co", "Cn"})
-# They turn the direction of what is read, and so show another text than is searched for.
-_TURNING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+# They have no meaning that everybody knows.
+_UNKNOWN = frozenset({"Co", "Cn"})
 
 
 def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "") -> str:
@@ -173,7 +173,7 @@ def _text(value: object, most: int) -> str:
     """On one line, cut; empty where it is none that can be shown."""
     # What is cut away in the end need not be looked at.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
-    if not _WORD.search(text) or any(unicodedata.category(one) in _HIDDEN or one in _TURNING for one in text):
+    if not _WORD.search(text) or text_fault(text) or any(unicodedata.category(one) in _UNKNOWN for one in text):
         return ""
     return text[:most].rstrip()
 

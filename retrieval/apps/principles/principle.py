@@ -20,6 +20,8 @@ class Principle:
     body: str = ""
     tags: tuple[str, ...] = ()
     status: str = ACTIVE
+    added_by: str = ""
+    """Who said it, as it was told when it was added; empty: nobody was named."""
     created_at: datetime = field(default=_EPOCH)
     use_count: int = 0
     """Verdicts, at least 0."""

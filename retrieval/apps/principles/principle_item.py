@@ -68,6 +68,7 @@ def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
         body=item.body,
         tags=item.tags,
         status=item.status,
+        added_by=item.source,
         **({} if created_at is None else {"created_at": created_at}),
         use_count=standing.uses if standing else 0,
         success_count=standing.successes if standing else 0,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from retrieval.apps.recall.entity import Entity
 from retrieval.apps.recall.stretch import TimeRange
+from retrieval.domain.standing import Standing
+from retrieval.domain.stored_text import STORED_NOTE, named, provenance, quoted, quoted_block
 from retrieval.domain.time_expressions import TimeExpression
+
+NOTHING = "Nothing that fits is remembered."
 
 
 class Recalled(list[Entity]):
@@ -44,3 +48,21 @@ class Recalled(list[Entity]):
         self.time_range = time_range
         self.notes = tuple(notes)
         self.retrieval_id = retrieval_id
+
+
+def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
+    """The entities as Markdown for a prompt, in their order, with who added each and how it has fared. Pure.
+
+    A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
+    """
+    blocks = [_block(number, one, standings.get(one.id)) for number, one in enumerate(entities, 1)]
+    return "\n\n".join(["## Recalled", STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
+
+
+def _block(number: int, entity: Entity, standing: Standing | None) -> str:
+    uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
+    when = [entity.event_time.isoformat(timespec="seconds")] if entity.event_time else []
+    record = " · ".join([*when, provenance(entity.hit.source, uses, successes)])
+    name = f" {quoted(entity.name)}" if entity.name else ""
+    said = [quoted_block(entity.content)] if entity.content else []
+    return "\n".join([f"### {number}. [{named(entity.id)}]{name}", record, *said])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,7 @@ from retrieval.apps.recall.checks import (
 from retrieval.apps.recall.entity import Entity
 from retrieval.apps.recall.merge import merged_by_rrf
 from retrieval.apps.recall.profile import RECALL_PROFILE
-from retrieval.apps.recall.recalled import Recalled
+from retrieval.apps.recall.recalled import Recalled, context_text
 from retrieval.apps.recall.rewriter import Rewriter, Rewritten
 from retrieval.apps.recall.stretch import TimeExpressions, TimeRange, checked_time_range, preferred_ranges, within
 from retrieval.apps.recall.triggers import deep_triggers
@@ -139,6 +139,15 @@ class DualRetriever:
             notes=found.notes,
             retrieval_id=found.retrieval_id,
         )
+
+    async def context_for(self, found: Sequence[Entity]) -> str:
+        """Entities that ``search`` gave, as Markdown for a prompt: quoted, with who added each and how it has fared.
+
+        Raises what ``Collection.standings`` raises.
+        """
+        entities = list(found)
+        standings = await self._storage.standings([one.id for one in entities]) if entities else {}
+        return context_text(entities, standings)
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the question holds a word that makes other wordings worth their while (see ``deep_triggers``).

@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from retrieval.domain.stored_text import text_fault
+
 REWRITES_MAX = 3
 REWRITE_LENGTH_MAX = 200
 """Characters of a rewrite; a longer one is no query."""
@@ -40,9 +42,8 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 _WORD = re.compile(r"[^\W_]")
-_HIDDEN = frozenset({"Cc", "Cs", "Co", "Cn"})
-# They turn the direction of what is read, and so show another text than is searched for.
-_TURNING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+# They have no meaning that everybody knows.
+_UNKNOWN = frozenset({"Co", "Cn"})
 
 
 def rewriting_prompt(query: str) -> str:
@@ -69,9 +70,9 @@ def usable_rewrites(answer: object, query: str) -> list[str]:
 
 
 def _is_query(text: str) -> bool:
-    if not _WORD.search(text) or len(text) > REWRITE_LENGTH_MAX:
+    if not _WORD.search(text) or len(text) > REWRITE_LENGTH_MAX or text_fault(text):
         return False
-    return not any(unicodedata.category(one) in _HIDDEN or one in _TURNING for one in text)
+    return not any(unicodedata.category(one) in _UNKNOWN for one in text)
 
 
 def _key(text: str) -> str:

@@ -101,6 +101,27 @@ class RetrievalService:
 
         return await self._with_collection(embed)
 
+    async def records_of(self, ticket_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Who added each of those tickets that exist, and how it fared, by id.
+
+        ``added_by`` is its source (empty: nobody was named), ``use_count`` the verdicts on it, and ``success_rate`` the
+        share of good ones, 0 to 1, None without any. Raises ``ConfigurationError`` without the collection.
+        """
+
+        async def ask(collection: Collection) -> dict[str, dict[str, Any]]:
+            items, known = await asyncio.gather(collection.get(ticket_ids), collection.standings(ticket_ids))
+            return {
+                ticket_id: {
+                    "added_by": items[ticket_id].source,
+                    "use_count": one.uses,
+                    "success_rate": one.successes / one.uses if one.uses else None,
+                }
+                for ticket_id, one in known.items()
+                if ticket_id in items
+            }
+
+        return await self._with_collection(ask)
+
     async def preview_search(
         self,
         title: str,

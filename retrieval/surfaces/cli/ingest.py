@@ -15,6 +15,7 @@ EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl.gz",
     "retrieval ingest tickets historical_tickets.csv",
     "retrieval ingest notes notes.csv --map _id=number --on-error skip",
+    "retrieval ingest notes pages.jsonl --clean",
     "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 
@@ -63,6 +64,9 @@ def ingest(
             "--rejects", metavar="FILE", help="Where bad lines are put; else NAME.rejects.jsonl or .csv here."
         ),
     ] = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Take control and format characters out, instead of refusing the line.")
+    ] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Archive the items that the files do not have.")] = False,
     language: Annotated[
         str | None,
@@ -101,5 +105,6 @@ def ingest(
         filterable=filterable_of(filterable or ()),
         as_json=as_json,
         quiet=quiet,
+        clean=clean,
     )
     ingest_files(state_of(context), chosen)

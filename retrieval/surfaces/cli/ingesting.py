@@ -37,13 +37,14 @@ class IngestOptions:
     filterable: Mapping[str, str]
     as_json: bool
     quiet: bool
+    clean: bool
 
 
 def ingest_files(state: State, options: IngestOptions) -> None:
     """Do the run that the options describe, and print its summary. Raises ``RetrievalError``."""
     if options.rejects is not None and not options.skip:
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
-    source = InputFiles(options.files, columns=options.columns, file_format=options.file_format)
+    source = InputFiles(options.files, columns=options.columns, file_format=options.file_format, clean=options.clean)
     with RejectedLines(
         options.rejects, inputs=source.names, headers=source.headers, say=console(stderr=True)
     ) as rejected:

@@ -18,14 +18,18 @@ class InputFiles:
     """Files of items, read one after the other; all are opened and their headers checked at once.
 
     A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it; what is
-    a ticket among JSON Lines has its hours and its time of resolution by the names that tickets are read by. Raises
-    what ``read_items`` raises, and ``InvalidRequestError`` when standard input is named twice.
+    a ticket among JSON Lines has its hours and its time of resolution by the names that tickets are read by. With
+    ``clean``, items are made without the characters that are refused. Raises what ``read_items`` raises, and
+    ``InvalidRequestError`` when standard input is named twice.
     """
 
-    def __init__(self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None) -> None:
+    def __init__(
+        self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None, clean: bool = False
+    ) -> None:
         if files.count(STANDARD_INPUT) > 1:
             raise InvalidRequestError("standard input ('-') is named twice; it can be read once")
         self.names = tuple(files)
+        self._clean = clean
         self.headers: dict[str, str] = {}
         """The header line of each CSV file that has been read from, as it stands there."""
         self._sizes = [size_of(file) for file in files]
@@ -53,6 +57,7 @@ class InputFiles:
             texts=TICKET_TEXTS if tickets else (),
             format=file_format,
             header=partial(self.headers.__setitem__, file),
+            clean=self._clean,
         )
         if tickets is None:
             return lines if columns or names else map(_with_ticket_parts, lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
@@ -13,21 +12,33 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from retrieval.domain.stored_text import clean_text, escaped_json
+
+
+class _Console(Console):
+    """What is printed is text, never markup, and steers no terminal."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(clean_text(one) if isinstance(one, str) else one for one in objects), **options)
+
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output or standard error; what is printed is text, never markup.
+    """Standard output or standard error.
 
     Colours appear on a terminal alone, and not where ``NO_COLOR`` is set.
     """
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def print_json(value: Any) -> None:
-    """Print the value as JSON on standard output: indented, in UTF-8 where the output can take it."""
+    r"""Print the value as JSON on standard output: indented, in UTF-8 where the output can take it.
+
+    What would steer a terminal, or hide, is written as ``\u001b`` is.
+    """
     if sys.stdout is None:
         return
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(value, ensure_ascii=not is_utf8, indent=2, allow_nan=False))  # noqa: T201
+    print(escaped_json(json.dumps(value, ensure_ascii=not is_utf8, indent=2, allow_nan=False)))  # noqa: T201
 
 
 def print_json_line(value: Any) -> None:
@@ -37,8 +48,8 @@ def print_json_line(value: Any) -> None:
 
 
 def plain(text: str) -> str:
-    """The text without control characters: stored texts must not steer the reader's terminal."""
-    return "".join(" " if char in "\t\n\r" else "" if _is_control(char) else char for char in text)
+    """The text on one line without control and format characters: stored texts must not steer a terminal, or hide."""
+    return clean_text(text, is_line=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[str] = ()) -> Table:
@@ -81,10 +92,3 @@ def _plural(noun: str) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_control(char: str) -> bool:
-    # Format characters stay, for emoji and many scripts need them; the bidirectional overrides do not.
-    return (
-        unicodedata.category(char) in ("Cc", "Cs") or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-    )

@@ -18,8 +18,9 @@ from retrieval.apps.tickets import (
 )
 from retrieval.apps.tickets.preview_models import CUSTOM
 from retrieval.domain.errors import RetrievalError
+from retrieval.domain.stored_text import named
 from retrieval.platform import Platform
-from retrieval.surfaces.langchain.tickets import SHARED, Tickets
+from retrieval.surfaces.langchain.tickets import SHARED, Tickets, shown
 from retrieval.surfaces.mcp.failures import one_line, wrong_arguments
 from retrieval.sync import SyncPlatform
 
@@ -114,7 +115,7 @@ async def _previewed(
     tickets = [one.ticket for one in chosen.tickets]
     scores = [ticket.similarity_score for ticket in tickets]
     return {
-        "similar_tickets": [ticket.model_dump(mode="json") for ticket in tickets],
+        "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],
         "search_metadata": {
             "query_domain": preview.domain,
             "total_found": len(tickets),
@@ -123,7 +124,7 @@ async def _previewed(
             "index_total": stats["total_vectors"],
         },
         "config_used": chosen.weighting.model_dump(mode="json", exclude_none=True),
-        "preview": preview.model_dump(mode="json"),
+        "preview": shown(preview.model_dump(mode="json")),
     }
 
 
@@ -150,10 +151,10 @@ def _options(config: Any) -> dict[str, Any]:
 def _success(response: RetrievalResponse) -> Update:
     found = response.similar_tickets
     domain = response.search_metadata.query_domain
-    where = f" in domain {domain}" if domain else ""
+    where = f" in domain {named(domain)}" if domain else ""
     top = f"; the best scores {found[0].similarity_score:.2f}" if found else ""
     return {
-        "similar_tickets": [ticket.model_dump(mode="json") for ticket in found],
+        "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in found],
         "similarity_scores": [ticket.similarity_score for ticket in found],
         "search_metadata": response.search_metadata.model_dump(mode="json"),
         "status": "success",

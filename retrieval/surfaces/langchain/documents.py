@@ -12,6 +12,7 @@ from retrieval.adapters.readers.documents import EXPLANATION_KEY, document_item
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.item import Item
+from retrieval.domain.stored_text import clean_text, clean_value
 
 NewId = Callable[[], str]
 
@@ -39,10 +40,12 @@ def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -
     """The document of an item or a hit; ``explained`` comes under the reserved name of its metadata.
 
     An item's title, which no document has, stands before its text, and in the metadata with the item's other fields.
+    Characters that would hide or forge something are left out.
     """
     extra = {} if explained is None else {EXPLANATION_KEY: dict(explained)}
     text = f"{found.title}\n{found.body}" if found.title and found.body else found.title or found.body
-    return Document(id=found.item_id, page_content=text, metadata=_fields(found) | dict(found.attributes) | extra)
+    metadata = clean_value(_fields(found) | dict(found.attributes))
+    return Document(id=found.item_id, page_content=clean_text(text), metadata=metadata | extra)
 
 
 def documents_of(result: SearchResult, *, explain: bool) -> list[Document]:

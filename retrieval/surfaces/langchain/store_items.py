@@ -13,6 +13,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.filters import Compare, Exists, Field, Filter, Not, Or
 from retrieval.domain.item import Item, json_value
 from retrieval.domain.stored_item import StoredItem
+from retrieval.domain.stored_text import clean_value
 from retrieval.surfaces.langchain.store_filters import VALUE
 from retrieval.surfaces.langchain.store_names import NAMESPACE, item_id_of, tags_of
 
@@ -48,17 +49,7 @@ def refreshed(item: Item, now: float) -> Item:
     lifetime = _lifetime(item.attributes.get(TTL_MINUTES), now)
     if is_expired(item, now) or lifetime.get(EXPIRES_AT, -math.inf) <= item.attributes.get(EXPIRES_AT, math.inf):
         return item
-    return Item(
-        item_id=item.item_id,
-        title=item.title,
-        body=item.body,
-        kind=item.kind,
-        tags=item.tags,
-        attributes={**item.attributes, **lifetime},
-        status=item.status,
-        source=item.source,
-        occurred_at=item.occurred_at,
-    )
+    return item.changed(attributes={**item.attributes, **lifetime})
 
 
 def is_put(item: Item) -> bool:
@@ -109,7 +100,7 @@ def _parts(stored: StoredItem) -> dict[str, Any]:
     return {
         "namespace": tuple(attributes[NAMESPACE]),
         "key": attributes[KEY],
-        "value": attributes[VALUE],
+        "value": clean_value(attributes[VALUE]),
         "created_at": stored.created_at,
         "updated_at": stored.updated_at,
     }

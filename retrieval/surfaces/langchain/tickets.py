@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalService
+from retrieval.domain.stored_text import shown_value
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.bridge import Bridge
 from retrieval.surfaces.langchain.opening import Opened
 from retrieval.sync import SyncPlatform
+
+_LINES = frozenset({"ticket_id", "title", "labels", "domain", "priority", "added_by"})
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,3 +81,8 @@ def use_platform(platform: Platform | SyncPlatform | None, config: RetrievalConf
     Without it they open one of their own at first use, by the settings of the environment; None goes back to that.
     """
     SHARED.use(platform, config)
+
+
+def shown(tickets: Any) -> Any:
+    """Tickets, or what is told of them, as a prompt can hold them: names and titles on one line each."""
+    return shown_value(tickets, _LINES)

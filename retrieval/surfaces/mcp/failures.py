@@ -24,6 +24,7 @@ from retrieval.domain.errors import (
     RetrievalError,
     SchemaRevisionError,
 )
+from retrieval.domain.stored_text import shown_line
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
@@ -75,8 +76,8 @@ def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without line ends."""
-    return " ".join(text.split())
+    """The text on one line, without characters that would hide or forge something."""
+    return shown_line(text)
 
 
 def _place(location: tuple[Any, ...]) -> str:

@@ -8,14 +8,29 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from retrieval.domain.item import MAX_KEY_BYTES
+from retrieval.domain.stored_text import text_fault
 
 MOST_PRINCIPLES = 50
 MOST_TAGS = 20
 
 
-def _storable(text: str | None) -> str | None:
+def _asked(text: str | None) -> str | None:
     if text is not None and "\x00" in text:
-        raise PydanticCustomError("nul", "holds a NUL character, which cannot be stored; leave it out")
+        raise PydanticCustomError("nul", "holds a NUL character; leave it out")
+    return text
+
+
+def _line(text: str) -> str:
+    return _storable(text, is_line=True)
+
+
+def _block(text: str | None) -> str | None:
+    return None if text is None else _storable(text, is_line=False)
+
+
+def _storable(text: str, *, is_line: bool) -> str:
+    if fault := text_fault(text, is_line=is_line):
+        raise PydanticCustomError("characters", "holds {fault}, which cannot be stored; leave it out", {"fault": fault})
     return text
 
 
@@ -26,12 +41,13 @@ def _key(text: str) -> str:
 
 
 # Refused here, a text is named as the tool names it; last, for bounds that stand behind a function speak of no text.
-STORABLE = AfterValidator(_storable)
-Tag = Annotated[str, Field(min_length=1, max_length=100), STORABLE]
+ASKED, LINE, BLOCK = AfterValidator(_asked), AfterValidator(_line), AfterValidator(_block)
+AskedTag = Annotated[str, Field(min_length=1, max_length=100), ASKED]
+Tag = Annotated[str, Field(min_length=1, max_length=100), LINE]
 PrincipleId = Annotated[
     str,
     Field(min_length=1, max_length=MAX_KEY_BYTES, description="The id of a principle, as given in []."),
-    STORABLE,
+    ASKED,
     AfterValidator(_key),
 ]
 
@@ -41,10 +57,10 @@ Query = Annotated[
         max_length=2000,
         description="What you are about to do or are stuck at, in plain words; without it, the best by record.",
     ),
-    STORABLE,
+    ASKED,
 ]
 SearchedTags = Annotated[
-    list[Tag] | None,
+    list[AskedTag] | None,
     Field(
         max_length=MOST_TAGS,
         description="Only principles with at least one of these tags; more of them in common rank higher.",
@@ -62,13 +78,13 @@ Limit = Annotated[
 ]
 WasHelpful = Annotated[bool, Field(strict=True, description="Whether following the principle helped.")]
 Note = Annotated[
-    str | None, Field(max_length=1000, description="Briefly why: what it was used for, what came of it."), STORABLE
+    str | None, Field(max_length=1000, description="Briefly why: what it was used for, what came of it."), BLOCK
 ]
 Title = Annotated[
-    str, Field(min_length=1, max_length=200, description="The principle in one sentence, as an instruction."), STORABLE
+    str, Field(min_length=1, max_length=200, description="The principle in one sentence, as an instruction."), LINE
 ]
 Body = Annotated[
-    str | None, Field(max_length=5000, description="When it applies, why it holds, and how to follow it."), STORABLE
+    str | None, Field(max_length=5000, description="When it applies, why it holds, and how to follow it."), BLOCK
 ]
 NewTags = Annotated[
     list[Tag] | None, Field(max_length=MOST_TAGS, description="What it is about; prefer tags that list_tags names.")
@@ -76,7 +92,7 @@ NewTags = Annotated[
 SessionId = Annotated[
     str,
     Field(min_length=1, max_length=200, description="The id of the session, as it was told when it started."),
-    STORABLE,
+    ASKED,
 ]
 OwnSession = Annotated[
     str | None,
@@ -85,5 +101,5 @@ OwnSession = Annotated[
         max_length=200,
         description="The id of your session, if you were told one; without it, the connection's, or this machine's.",
     ),
-    STORABLE,
+    ASKED,
 ]

@@ -12,9 +12,18 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 
 from retrieval.apps.principles.principle import CANDIDATE
+from retrieval.domain.stored_text import shown_line
 from retrieval.surfaces.mcp import parameters as given
 from retrieval.surfaces.mcp.opening import Opening
-from retrieval.surfaces.mcp.texts import NOT_BY_MEANING, added_note, found_text, loaded_text, principle_text, tags_text
+from retrieval.surfaces.mcp.texts import (
+    NOT_BY_MEANING,
+    added_note,
+    added_text,
+    found_text,
+    loaded_text,
+    rated_text,
+    tags_text,
+)
 from retrieval.surfaces.mcp.values import (
     AddedAnswer,
     Answer,
@@ -30,6 +39,9 @@ _log = logging.getLogger(__name__)
 
 MIN_SCORE = 0.3
 """Principles whose score lies below are not given; lower than at the start of a session, for here one asked."""
+
+LONGEST_CLIENT = 100
+"""Characters of a client's name that are kept with what it adds."""
 
 SESSION_HEADER = "mcp-session-id"
 
@@ -102,24 +114,27 @@ class Tools:
             session=session_id or self._session_of(ctx),
         )
         principle = PrincipleAnswer.of(rated)
-        return _answer(f"Feedback recorded.\n{principle_text(principle)}", RatingAnswer(principle=principle))
+        return _answer(rated_text(principle), RatingAnswer(principle=principle))
 
     async def add_principle(
-        self, title: given.Title, body: given.Body = None, tags: given.NewTags = None
+        self, ctx: Context, title: given.Title, body: given.Body = None, tags: given.NewTags = None
     ) -> Annotated[CallToolResult, AddedAnswer]:
         """Keep a lesson that will help again, in other sessions. Search first, so that none is kept twice.
 
         It is a candidate: given to be tried out, and marked so, until ratings prove it or drop it.
         """
         store = await self._opening.store()
-        added = PrincipleAnswer.of(await store.add_principle(title, body or "", tags or (), status=CANDIDATE))
+        stored = await store.add_principle(title, body or "", tags or (), status=CANDIDATE, actor=_client_of(ctx))
+        added = PrincipleAnswer.of(stored)
         note = added_note(added.status)
-        return _answer(f"{principle_text(added)}\n\n{note}", AddedAnswer(principle=added, note=note))
+        return _answer(added_text(added, note), AddedAnswer(principle=added, note=note))
 
     async def list_tags(self) -> Annotated[CallToolResult, TagsAnswer]:
         """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
         store = await self._opening.store()
-        tags = [TagAnswer(tag=one.value, principles=one.items) for one in await store.list_tags() if one.value]
+        tags = [
+            TagAnswer(tag=shown_line(one.value), principles=one.items) for one in await store.list_tags() if one.value
+        ]
         return _answer(tags_text(tags), TagsAnswer(tags=tags))
 
     async def list_loaded_principles(self, session_id: given.SessionId) -> Annotated[CallToolResult, LoadedAnswer]:
@@ -141,6 +156,12 @@ class Tools:
             return f"mcp-{found}"
         client = getattr(ctx.request_context.request, "client", None)
         return f"{self._session}-{client.host}" if client else self._session
+
+
+def _client_of(ctx: Context) -> str:
+    """The client's own name, such as ``mcp:editor``: who adds something by it."""
+    about = ctx.session.client_params
+    return shown_line(f"mcp:{about.client_info.name}", LONGEST_CLIENT) if about else "mcp"
 
 
 def _tool(function: Callable[..., Any], title: str, *, read_only: bool) -> Tool:

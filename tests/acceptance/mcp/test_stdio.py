@@ -76,7 +76,7 @@ async def every_tool_and_resource(client: Client) -> None:
     assert (await called(client, "search_principles", query="a failing test")).titles == []
     found = await called(client, "search_principles", query="a failing test", include_exploration=True)
     assert [one["exploring"] for one in found.value["principles"]] == [True]
-    assert f"**[{principle['id']}]** (exploring) Write a failing test first" in found.text
+    assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in found.text
 
     rated = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=True, context="it did")
     assert (rated.value["principle"]["use_count"], rated.value["principle"]["success_rate"]) == (1, 1.0)

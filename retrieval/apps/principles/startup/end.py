@@ -10,6 +10,7 @@ from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.apps.principles.store import PrincipleStore
 from retrieval.apps.principles.tags import normalised_tags
 from retrieval.apps.principles.trace import Trace
+from retrieval.domain.stored_text import clean_text
 from retrieval.platform import Platform
 
 MOST_TAGS = 30
@@ -26,17 +27,17 @@ async def end_session(platform: Platform, options: EndOptions, hook: HookInput, 
     session = options.session or hook.session
     folder = options.folder or Path(hook.folder or ".")
     return await PrincipleStore(platform, options.collection).add_trace(
-        title=_storable(options.title or default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags([*map(_storable, options.tags), *context.project_tags][:MOST_TAGS]),
+        title=_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
+        tags=normalised_tags([*map(_line, options.tags), *context.project_tags][:MOST_TAGS]),
         outcome=options.outcome,
         trace_id=session or None,
         session=session,
     )
 
 
-def _storable(text: str) -> str:
-    """The text, with a sign for what is no UTF-8: names of folders, and what is said on a command line, may be."""
-    return text.encode(errors="replace").decode()
+def _line(text: str) -> str:
+    """The text as it can be stored: names of folders, messages of commits and a command line may hold anything."""
+    return clean_text(text, is_line=True)
 
 
 def default_title(folder: Path, context: Surroundings) -> str:

@@ -136,6 +136,7 @@ def _principle(known: KnownPrinciple) -> Principle:
         body=known.body,
         tags=tuple(known.tags),
         status=known.status,
+        added_by=known.source,
         created_at=datetime.fromtimestamp(known.created_at, UTC),
         use_count=known.uses,
         success_count=known.successes,

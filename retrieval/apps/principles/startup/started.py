@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
 from retrieval.domain.slate import Slot
+from retrieval.domain.stored_text import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 
 ORIGIN = "session-start"
 """What the record says put the answer together."""
@@ -39,12 +39,12 @@ class Started:
         return tuple(dict.fromkeys((*self.surroundings.tags, *self.recent_tags)))
 
     def as_text(self) -> str:
-        """A short Markdown list; empty where there are no principles."""
+        """A short Markdown list in which stored text is quoted; empty where there are no principles."""
         if not self.principles:
             return ""
-        lines = ["# Principles for this session", ""]
+        lines = ["# Principles for this session", "", STORED_NOTE, ""]
         lines += [_item(one) for one in self.principles]
-        lines += ["", f"Session {_line(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
+        lines += ["", f"Session {named(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
         return "\n".join(lines) + "\n"
 
     def as_json(self) -> str:
@@ -55,16 +55,16 @@ class Started:
         """Plain JSON values."""
         context = self.surroundings
         return {
-            "session_id": self.session,
+            "session_id": shown_line(self.session),
             "context": {
-                "recent_commits": list(context.recent_commits),
-                "changed_files": list(context.changed_files),
-                "project_tags": list(context.project_tags),
-                "recent_session_tags": list(self.recent_tags),
-                "keywords": list(context.keywords),
+                "recent_commits": clean_value(context.recent_commits),
+                "changed_files": clean_value(context.changed_files),
+                "project_tags": clean_value(context.project_tags),
+                "recent_session_tags": clean_value(self.recent_tags),
+                "keywords": clean_value(context.keywords),
             },
             "principles": [_plain(one, self.tags) for one in self.principles],
-            "explored": [one.principle.id for one in self.principles if one.is_exploratory],
+            "explored": [shown_line(one.principle.id) for one in self.principles if one.is_exploratory],
         }
 
 
@@ -143,11 +143,12 @@ def _impression(rank: int, one: Chosen, tags: Sequence[str]) -> Impression:
 def _plain(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:
     principle = one.principle
     return {
-        "id": principle.id,
-        "title": _line(principle.title),
+        "id": shown_line(principle.id),
+        "title": shown_line(principle.title, _LONGEST_LINE),
         "summary": _first_line(principle.body),
-        "tags": list(principle.tags),
-        "matching_tags": _matching(one, tags),
+        "tags": [shown_line(tag) for tag in principle.tags],
+        "matching_tags": [shown_line(tag) for tag in _matching(one, tags)],
+        "added_by": shown_line(principle.added_by),
         "score": one.score,
         "principle_score": principle.score,
         "use_count": principle.use_count,
@@ -164,20 +165,14 @@ def _matching(one: Chosen, tags: Sequence[str]) -> list[str]:
 
 
 def _item(one: Chosen) -> str:
+    principle = one.principle
     mark = " (exploring)" if one.is_exploratory else ""
-    first = _first_line(one.principle.body)
-    tags = ", ".join(map(_line, one.principle.tags))
-    return f"- **[{_line(one.principle.id)}]**{mark} {_line(one.principle.title)}" + "".join(
-        [f": {first}" if first else "", f" [{tags}]" if tags else ""]
-    )
+    first = _first_line(principle.body)
+    said = quoted(principle.title, _LONGEST_LINE) + (f": {quoted(first)}" if first else "")
+    tags = f" [{', '.join(map(named, principle.tags))}]" if principle.tags else ""
+    fared = provenance(principle.added_by, principle.use_count, principle.success_count)
+    return f"- **[{named(principle.id)}]**{mark} {said}{tags} · {fared}"
 
 
 def _first_line(body: str) -> str:
-    return next((line for line in map(_line, body.splitlines()) if line), "")
-
-
-def _line(text: str) -> str:
-    """The text on one line, without what would steer a terminal, of at most 300 characters."""
-    plain = "".join(" " if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") else one for one in text)
-    whole = " ".join(plain.split())
-    return whole if len(whole) <= _LONGEST_LINE else whole[: _LONGEST_LINE - 1].rstrip() + "…"
+    return next((line for part in clean_text(body).splitlines() if (line := shown_line(part, _LONGEST_LINE))), "")

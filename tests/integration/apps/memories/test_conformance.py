@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from retrieval import Platform, Settings
 from retrieval.apps.memories import SEED_PROFILE, STRATEGIES, MemoryStore, RetrievalEngine
+from retrieval.domain.stored_text import STORED_NOTE
 from retrieval.sync import MemoryStore as WaitingStore
 from retrieval.sync import RetrievalEngine as WaitingEngine
 from retrieval.sync import connect as connect_and_wait
@@ -169,15 +170,17 @@ async def test_context_for_a_task_has_the_stated_format(stopped: Platform, engin
         limit=5,
     )
 
-    title, first, second = context.split("\n\n")
+    title, note, first, second = context.split("\n\n")
     assert title == "## Previous Context (2 relevant memories)"
     assert first == (
         "### Memory 1 (insights)\n**Created**: 2025-11-22T10:00:00\n**Relevance**: 0.75\n"
-        "**Summary**: Generated insights for hypothesis testing\n"
-        "**Content**: Key findings: [a, b], Recommendations: [c]"
+        "> **Summary**: Generated insights for hypothesis testing\n"
+        "> **Content**: Key findings: [a, b], Recommendations: [c]\n"
+        "**Record**: added by nobody named · not rated yet · retrieved 0 times before"
     )
+    assert note == STORED_NOTE
     assert re.match(r"### Memory 2 \(summary\)\n", second)
-    assert second.endswith("...")
+    assert second.splitlines()[-2].endswith("...")
     assert engine._format_content(content) == "Key findings: [a, b], Recommendations: [c]"
 
 

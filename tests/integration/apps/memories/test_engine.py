@@ -224,7 +224,7 @@ async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_no
     for number in range(3):
         await store.store_memory("p", "insights", f"protein {number}", memory_id=f"m{number}")
     await engine.retrieve_relevant_memories("p", "protein", limit=2)
-    shown = await engine.retrieve_context_for_task("p", "insights", limit=3, max_characters=300)
+    shown = await engine.retrieve_context_for_task("p", "insights", limit=3, max_characters=600)
     await engine.retrieve_timeline("p")
     await RetrievalEngine(open_platform, count_accesses=False).retrieve_relevant_memories("p")
     await open_platform.accesses_counted()

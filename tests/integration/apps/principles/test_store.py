@@ -59,7 +59,7 @@ async def test_a_principle_is_read_back_with_what_became_of_it(store: PrincipleS
 async def test_what_is_said_again_is_the_principle_that_is_there(store: PrincipleStore, clock: StoppedClock) -> None:
     """Without an id nothing changes; under a known id text and tags do, and age and use stay."""
     first = await store.add_principle("Measure before you optimise", tags=["performance"])
-    for said in ("measure before you OPTIMISE", "Measure  before\nyou optimise "):
+    for said in ("measure before you OPTIMISE", "Measure  before\u3000you optimise "):
         assert await store.add_principle(said, tags=["other"], status=CANDIDATE) == first
 
     await store.record_usage(first.id)

@@ -17,7 +17,7 @@ from retrieval.adapters.readers.lines import MAX_LINE_BYTES
 from retrieval.domain.errors import ConfigurationError
 from retrieval.domain.item import Item
 
-CELL = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])).map(
+CELL = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cn", "Cs", "Mn", "Zl", "Zp"])).map(
     lambda text: text if text.strip() else ""
 )
 

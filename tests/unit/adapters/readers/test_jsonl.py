@@ -16,7 +16,7 @@ from retrieval.adapters.readers.input_line import InputLine
 from retrieval.adapters.readers.jsonl import read_json_lines
 from retrieval.domain.item import MAX_KEY_BYTES, Item
 
-TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
+TEXT = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cn", "Cs", "Mn", "Zl", "Zp"]))
 KEY = TEXT.filter(lambda text: len(text.encode()) <= MAX_KEY_BYTES)
 JSON_SCALAR = TEXT | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 JSON_VALUE = st.recursive(
@@ -52,7 +52,7 @@ def as_beir(item: Item) -> dict[str, Any]:
     }
 
 
-def read(tmp_path: Path, data: bytes, **options: int) -> list[InputLine]:
+def read(tmp_path: Path, data: bytes, **options: Any) -> list[InputLine]:
     """What becomes of a file with these bytes."""
     file = tmp_path / "items.jsonl"
     file.write_bytes(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -15,6 +16,8 @@ from retrieval.apps.memories.context import NOTHING, context_text
 from retrieval.apps.memories.relevant_memory import RelevantMemory
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.hit import Explanation
+from retrieval.domain.standing import Standing
+from retrieval.domain.stored_text import STORED_NOTE, named
 
 WHEN = datetime(2025, 11, 22, 10, tzinfo=UTC)
 HOSTILE = st.text(alphabet="ab #*`~_-<>!\n\r\t\x0b\x0c\x1c\x85\u2028\u2029\u202e\\()[]", max_size=60)
@@ -22,8 +25,9 @@ BLOCK = re.compile(
     r"### Memory (?P<number>\d+) \((?P<kind>[^\n]*)\)\n"
     r"\*\*Created\*\*: (?P<created>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\n"
     r"\*\*Relevance\*\*: (?P<relevance>\d\.\d\d)\n"
-    r"\*\*Summary\*\*: (?P<summary>[^\n]*)\n"
-    r"\*\*Content\*\*: (?P<content>[^\n]*)"
+    r"> \*\*Summary\*\*:(?P<summary>[^\n]*)\n"
+    r"> \*\*Content\*\*:(?P<content>[^\n]*)\n"
+    r"\*\*Record\*\*: added by nobody named · not rated yet · retrieved 0 times before"
 )
 
 
@@ -42,22 +46,35 @@ def memory(**changed: Any) -> RelevantMemory:
 
 def test_the_format_is_the_stated_one() -> None:
     """Title with the number of memories; of each its type, time, relevance with two digits, summary and content."""
-    other = memory(interaction_type="summary", computed_relevance_score=0.5, content="Plain text.", summary="Summed up")
+    other = memory(
+        memory_id="m2",
+        interaction_type="summary",
+        computed_relevance_score=0.5,
+        content="Plain text.",
+        summary="Summed up",
+    )
 
-    assert context_text([memory(), other]).text == (
+    fared = Standing(item_id="m1", created_at=WHEN, uses=3, successes=2, last_used_at=WHEN)
+    known = memory(user_id="ann", accesses=1)
+
+    assert context_text([known, other], standings={"m1": fared}).text == (
         "## Previous Context (2 relevant memories)\n"
+        "\n"
+        f"{STORED_NOTE}\n"
         "\n"
         "### Memory 1 (insights)\n"
         "**Created**: 2025-11-22T10:00:00\n"
         "**Relevance**: 0.85\n"
-        "**Summary**: Generated insights for hypothesis testing\n"
-        "**Content**: Key findings: [a, b], Recommendations: [c]\n"
+        "> **Summary**: Generated insights for hypothesis testing\n"
+        "> **Content**: Key findings: [a, b], Recommendations: [c]\n"
+        "**Record**: added by ann · helped in 2 of 3 uses · retrieved once before\n"
         "\n"
         "### Memory 2 (summary)\n"
         "**Created**: 2025-11-22T10:00:00\n"
         "**Relevance**: 0.50\n"
-        "**Summary**: Summed up\n"
-        "**Content**: Plain text."
+        "> **Summary**: Summed up\n"
+        "> **Content**: Plain text.\n"
+        "**Record**: added by nobody named · not rated yet · retrieved 0 times before"
     )
 
 
@@ -96,9 +113,9 @@ def test_without_a_summary_the_text_begins_for_it() -> None:
 
 def test_long_content_is_shortened() -> None:
     """To the characters asked for, with three dots."""
-    line = context_text([memory(content="word " * 400)], content_characters=50).text.splitlines()[-1]
+    line = context_text([memory(content="word " * 400)], content_characters=50).text.splitlines()[-2]
 
-    assert len(line.removeprefix("**Content**: ")) <= 50
+    assert len(line.removeprefix("> **Content**: ")) <= 50
     assert line.endswith("wo...")
 
 
@@ -107,13 +124,14 @@ def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, 
     """Whatever they hold, the page has its own lines and no others, and no fence, label or heading of theirs."""
     one = memory(interaction_type=kind, summary=summary, text=text, content=content)
 
-    title, *blocks = context_text([one, one]).text.split("\n\n")
+    title, note, *blocks = context_text([one, one]).text.split("\n\n")
 
-    assert title == "## Previous Context (2 relevant memories)"
+    assert (title, note) == ("## Previous Context (2 relevant memories)", STORED_NOTE)
     read = [BLOCK.fullmatch(block) for block in blocks]
     assert [found and found["number"] for found in read] == ["1", "2"]
     for found in filter(None, read):
-        for part in ("kind", "summary", "content"):
+        assert found["kind"] == named(kind) or json.loads(found["kind"])
+        for part in ("summary", "content"):
             said = re.sub(r"\\.", "", found[part])
             assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), found[part]
             assert len(found[part].splitlines()) <= 1
@@ -127,11 +145,11 @@ def test_the_page_keeps_to_the_characters_and_cuts_no_header(lengths: list[int],
     page = context_text(memories, Bounds(max_characters=most))
 
     assert len(page.text) <= most
-    blocks = page.text.split("\n\n")[1:] if page.shown else []
+    blocks = page.text.split("\n\n")[2:] if page.shown else []
     assert len(blocks) == len(page.shown)
     assert all(BLOCK.fullmatch(block) for block in blocks)
     assert not page.text or f"({len(blocks)} relevant memories)" in page.text
-    whole = [block.endswith("x" * length) for block, length in zip(blocks, lengths, strict=False)]
+    whole = [block.splitlines()[-2].endswith("x" * length) for block, length in zip(blocks, lengths, strict=False)]
     assert all(whole[:-1])
     assert len(page.shown) == len(memories) or len(context_text(memories).text) > most
 
@@ -140,16 +158,16 @@ def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
     """Half the tokens for a counter by which two characters are one."""
     memories = [memory(content="x" * 400) for _ in range(4)]
 
-    by_four = context_text(memories, Bounds(max_tokens=200))
-    by_two = context_text(memories, Bounds(max_tokens=200, count_tokens=lambda text: len(text) // 2))
+    by_four = context_text(memories, Bounds(max_tokens=300))
+    by_two = context_text(memories, Bounds(max_tokens=300, count_tokens=lambda text: len(text) // 2))
 
-    assert 600 < len(by_four.text) <= 800
-    assert 300 < len(by_two.text) <= 401
+    assert 1000 < len(by_four.text) <= 1200
+    assert 400 < len(by_two.text) <= 601
 
 
 def test_where_no_memory_fits_it_says_nothing() -> None:
     """That nothing is remembered would be false; where it is true it is said, if it fits."""
-    assert context_text([memory()], Bounds(max_characters=100)).text == ""
+    assert context_text([memory()], Bounds(max_characters=300)).text == ""
     assert NOTHING in context_text([], Bounds(max_characters=100)).text
     assert context_text([], Bounds(max_characters=10)).text == ""
     assert context_text([memory()], Bounds(max_characters=100)).shown == ()

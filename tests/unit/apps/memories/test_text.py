@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.memories.text import escaped, format_content, one_line, shortened, tokenize
+from retrieval.apps.memories.text import escaped, format_content, shortened, tokenize
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_signs_of_markdown_lose_their_meaning() -> None:
 
 def test_control_characters_and_turned_text_are_left_out() -> None:
     """Nothing is left that a terminal or a reader would obey."""
-    assert one_line("a\x00\x1b[31mb\u202ec\x85d") == "a[31mbc d"
+    assert format_content("a\x00\x1b[31mb\u202ec\x85d") == "abc d"
 
 
 def test_words_are_lower_case_and_without_stop_words() -> None:

@@ -68,7 +68,8 @@ def test_at_most_three_names_are_taken() -> None:
     "answer",
     [
         None, 7, "Canal lock", {}, {"metaphors": None}, {"metaphors": "Canal lock"}, {"metaphors": [None, 7, "x", []]},
-        [said("")], [said("?!")], [said("a\x00b")], [said("\u202ekcol")], [said("\ud800 x")], [said("x" * 81)],
+        [said("")], [said("?!")], [said("a\x00b")], [said("\u202ekcol")], [said("lo\u200bck")],
+        [said("\ud800 x")], [said("x" * 81)],
         [{**said(), "name": 7}],
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_at_most_three_are_taken() -> None:
         {"rewrites": "Acme"},
         {"queries": ["Acme"]},
         {"rewrites": [None, 7, {"query": "Acme"}, ["Acme"]]},
-        {"rewrites": ["", " \n", "?!", "a\x00b", "a\x1bb", "\ud800 Acme", "\u202eemcA", "x" * 201]},
+        {"rewrites": ["", " \n", "?!", "a\x00b", "a\x1bb", "\ud800 Acme", "\u202eemcA", "Ac\u200bme", "x" * 201]},
     ],
 )
 def test_what_is_no_query_is_left_out(answer: object) -> None:

@@ -16,13 +16,13 @@ PENDING = Finding(
 def test_a_finding_is_a_line_with_what_to_do_below() -> None:
     """Without what would steer the terminal."""
     lines = [line.plain for line in finding_lines(PENDING, encoding="utf-8")]
-    assert lines == ["! pending: 3 items[31m wait", "    → retrieval jobs run embed"]
+    assert lines == ["! pending: 3 items wait", "    → retrieval jobs run embed"]
 
 
 def test_signs_become_words_where_they_cannot_be_printed() -> None:
     """In a file of plain ASCII the severity is a word."""
     lines = [line.plain for line in finding_lines(PENDING, encoding="ascii")]
-    assert lines == ["warning pending: 3 items[31m wait", "    mend: retrieval jobs run embed"]
+    assert lines == ["warning pending: 3 items wait", "    mend: retrieval jobs run embed"]
 
 
 def test_the_end_counts_what_was_found() -> None:

@@ -19,7 +19,7 @@ from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_li
 
 def test_our_errors_are_one_line_and_exit_code_1() -> None:
     """Whatever stands in the message."""
-    assert described(EmptyQueryError("the query\n  is \x1b[1mempty")) == ("error: the query is [1mempty", 1)
+    assert described(EmptyQueryError("the query\n  is \x1b[1mempty")) == ("error: the query is empty", 1)
 
 
 def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:

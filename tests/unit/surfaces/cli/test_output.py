@@ -8,12 +8,13 @@ import json
 import pytest
 from rich.console import Console
 
+from retrieval.domain.stored_text import text_fault
 from retrieval.surfaces.cli.output import cell_text, console, count, plain, print_json, table
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     """Escape sequences and bidirectional overrides in stored texts are taken out; white space is a space."""
-    assert plain("a\x1b[31mb\x07\u202ec\td\ne\u009b") == "a[31mbc d e"
+    assert plain("a\x1b[31mb\x07\u202ec\td\ne\u009b") == "abc d e"
 
 
 def test_scripts_and_emoji_stay_whole() -> None:
@@ -53,9 +54,17 @@ def test_nothing_is_coloured_where_there_is_no_terminal(capsys: pytest.CaptureFi
 
 def test_json_is_printed_whole_and_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Any text survives the way."""
-    value = {"text": "é \u2028 \x1b", "number": 1.5}
+    value = {"text": "é \u2028 \x1b \x9b \u202e \U000e0041", "number": 1.5}
     print_json(value)
-    assert json.loads(capsys.readouterr().out) == value
+    said = capsys.readouterr().out
+    assert json.loads(said) == value
+    assert text_fault(said) is None
+
+
+def test_no_stored_text_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where a command prints it as it is."""
+    console().print("a\x1b]0;x\x07\u202eb\nc")
+    assert capsys.readouterr().out == "a]0;xb\nc\n"
 
 
 def test_json_is_ascii_where_the_output_cannot_take_more(monkeypatch: pytest.MonkeyPatch) -> None:

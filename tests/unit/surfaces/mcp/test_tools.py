@@ -82,7 +82,7 @@ async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
     assert tools["search_principles"].output_schema
     principle = tools["search_principles"].output_schema["$defs"]["PrincipleAnswer"]
     assert set(principle["required"]) == {
-        *("id", "title", "body", "tags", "status"),
+        *("id", "title", "body", "tags", "added_by", "status"),
         *("score", "success_rate", "use_count", "last_used_at", "exploring"),
     }
 
@@ -102,7 +102,14 @@ async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
         ("rate_principle", {"principle_id": "p1", "was_helpful": 0}, "was_helpful: input should be a valid"),
         ("rate_principle", {"principle_id": "\x00", "was_helpful": True}, "principle_id: holds a NUL character"),
         ("rate_principle", {"principle_id": "ö" * 300, "was_helpful": True}, "principle_id: has more bytes than"),
-        ("rate_principle", {"principle_id": "p", "was_helpful": True, "context": "\x00"}, "context: holds a NUL"),
+        ("rate_principle", {"principle_id": "p", "was_helpful": True, "context": "\x00"}, "context: holds U+0000"),
+        (
+            "add_principle",
+            {"title": "a\nb"},
+            "title: holds U+000A (a line break) at character 2, which cannot be stored",
+        ),
+        ("add_principle", {"title": "a", "body": "\u202e"}, "body: holds U+202E RIGHT-TO-LEFT OVERRIDE at character 1"),
+        ("add_principle", {"title": "a", "tags": ["\u200b"]}, "tags[0]: holds U+200B ZERO WIDTH SPACE at character 1"),
         ("search_principles", {"limit": True}, "limit: input should be a valid integer"),
         ("search_principles", {"limit": "7"}, "limit: input should be a valid integer"),
         ("search_principles", {"include_exploration": "yes"}, "include_exploration: input should be a valid boolean"),

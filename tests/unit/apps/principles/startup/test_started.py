@@ -17,10 +17,11 @@ from retrieval.domain.context import Context
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
+from retrieval.domain.stored_text import STORED_NOTE
 from retrieval.engine.composed_answer import ComposedAnswer
 
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
-                   success_count=6)  # fmt: skip
+                   success_count=6, added_by="ann")  # fmt: skip
 NEW = Principle(id="lock", title="Lock\nlate \x1b[31m", body="", tags=("sql", "locks"), status="candidate")
 SHOWN = (Chosen(PROVEN, 0.8), Chosen(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125))
 HISTORY = History(subjects=("Retry of SQL timeouts",), files=("db/query.sql",))
@@ -37,8 +38,10 @@ def test_the_text_is_a_short_list() -> None:
     assert STARTED.as_text().splitlines() == [
         "# Principles for this session",
         "",
-        "- **[bind]** Bind parameters: Injections. [sql]",
-        "- **[lock]** (exploring) Lock late [31m [sql, locks]",
+        STORED_NOTE,
+        "",
+        '- **[bind]** "Bind parameters": "Injections." [sql] · added by ann · helped in 6 of 8 uses',
+        '- **[lock]** (exploring) "Lock late" [sql, locks] · added by nobody named · not rated yet',
         "",
         "Session s-1. Rate those that helped or misled by their id (rate_principle).",
     ]
@@ -56,9 +59,9 @@ def test_a_long_title_is_cut() -> None:
     wordy = Principle(id="w", title="word " * 1000, body="x" * 1000)
     line = Started(
         session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=(Chosen(wordy, 0.5),)
-    ).as_text().splitlines()[2]  # fmt: skip
+    ).as_text().splitlines()[4]  # fmt: skip
     assert len(line) < 700
-    assert "…: x" in line
+    assert '…": "x' in line
 
 
 def test_json_says_why() -> None:
