@@ -346,7 +346,7 @@ async def _nothing() -> None:
 
 
 async def _connect(url: str) -> Connection:
-    return await psycopg.AsyncConnection.connect(
+    return await SessionConnection.connect(
         url, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_SECONDS
     )
 

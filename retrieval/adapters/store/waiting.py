@@ -6,16 +6,17 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
 
-import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-_Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-_Pool = AsyncConnectionPool[_Connection]
+from retrieval.adapters.store.session import SessionConnection
+
+_Pool = AsyncConnectionPool[SessionConnection]
 
 
-async def wait_for_connection(pool: _Pool, check_reachable: Callable[[], Awaitable[None]], every: float) -> _Connection:
+async def wait_for_connection(
+    pool: _Pool, check_reachable: Callable[[], Awaitable[None]], every: float
+) -> SessionConnection:
     """A connection, in the order of asking; give it back with ``putconn``.
 
     A pool that cannot connect gives up, and tells nobody who waits. So that is looked at before, and each ``every``
@@ -34,7 +35,7 @@ async def wait_for_connection(pool: _Pool, check_reachable: Callable[[], Awaitab
             return getting.result()
 
 
-async def put_back(pool: _Pool, connection: _Connection) -> None:
+async def put_back(pool: _Pool, connection: SessionConnection) -> None:
     """Give a connection back, also where the caller is cancelled meanwhile: the pool would have lost it for ever."""
     try:
         await pool.putconn(connection)
@@ -52,7 +53,7 @@ _GIVING_BACK: set[asyncio.Task[None]] = set()
 """Nobody else holds them."""
 
 
-async def _is_given(pool: _Pool, getting: asyncio.Task[_Connection], every: float) -> bool:
+async def _is_given(pool: _Pool, getting: asyncio.Task[SessionConnection], every: float) -> bool:
     """Whether it came to a result; else the pool gave up, and it is let go."""
     is_done = False
     try:
@@ -70,7 +71,7 @@ def _gave_up(pool: _Pool) -> bool:
     return pool.get_stats().get("pool_size") == 0
 
 
-async def _let_go(pool: _Pool, getting: asyncio.Task[_Connection]) -> None:
+async def _let_go(pool: _Pool, getting: asyncio.Task[SessionConnection]) -> None:
     """Nobody waits for it any more; a connection that comes at the last moment goes back."""
     getting.cancel()
     await asyncio.wait({getting})
