@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from retrieval.domain.api_key import Scope
+from retrieval.domain.api_key import ApiKey, Scope
 from retrieval.platform import Platform
 from retrieval.surfaces.http.parameters import check_parameters
 from retrieval.surfaces.http.refusals import AuthenticationError, ForbiddenError
@@ -21,8 +21,13 @@ class Caller:
 
     tenant: str
     scopes: frozenset[Scope]
-    key_id: str = ""
-    """Empty where the service was started without keys."""
+    key: ApiKey | None = None
+    """None where the service was started without keys."""
+
+    @property
+    def key_id(self) -> str:
+        """The key's id; empty without one."""
+        return "" if self.key is None else self.key.key_id
 
 
 CALLER = "caller"
