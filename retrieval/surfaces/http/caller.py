@@ -21,13 +21,10 @@ class Caller:
 
     tenant: str
     scopes: frozenset[Scope]
+    key_id: str = ""
+    """Empty where the service was started without keys."""
     key: ApiKey | None = None
-    """None where the service was started without keys."""
-
-    @property
-    def key_id(self) -> str:
-        """The key's id; empty without one."""
-        return "" if self.key is None else self.key.key_id
+    """The key of that id."""
 
 
 CALLER = "caller"

@@ -8,10 +8,11 @@ from fastapi.responses import JSONResponse
 from retrieval.domain.api_key import Scope
 from retrieval.domain.feedback import Feedback, outcome_events
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
+from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models import feedback as models
 from retrieval.surfaces.http.places import at
 
-router = APIRouter(prefix="/v1", tags=["feedback"], dependencies=[needs(Scope.FEEDBACK)])
+router = APIRouter(prefix="/v1", tags=["feedback"], dependencies=[needs(Scope.FEEDBACK)], route_class=JSONBodies)
 
 
 @router.post("/feedback", response_model=models.FeedbackTold, summary="Say how good an item was")
