@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from retrieval.domain.json_text import JSONTextError, json_of
 from retrieval.domain.schedule import DEFAULT_SCHEDULE, OFF
 
 LLMName = Literal["auto", "openai", "sim", "none"]
@@ -196,10 +196,10 @@ class Settings(BaseSettings):
     @classmethod
     def _read_schedule(cls, value: Any) -> Any:
         try:
-            return json.loads(value) if isinstance(value, str) else value
-        except ValueError:
+            return json_of(value) if isinstance(value, str) else value
+        except JSONTextError as error:
             example = '{"indexes": "*/10 * * * *", "recall": "off"}'
-            raise ValueError(f"it must be JSON such as {example}") from None
+            raise ValueError(f"it must be JSON such as {example}: {error}") from None
 
     @field_validator("jobs_schedule")
     @classmethod

@@ -4,7 +4,8 @@
 -- skip_refused. An event that is stored and does not count has weight 0, and discounted says why.
 -- Whoever adds to an item's arms holds its arm of no context from the start, taken in order of collection and item, so
 -- what is read after that cannot change: no key is counted twice, and of a subject one verdict counts, the latest by
--- event time (then by key). Within READ COMMITTED, where each statement sees what was committed before it.
+-- event time (then by key), and of an API key's events on an item so many count in a day as its cap says. Within READ
+-- COMMITTED, where each statement sees what was committed before it.
 -- Its plans are kept, and made when the tables may be empty: so it leaves the planner no second choice.
 CREATE OR REPLACE FUNCTION record_feedback(
     events jsonb, retrieved_from timestamptz, retrieved_to timestamptz, skip_refused boolean
@@ -42,7 +43,7 @@ BEGIN
             known.collection_id, known.item_id, known.feedback_key, known.subject, known.retrieval_id,
             known.retrieved_at, known.actor, known.session, known.kind, known.reward,
             CASE WHEN known.reason = '' THEN known.weight ELSE 0 END, known.weight, known.contexts, known.note,
-            known.occurred_at, now(), NULL, known.reason
+            known.occurred_at, now(), NULL, known.reason, known.key_id
         )::feedback ORDER BY known.place) FILTER (WHERE known.problem IS NULL),
         array_agg(known.place ORDER BY known.place) FILTER (WHERE known.problem IS NULL),
         array_agg(known.place ORDER BY known.place) FILTER (WHERE known.problem IS NOT NULL),
@@ -53,6 +54,7 @@ BEGIN
             given.place, owner.collection_id, given.item_id, given.feedback_key, given.subject, given.retrieval_id,
             given.retrieved_at, given.actor, given.session, given.kind, given.reward, given.weight, given.note,
             coalesce(past.contexts, given.contexts) AS contexts, given.occurred_at,
+            coalesce(given.key_id, '') AS key_id,
             CASE
                 WHEN given.retrieval_id IS NOT NULL AND past.collection_id IS NULL THEN 'unknown retrieval'
                 WHEN owner.collection_id IS NULL THEN 'unknown collection'
@@ -68,7 +70,7 @@ BEGIN
         FROM jsonb_to_recordset(events) AS given (
             place integer, collection text, item_id text, feedback_key uuid, subject uuid, retrieval_id uuid,
             retrieved_at timestamptz, actor text, session text, kind text, reward double precision,
-            weight double precision, contexts text[], note text, occurred_at timestamptz
+            weight double precision, contexts text[], note text, occurred_at timestamptz, key_id text
         )
         LEFT JOIN LATERAL (
             SELECT one.collection_id, context_buckets(one.domain, one.complexity, one.cluster) AS contexts
@@ -163,39 +165,71 @@ BEGIN
         SELECT
             event.collection_id, event.item_id, event.feedback_key, event.subject, event.retrieval_id,
             event.retrieved_at, event.actor, event.session, event.kind, event.reward,
-            CASE WHEN is_over.cap THEN 0 ELSE event.weight END, event.given_weight, event.contexts, event.note,
+            CASE WHEN beyond.reason <> '' THEN 0 ELSE event.weight END, event.given_weight, event.contexts, event.note,
             event.occurred_at, event.received_at,
             CASE WHEN event.nth_of_subject > 1
                 OR (rival.occurred_at, rival.feedback_key) > (event.occurred_at, event.feedback_key)
                 THEN now() END,
-            CASE WHEN is_over.cap THEN 'over the daily cap' ELSE event.discounted END
+            coalesce(nullif(beyond.reason, ''), event.discounted), event.key_id
         FROM (
+            -- What was said today is counted once for all events of an actor, or of a key on an item: for the first one.
             SELECT
-                one.*,
-                row_number() OVER (
-                    PARTITION BY one.collection_id, one.item_id, one.subject
-                    ORDER BY one.occurred_at DESC, one.feedback_key DESC
-                ) AS nth_of_subject,
-                row_number() OVER (PARTITION BY one.collection_id, one.actor ORDER BY one.ordinality) AS nth_of_actor
-            FROM fresh AS one
+                one.*, state.daily_cap, allowed.cap AS key_cap,
+                max(said.events) OVER (PARTITION BY one.collection_id, one.actor) AS said_today,
+                max(sent.events) OVER (PARTITION BY one.collection_id, one.item_id, one.key_id) AS sent_today
+            FROM (
+                SELECT
+                    one.*,
+                    row_number() OVER (
+                        PARTITION BY one.collection_id, one.item_id, one.subject
+                        ORDER BY one.occurred_at DESC, one.feedback_key DESC
+                    ) AS nth_of_subject,
+                    row_number() OVER (
+                        PARTITION BY one.collection_id, one.actor ORDER BY one.ordinality
+                    ) AS nth_of_actor,
+                    row_number() OVER (
+                        PARTITION BY one.collection_id, one.item_id, one.key_id ORDER BY one.ordinality
+                    ) AS nth_of_key
+                FROM fresh AS one
+            ) AS one
+            CROSS JOIN LATERAL learning_state(one.collection_id) AS state
+            CROSS JOIN LATERAL (
+                SELECT coalesce(max(key.feedback_cap), 0) AS cap FROM api_keys AS key
+                WHERE one.key_id <> '' AND key.key_id = one.key_id AND key.tenant_id = current_tenant()
+            ) AS allowed
+            CROSS JOIN LATERAL (
+                SELECT count(*) AS events
+                FROM (
+                    SELECT FROM feedback AS said
+                    WHERE one.nth_of_actor = 1 AND said.collection_id = one.collection_id AND said.actor = one.actor
+                        AND said.actor <> '' AND said.received_at >= date_trunc('day', now(), 'UTC')
+                    LIMIT state.daily_cap
+                ) AS today
+            ) AS said
+            CROSS JOIN LATERAL (
+                SELECT count(*) AS events
+                FROM (
+                    SELECT FROM feedback AS sent
+                    WHERE one.nth_of_key = 1 AND sent.key_id = one.key_id AND sent.collection_id = one.collection_id
+                        AND sent.item_id = one.item_id AND sent.key_id <> ''
+                        AND sent.received_at >= date_trunc('day', now(), 'UTC')
+                    LIMIT allowed.cap
+                ) AS today
+            ) AS sent
         ) AS event
         LEFT JOIN unnest(rivals) AS rival
             ON rival.collection_id = event.collection_id AND rival.item_id = event.item_id
             AND rival.subject = event.subject
-        CROSS JOIN LATERAL learning_state(event.collection_id) AS state
-        LEFT JOIN LATERAL (
-            SELECT count(*) AS events
-            FROM (
-                SELECT FROM feedback AS said
-                WHERE said.collection_id = event.collection_id AND said.actor = event.actor AND said.actor <> ''
-                    AND said.received_at >= date_trunc('day', now(), 'UTC')
-                LIMIT state.daily_cap
-            ) AS today
-        ) AS said ON event.actor <> ''
         CROSS JOIN LATERAL (
-            SELECT event.discounted <> 'not shown' AND event.actor <> ''
-                AND said.events + event.nth_of_actor > state.daily_cap
-        ) AS is_over (cap)
+            SELECT CASE
+                WHEN event.discounted = 'not shown' THEN ''
+                WHEN event.key_id <> '' AND event.sent_today + event.nth_of_key > event.key_cap
+                    THEN 'over the cap of the key'
+                WHEN event.actor <> '' AND event.said_today + event.nth_of_actor > event.daily_cap
+                    THEN 'over the daily cap'
+                ELSE ''
+            END
+        ) AS beyond (reason)
         RETURNING *
     ), counted AS (
         INSERT INTO arms AS arm (

@@ -14,6 +14,7 @@ DECLARE
     is_plain boolean;
     wanted text := event->>'item_id';
     who text := event->>'actor';
+    by_key text := coalesce(event->>'key_id', '');
     worth double precision := event->>'reward';
     counted double precision := event->>'weight';
     moment timestamptz := event->>'occurred_at';
@@ -76,16 +77,30 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
+    IF by_key <> '' THEN
+        SELECT coalesce(max(key.feedback_cap), 0) INTO cap FROM api_keys AS key
+        WHERE key.key_id = by_key AND key.tenant_id = current_tenant();
+        SELECT count(*) < cap INTO is_plain
+        FROM (
+            SELECT FROM feedback AS sent
+            WHERE sent.key_id = by_key AND sent.collection_id = own AND sent.item_id = wanted AND sent.key_id <> ''
+                AND sent.received_at >= date_trunc('day', now(), 'UTC')
+            LIMIT cap
+        ) AS today;
+        IF NOT is_plain THEN
+            RETURN NULL;
+        END IF;
+    END IF;
 
     LOOP
         INSERT INTO feedback (
             collection_id, item_id, feedback_key, subject, retrieval_id, retrieved_at, actor, session, kind, reward, weight,
-            given_weight, contexts, note, occurred_at, received_at
+            given_weight, contexts, note, occurred_at, received_at, key_id
         )
         VALUES (
             own, wanted, (event->>'feedback_key')::uuid, (event->>'subject')::uuid, (event->>'retrieval_id')::uuid,
             retrieved, who, event->>'session', event->>'kind', worth, counted, counted, buckets, event->>'note', moment,
-            now()
+            now(), by_key
         )
         ON CONFLICT DO NOTHING;
         EXIT WHEN FOUND;

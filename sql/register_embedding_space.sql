@@ -1,5 +1,7 @@
 -- The id of an embedding space, made with its own table if it is new. One table a space, its column typed with the
 -- space's dimensions: vectors of another space cannot get in, and dropping a space is dropping a table.
+-- It takes what the platform can make (retrieval/domain/embedding.py): a space of other values could be neither read nor
+-- indexed, by any tenant.
 -- Vectors are stored plain (never compressed or moved out of line), which makes exact scans about three times cheaper.
 CREATE OR REPLACE FUNCTION register_embedding_space(
     new_provider text, new_model text, new_revision text, new_dimensions integer,
@@ -10,6 +12,15 @@ DECLARE
     found_id bigint;
     vectors text;
 BEGIN
+    IF (
+        char_length(new_provider) BETWEEN 1 AND 500 AND char_length(new_model) BETWEEN 1 AND 500
+        AND char_length(new_revision) <= 500 AND char_length(new_document_prefix) <= 500
+        AND char_length(new_query_prefix) <= 500 AND new_dimensions BETWEEN 1 AND 4000 AND new_distance = 'cosine'
+    ) IS NOT TRUE THEN
+        RAISE invalid_parameter_value USING MESSAGE =
+            'an embedding space has a provider and a model of 1 to 500 characters, a revision and prefixes of at most '
+            '500, 1 to 4000 dimensions and the distance cosine';
+    END IF;
     SELECT space_id INTO found_id FROM embedding_spaces
     WHERE (provider, model, revision, dimensions, distance, document_prefix, query_prefix)
         = (new_provider, new_model, new_revision, new_dimensions, new_distance, new_document_prefix, new_query_prefix);

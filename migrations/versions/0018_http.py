@@ -15,7 +15,7 @@ down_revision = "0017"
 branch_labels = None
 depends_on = None
 
-INSTALLED: tuple[str, ...] = ("api_keys", "idempotency_keys")
+INSTALLED: tuple[str, ...] = ("api_keys", "find_api_key", "idempotency_keys")
 """What is new, each after those that it needs."""
 
 REMOVING: tuple[str, ...] = ("remove_api_keys",)

@@ -40,6 +40,11 @@ RANDOM_BYTES = 40
 
 MOST_PER_MINUTE = 1_000_000
 
+MOST_FEEDBACK_CAP = 1_000_000
+
+_FEEDBACK_ALONE = frozenset({Scope.FEEDBACK})
+_CAP_OF_A_PROGRAM, _CAP_OF_A_PAGE = 1000, 100
+
 _LONGEST_NAME = 200
 _ID_CHARACTERS = 12
 _TEXT = re.compile(r"rtv_([a-z2-7]{12})_[a-z2-7]{52}")
@@ -57,6 +62,8 @@ class ApiKey:
     scopes: frozenset[Scope]
     requests_per_minute: int | None = None
     """None: as many as the service allows each key."""
+    feedback_cap: int = _CAP_OF_A_PROGRAM
+    """How many of the key's events of feedback on one item count in a day (UTC)."""
     created_at: datetime | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
@@ -69,6 +76,19 @@ class ApiKey:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
+    @property
+    def may_name_actors(self) -> bool:
+        """Whether feedback that comes by the key may say whose it is.
+
+        A key with the scope ``feedback`` alone is one for web pages: everybody who opens the page has it.
+        """
+        return self.scopes != _FEEDBACK_ALONE
+
+    @property
+    def actor(self) -> str:
+        """Whose feedback it is that comes by a key that may not name actors, where no search tells."""
+        return f"key:{self.key_id}"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
         times = {name: getattr(self, name) for name in ("created_at", "expires_at", "revoked_at", "last_used_at")}
@@ -78,6 +98,7 @@ class ApiKey:
             "name": self.name,
             "scopes": [scope.value for scope in Scope if scope in self.scopes],
             "requests_per_minute": self.requests_per_minute,
+            "feedback_cap": self.feedback_cap,
             **{name: time.isoformat() if time else None for name, time in times.items()},
         }
 
@@ -140,6 +161,20 @@ def checked_per_minute(requests: int | None) -> int | None:
     if requests is not None and not 1 <= requests <= MOST_PER_MINUTE:
         raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests:,}")
     return requests
+
+
+def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
+    """The number of events; None: 100 for a key with the scope ``feedback`` alone, 1,000 for any other.
+
+    Raises ``InvalidRequestError`` below 1 and above ``MOST_FEEDBACK_CAP``.
+    """
+    if events is None:
+        return _CAP_OF_A_PAGE if scopes == _FEEDBACK_ALONE else _CAP_OF_A_PROGRAM
+    if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= MOST_FEEDBACK_CAP:
+        raise InvalidRequestError(
+            f"of a key's events on an item 1 to {MOST_FEEDBACK_CAP:,} may count in a day, not {events!r:.40}"
+        )
+    return events
 
 
 def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
 from retrieval.domain.item import text_hash
+from retrieval.domain.storable import is_storable
 
 Vectors = NDArray[np.float32]
 """Shape (n, dimensions), one row a text."""
@@ -23,6 +24,10 @@ MAX_DIMENSIONS = 4000
 """The most dimensions of a ``halfvec`` that HNSW can index."""
 
 
+MAX_LABEL_LENGTH = 500
+"""Characters of each text that tells an embedding space from others."""
+
+
 class TextRole(StrEnum):
     """What a text is to the search: some models embed the two differently."""
 
@@ -32,7 +37,10 @@ class TextRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """Where vectors are comparable: all of these equal, or the vectors are never compared."""
+    """Where vectors are comparable: all of these equal, or the vectors are never compared.
+
+    The texts have at most 500 characters, provider and model at least one. Raises ``ConfigurationError``.
+    """
 
     provider: str
     model: str
@@ -44,13 +52,20 @@ class EmbeddingSpace:
     query_prefix: str = ""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.dimensions <= MAX_DIMENSIONS:
+        if type(self.dimensions) is not int or not 1 <= self.dimensions <= MAX_DIMENSIONS:
             raise ConfigurationError(
-                f"{self.dimensions} dimensions: an embedding space has 1 to {MAX_DIMENSIONS}, "
+                f"{self.dimensions!r:.40} dimensions: an embedding space has 1 to {MAX_DIMENSIONS}, "
                 "the most that pgvector's HNSW can index as halfvec; ask the model for fewer"
             )
         if self.distance != "cosine":
             raise ConfigurationError(f"distance {self.distance!r} is not supported; use 'cosine'")
+        for name in ("provider", "model", "revision", "document_prefix", "query_prefix"):
+            label, least = getattr(self, name), int(name in ("provider", "model"))
+            if not is_storable(label) or not least <= len(label) <= MAX_LABEL_LENGTH:
+                raise ConfigurationError(
+                    f"{name} is {label!r:.80}; an embedding space needs a text of {least} to {MAX_LABEL_LENGTH} "
+                    "characters without NUL"
+                )
 
     @property
     def name(self) -> str:

@@ -115,7 +115,7 @@ class InvalidFilterError(InvalidRequestError):
 
 
 class UnknownFieldError(InvalidFilterError):
-    """A filter names a field that no item of the collection has."""
+    """A filter names a field that no item of the collection has; or, by order, with a value of a type that none has."""
 
 
 class InvalidVectorError(InvalidRequestError):

@@ -25,7 +25,7 @@ from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.request import check_fields, check_filter
+from retrieval.engine.request import check_fields, check_filter, check_orders
 from retrieval.engine.stopwatch import Clock
 
 FRESH_SECONDS = 1.0
@@ -175,4 +175,5 @@ def told_if_gone(
 def _check(wanted: Filter | None, stored: StoredCollection) -> None:
     if stored.documents:  # of an empty collection no field is known yet, and every filter finds nothing
         check_fields(wanted, stored.attributes)
+        check_orders(wanted, stored.attributes)
     check_filter(wanted, stored.filterable)

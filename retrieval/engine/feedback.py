@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.feedback import Outcome, record_feedback
+from retrieval.adapters.store.feedback import Outcome, actors_of, record_feedback
+from retrieval.domain.api_key import ApiKey
 from retrieval.domain.errors import (
     InvalidRequestError,
     RetrievalError,
@@ -24,23 +26,39 @@ _STORED = {"recorded", "superseding", "superseded"}
 
 
 async def take_feedback(
-    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
+    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None = None
 ) -> FeedbackReport:
-    """Store all events or none.
+    """Store all events or none; ``key`` is the API key that they came by.
 
     Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event that is
-    of something unknown, and ``InvalidRequestError`` for an event of the future or more than 10,000 of them.
+    of something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
+    names an actor where the key may not.
     """
     if len(events) > MAX_EVENTS:
         raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
     for event in events:
         check_not_ahead(event, now)
-    outcomes = await record_feedback(database, tenant_id, events, now) if events else []
+    if key is not None and not key.may_name_actors:
+        events = await _attributed(database, tenant_id, events, key)
+    key_id = "" if key is None else key.key_id
+    outcomes = await record_feedback(database, tenant_id, events, now, key_id=key_id) if events else []
     for outcome in outcomes:
         error = refusal(outcome, events[outcome.place])
         if error is not None:
             raise error
     return reported(outcomes)
+
+
+async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
+    """The events of a key that may not name actors: each its search's actor's, else the key's own."""
+    for event in events:
+        if event.actor:
+            raise InvalidRequestError(
+                f"{event.named()}: a key with the scope 'feedback' alone names no actor; leave actor out, and the "
+                "feedback is that of the actor whom the search was recorded for, else the key's own"
+            )
+    actors = await actors_of(database, tenant_id, events)
+    return [replace(one, actor=actors.get(str(one.retrieval_id)) or key.actor) for one in events]
 
 
 async def take_what_can_be(

@@ -11,6 +11,7 @@ from uuid import UUID
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.feedback import quarantine_actor
 from retrieval.adapters.tracing import span
+from retrieval.domain.api_key import ApiKey
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.feedback import RATING, Feedback, FeedbackReport, outcome_events
@@ -73,8 +74,12 @@ class FeedbackCalls(ABC):
         )  # fmt: skip
         return await self.feedback_each([event])
 
-    async def feedback_each(self, events: Iterable[Feedback]) -> FeedbackReport:
-        """Say it of many, at most 10,000, in one statement: all are stored, or none and the first bad one is raised."""
+    async def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
+        """Say it of many, at most 10,000, in one statement: all are stored, or none and the first bad one is raised.
+
+        ``api_key`` is what the events came by: its cap holds for them, and what it may say of actors. Raises what
+        ``feedback`` raises.
+        """
         given = list(events)
         for event in given:
             if not isinstance(event, Feedback):
@@ -82,7 +87,7 @@ class FeedbackCalls(ABC):
         if any(event.retrieval_id is not None for event in given):
             await self.recorded()
         with span("retrieval.feedback") as traced:
-            report = await take_feedback(self.database, self.tenant_id, given, self.now)
+            report = await take_feedback(self.database, self.tenant_id, given, self.now, api_key)
             if traced is not None:
                 traced.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.events": len(given)})
         if self.observer is not None:

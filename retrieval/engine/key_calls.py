@@ -14,6 +14,7 @@ from retrieval.domain.api_key import (
     ApiKey,
     NewApiKey,
     checked_expiry,
+    checked_feedback_cap,
     checked_key_name,
     checked_per_minute,
     checked_scopes,
@@ -52,21 +53,26 @@ class KeyCalls(ABC):
         *,
         scopes: Iterable[str] = ("read",),
         requests_per_minute: int | None = None,
+        feedback_cap: int | None = None,
         expires_at: datetime | None = None,
     ) -> NewApiKey:
         """Make a key that lets a program in over HTTP, as this tenant; its ``text`` is told this once.
 
         ``name`` says what it is for. ``scopes`` are of ``read``, ``write``, ``feedback``, ``admin`` (all of them).
-        ``requests_per_minute`` is 1 to 1,000,000, None as many as the service allows each key. ``expires_at`` has a
-        time zone; None: it is good until it is revoked. Raises ``InvalidRequestError``.
+        ``requests_per_minute`` is 1 to 1,000,000, None as many as the service allows each key. ``feedback_cap``
+        is how many of its events of feedback on one item count in a day (UTC), 1 to 1,000,000; None: 100 of a key with
+        the scope ``feedback`` alone, 1,000 of any other. ``expires_at`` has a time zone; None: it is good until it is
+        revoked. Raises ``InvalidRequestError``.
         """
+        allowed = checked_scopes(scopes)
         text = key_text(secrets.token_bytes(RANDOM_BYTES))
         key = ApiKey(
             key_id=key_id_of(text) or "",
             tenant=self.settings.tenant,
             name=checked_key_name(name),
-            scopes=checked_scopes(scopes),
+            scopes=allowed,
             requests_per_minute=checked_per_minute(requests_per_minute),
+            feedback_cap=checked_feedback_cap(feedback_cap, allowed),
             created_at=self.now,
             expires_at=checked_expiry(expires_at, self.now),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -291,6 +291,32 @@ def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field 
         raise _of_field(
             name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
         )
+
+
+def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]]) -> None:
+    """Raise ``UnknownFieldError`` for an order between values of two types, such as numbers and a text.
+
+    No item could be found by it. ``known`` are the JSON types that items have, by attribute.
+    """
+    for field, values, ordered in compared_values(condition):
+        seen = [kind for kind in _SCALARS if kind in known.get(field.name, ())]
+        if ordered and seen and _json_type(values[0]) not in seen:
+            raise _of_field(field.name, UnknownFieldError(_without_order(field.name, values[0], seen)))
+
+
+def _json_type(value: Scalar) -> str:
+    return "string" if isinstance(value, str | datetime) else "number"
+
+
+def _without_order(name: str, value: Scalar, seen: Sequence[str]) -> str:
+    held = " and ".join(_SCALARS[kind] for kind in seen)
+    said = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {held}"
+    example = json.dumps({name: {"gte": "5" if "string" in seen else 5}}, ensure_ascii=False)
+    return said if seen == ["boolean"] else f"{said}; write such as {example:.120}"
+
+
+_SCALARS = {"number": "numbers", "string": "texts", "boolean": "true or false"}
+"""What people call the JSON types that are no lists or objects."""
 
 
 def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:

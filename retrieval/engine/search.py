@@ -37,7 +37,7 @@ from retrieval.engine.query_vectors import query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking
 from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.request import SearchRequest, check_fields, check_filter
+from retrieval.engine.request import SearchRequest, check_fields, check_filter, check_orders
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.signals import Signaller
 from retrieval.engine.stages import Asked, Final, Ranked
@@ -178,6 +178,7 @@ class Searcher:
     def _check(self, request: SearchRequest) -> None:
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
+            check_orders(request.condition, self.collection.attributes)
         check_filter(request.condition, self.collection.filterable)
 
     async def _find(self, one: Asked, requests: Sequence[CandidateRequest]) -> Found:

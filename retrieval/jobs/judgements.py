@@ -7,7 +7,6 @@ TREC's four-column judgements; both plain or gzipped.
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.domain.json_text import JSONSyntaxError, JSONTextError, json_of
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Relevance by query id and item id: above 0 is relevant, more is better, 0 and below was judged not."""
@@ -236,9 +236,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _query(line: str) -> Query:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = json_of(line)
+    except JSONSyntaxError:
         raise ValueError("not JSON; write one object a line") from None
+    except JSONTextError as error:
+        raise ValueError(f"not JSON that is read: {error}") from None
     if not isinstance(record, dict):
         raise ValueError("not a JSON object; write {'_id': ..., 'text': ...}")
     query_id, text, metadata = record.get("_id"), record.get("text"), record.get("metadata")

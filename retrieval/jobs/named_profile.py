@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from retrieval.adapters.store.collections import StoredCollection, find_profile
 from retrieval.adapters.store.database import Database
 from retrieval.domain.errors import InvalidProfileError, NotFoundError
+from retrieval.domain.json_text import JSONTextError, json_of
 from retrieval.domain.profile import Profile
 from retrieval.engine.target_slate import NamedProfile
 
@@ -45,14 +45,14 @@ def profile_in_file(name: str) -> Profile:
     """The profile in a JSON file. Raises ``NotFoundError`` without the file, ``InvalidProfileError`` for no profile."""
     path = Path(name)
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json_of(path.read_bytes())
     except OSError as error:
         raise NotFoundError(
             f"there is no profile {str(path)!r}: name a stored version such as 3, 'active', or a JSON file "
             f"({error.strerror or error})"
         ) from error
-    except ValueError as error:
-        raise InvalidProfileError(f"{path} is not JSON: {error}; see docs/reference/profiles.md") from error
+    except JSONTextError as error:
+        raise InvalidProfileError(f"{path} cannot be read: {error}; see docs/reference/profiles.md") from error
     if not isinstance(stored, dict):
         raise InvalidProfileError(f"{path} holds no JSON object; see docs/reference/profiles.md")
     return Profile.from_dict(stored)

@@ -174,9 +174,9 @@ class SyncPlatform:
             key=key,
         )
 
-    def feedback_each(self, events: Iterable[Feedback]) -> FeedbackReport:
+    def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
         """See ``Platform.feedback_each``."""
-        return self.door.run(self.twin.feedback_each, events)
+        return self.door.run(self.twin.feedback_each, events, api_key=api_key)
 
     def outcome(
         self,
@@ -206,11 +206,17 @@ class SyncPlatform:
         *,
         scopes: Iterable[str] = ("read",),
         requests_per_minute: int | None = None,
+        feedback_cap: int | None = None,
         expires_at: datetime | None = None,
     ) -> NewApiKey:
         """See ``Platform.create_key``."""
         return self.door.run(
-            self.twin.create_key, name, scopes=scopes, requests_per_minute=requests_per_minute, expires_at=expires_at
+            self.twin.create_key,
+            name,
+            scopes=scopes,
+            requests_per_minute=requests_per_minute,
+            feedback_cap=feedback_cap,
+            expires_at=expires_at,
         )
 
     def keys(self) -> list[ApiKey]:

@@ -11,7 +11,9 @@ from tests.acceptance.conftest import Program
 
 def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Program) -> None:
     """Standard output is the key alone, for a variable; the list, also of a revoked one, never holds it."""
-    made = program("keys", "create", "web", "--scope", "read", "--scope", "feedback", "--expires", "90d")
+    made = program(
+        "keys", "create", "web", "--scope", "read", "--scope", "feedback", "--expires", "90d", "--feedback-cap", "20"
+    )
     text = made.stdout.rstrip("\n")
     key_id = key_id_of(text)
     assert key_id
@@ -20,11 +22,12 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Prog
     (listed,) = program.json("keys", "list")
     assert text not in str(listed)
     assert (listed["key_id"], listed["name"], listed["scopes"]) == (key_id, "web", ["read", "feedback"])
+    assert listed["feedback_cap"] == 20
     assert (listed["state"], listed["revoked_at"], listed["last_used_at"]) == ("active", None, None)
     days = datetime.fromisoformat(listed["expires_at"]) - datetime.now(UTC)
     assert timedelta(days=89) < days <= timedelta(days=90)
 
     assert program.succeeds("keys", "revoke", key_id) == f"key {key_id} (web) lets nobody in any more\n"
-    assert re.search(rf"{key_id} +web +read, feedback +– +revoked", program.succeeds("keys", "list"))
+    assert re.search(rf"{key_id} +web +read, feedback +– +20 +revoked", program.succeeds("keys", "list"))
     another = program.using(RETRIEVAL_TENANT="another").fails("keys", "revoke", text)
     assert another == f"error: there is no API key {key_id}; see those there are with: retrieval keys list"

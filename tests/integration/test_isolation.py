@@ -493,6 +493,41 @@ async def test_who_stands_near_a_place_is_not_told_to_another_tenant(
         await connection.execute("SELECT FROM reached_from(%s, '{talk}', '{1}', '{1}', 1, 1)", (theirs,))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"provider": ""},
+        {"provider": None},
+        {"model": ""},
+        {"model": "m" * 501},
+        {"revision": None},
+        {"dimensions": 0},
+        {"dimensions": 4001},
+        {"dimensions": None},
+        {"distance": "l2"},
+        {"distance": "cosine); DROP TABLE items; --"},
+        {"document_prefix": "p" * 501},
+        {"query_prefix": None},
+    ],
+)
+async def test_a_space_that_the_platform_could_not_have_made_is_refused(
+    connection: psycopg.AsyncConnection[Any], change: dict[str, Any]
+) -> None:
+    """Its row would stand before every tenant, and nobody could read or index its vectors. No table is made."""
+    space = {
+        "provider": "openai", "model": "m", "revision": "", "dimensions": 3, "distance": "cosine",
+        "document_prefix": "", "query_prefix": "",
+    }  # fmt: skip
+    tables = await _tables(connection)
+    await act_as(connection, None)
+    with pytest.raises(pg.InvalidParameterValue, match="1 to 4000 dimensions and the distance cosine"):
+        await connection.execute(
+            "SELECT register_embedding_space(%s, %s, %s, %s, %s, %s, %s)", [*(space | change).values()]
+        )
+    await connection.rollback()
+    assert await _tables(connection) == tables
+
+
 async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their_search_path(
     connection: psycopg.AsyncConnection[Any],
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.adapters.endpoints.retries import TryAgainError
+from retrieval.adapters.endpoints.refusals import fields_of
 from retrieval.domain.embedding import EmbeddingSpace, Vectors, checked_vectors
 from retrieval.domain.errors import EmbedderRejectedError, InvalidVectorError
 
@@ -49,14 +48,8 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> A
 
 
 def _fields(body: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(body)
-    except ValueError:
-        # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
-        if not body.strip() or body.lstrip().startswith(b"{"):
-            raise TryAgainError("the embeddings endpoint's answer was cut short") from None
-        fields = None
-    if not isinstance(fields, dict):
+    fields = fields_of(body, whose="the embeddings endpoint's answer", rejected=EmbedderRejectedError)
+    if fields is None:
         raise EmbedderRejectedError(
             "the address is no embeddings endpoint: it answered with something other than a JSON object; "
             "check RETRIEVAL_EMBEDDING_BASE_URL (it often ends in /v1)"
@@ -81,7 +74,7 @@ def _ordered(rows: list[dict[str, Any]], count: int, model: str) -> list[dict[st
             "embed lists of texts: limit it to one text a request, or use another"
         )
     places = [row.get("index", place) for place, row in enumerate(rows)]
-    if any(not isinstance(place, int) for place in places) or sorted(places) != list(range(count)):
+    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
         raise EmbedderRejectedError(f"model {model!r} numbered its vectors so that they match no texts; use another")
     ordered = [rows[0]] * count
     for place, row in zip(places, rows, strict=True):
@@ -93,12 +86,15 @@ def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
     try:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float64)
-        numbers = np.asarray(embedding, dtype=np.float64)
-    except (TypeError, ValueError):
+        numbers = np.asarray(embedding)
+        if numbers.dtype.kind == "O":  # null, which becomes NaN, or a whole number beyond 64 bits
+            numbers = numbers.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         numbers = np.empty((0, 0))
-    if numbers.ndim != 1:
+    # NumPy would take texts and booleans for numbers too.
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
         raise EmbedderRejectedError(f"the endpoint's vector for {label} is no list of numbers; use another endpoint")
-    return numbers
+    return numbers.astype(np.float64)
 
 
 def _tokens(fields: dict[str, Any]) -> int:

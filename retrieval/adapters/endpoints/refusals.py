@@ -1,15 +1,17 @@
-"""What an OpenAI-compatible endpoint's refusals mean for the caller."""
+"""What an OpenAI-compatible endpoint's refusals, and answers that cannot be read, mean for the caller."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from openai import APIStatusError
 
 from retrieval.adapters.endpoints.retries import TryAgainError, retry_after
 from retrieval.domain.errors import RetrievalError
+from retrieval.domain.json_text import JSONSyntaxError, JSONTextError, json_of
 
 _LONGEST_DETAIL = 200
 _PASSING = frozenset({408, 409, 425, 429})
@@ -91,3 +93,22 @@ class Endpoint:
     def without_key(self, words: str) -> str:
         """The words with the key taken out."""
         return words.replace(self.api_key, "[key]") if self.api_key else words
+
+
+def fields_of(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> dict[str, Any] | None:
+    """The members of the JSON object that an answer is; None for an answer that is something else.
+
+    ``whose`` answer it is, for messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
+    JSON that is not taken.
+    """
+    try:
+        fields = json_of(body)
+    except JSONTextError as error:
+        # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
+        begins, ends = body.lstrip().startswith(b"{"), body.rstrip().endswith(b"}")
+        if not body.strip() or (begins and (not ends or isinstance(error, JSONSyntaxError))):
+            raise TryAgainError(f"{whose} was cut short") from None
+        if begins:
+            raise rejected(f"{whose} cannot be used: {error}") from None
+        return None
+    return fields if isinstance(fields, dict) else None

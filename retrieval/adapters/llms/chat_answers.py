@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from retrieval.adapters.endpoints.refusals import Endpoint
-from retrieval.adapters.endpoints.retries import TryAgainError
+from retrieval.adapters.endpoints.refusals import Endpoint, fields_of
 from retrieval.domain.errors import LLMRejectedError
 
 _LONGEST_DETAIL = 200
@@ -49,14 +47,8 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
 
 
 def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
-        if not body.strip() or body.lstrip().startswith(b"{"):
-            raise TryAgainError(f"the answer of {endpoint.host} was cut short") from None
-        fields = None
-    if not isinstance(fields, dict):
+    fields = fields_of(body, whose=f"the answer of {endpoint.host}", rejected=LLMRejectedError)
+    if fields is None:
         raise LLMRejectedError(
             "the address is no chat completions endpoint: it answered with something other than a JSON object; "
             "check RETRIEVAL_LLM_BASE_URL (it often ends in /v1)"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Never
+from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
@@ -18,6 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from retrieval.domain.errors import LLMRejectedError
+from retrieval.domain.json_text import DECODER, JSONSyntaxError, json_of
 
 _LONGEST_REASON = 200
 _FENCED = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
@@ -104,21 +105,14 @@ def _parsed(text: str) -> Any:
     text = text.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
-        return json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
-    except ValueError:
+        return json_of(fenced[1] if fenced else text)
+    except JSONSyntaxError:
         # Within an answer that begins as JSON and is broken off, no part is the answer.
         tries = 1 if text[:1] in {"{", "["} else _TRIES
         for found in islice(_BEGINNING.finditer(text), tries):
-            with contextlib.suppress(ValueError):
-                return _DECODER.raw_decode(text, found.start())[0]
+            with contextlib.suppress(json.JSONDecodeError, JSONSyntaxError):
+                return DECODER.raw_decode(text, found.start())[0]
         raise
-
-
-def _no_constant(name: str) -> Never:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _line(words: str) -> str:

@@ -33,7 +33,8 @@ class ColumnPlan:
     def item(self, row: Sequence[str], *, clean: bool = False) -> Item:
         """The item of a row (``clean``: see ``item_from_record``); a row that is too short lacks its last columns.
 
-        Raises ``InvalidItemError``, also for a row with more fields than the header.
+        Raises ``InvalidItemError``, also for a row with more fields than the header, and for one that says two things
+        in the columns of one field.
         """
         if len(row) > self.width:
             raise InvalidItemError(
@@ -45,6 +46,11 @@ class ColumnPlan:
             if field == "tags":
                 fields[field] = [tag for value in filled for tag in written_tags(value)]
             elif filled:
+                if len({value.strip() for value in filled}) > 1:
+                    raise InvalidItemError(
+                        f"the header names the column of {field!r} {len(positions)} times, and this row says "
+                        f"{filled[0]!r:.40} and {filled[1]!r:.40}; keep one, or give the columns names of their own"
+                    )
                 fields[field] = filled[0].strip() if field == "occurred_at" else filled[0]
         return item_from_fields(fields, self._attributes(row), clean=clean)
 
@@ -68,8 +74,8 @@ def plan_columns(
 
     A column that is not mapped is the field of its own name (as ``FIELD_NAMES`` has them) unless that field
     is mapped elsewhere; every other column is an attribute of its own name, and one without a name is left
-    out. Of a column that the header repeats, a field takes the first value that is not empty, tags take
-    all, and an attribute is the list of them. ``texts`` names attributes that are never numbers.
+    out. Of a column that the header repeats, a field takes the one value that is not empty, tags take all,
+    and an attribute is the list of them. ``texts`` names attributes that are never numbers.
 
     Raises ``ConfigurationError`` for a mapped column that is missing, for a field or an attribute that two
     columns would be, and when no column holds the id.

@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrieval.adapters.readers.csv_columns import ColumnPlan, plan_columns
+from retrieval.adapters.readers.csv_columns import plan_columns
 from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, Line, decoded, read_lines, too_long_reason
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
+
+_HEADER_AGAIN = "the header stands here again, as where files were put one behind the other; remove the line"
 
 
 def read_csv_rows(
@@ -24,13 +26,19 @@ def read_csv_rows(
 ) -> Iterator[InputLine]:
     """Every record that is not empty throughout, as an item or an error; fields are separated by commas.
 
+    A record that is the header again, as where files were put one behind the other, is an error.
     ``header`` is called with the header as it stands in the file, without its line end, before the first
     record. Raises ``ConfigurationError`` when the header does not fit ``columns`` (see ``plan_columns``), and
     what ``read_lines`` raises.
     """
     records = _records(file, max_line_bytes)
-    plan = _plan(file, records, columns, header, texts)
+    first = _header(file, records)
+    plan = plan_columns(file, first.values, columns, texts)
+    if header is not None:
+        header(first.raw.rstrip("\r\n"))
     for record in records:
+        if _names(record) == _names(first):
+            record.fault = record.fault or _HEADER_AGAIN
         if record.fault:
             yield bad_line(file, record.start, record.raw, record.fault)
             continue
@@ -42,28 +50,19 @@ def read_csv_rows(
             yield good_line(file, record.start, record.raw, item)
 
 
+def _names(record: _Record) -> list[str]:
+    """What the values are as names of columns; a file that was put behind another may begin with a byte order mark."""
+    return [value.removeprefix("\ufeff").strip() for value in record.values]
+
+
 def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
     """Reads the header alone. Raises what ``read_csv_rows`` raises."""
-    _plan(file, _records(file, MAX_LINE_BYTES), columns)
+    plan_columns(file, read_header(file), columns)
 
 
 def read_header(file: str) -> list[str]:
     """The names of the columns. Raises ``ConfigurationError`` where there are none, and what ``read_lines`` raises."""
     return _header(file, _records(file, MAX_LINE_BYTES)).values
-
-
-def _plan(
-    file: str,
-    records: Iterator[_Record],
-    columns: Mapping[str, str] | None,
-    say_header: Callable[[str], None] | None = None,
-    texts: Collection[str] = (),
-) -> ColumnPlan:
-    header = _header(file, records)
-    plan = plan_columns(file, header.values, columns, texts)
-    if say_header is not None:
-        say_header(header.raw.rstrip("\r\n"))
-    return plan
 
 
 def _header(file: str, records: Iterator[_Record]) -> _Record:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from retrieval.adapters.readers.lines import decoded, read_lines, too_long_reaso
 from retrieval.domain.context import Context
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 from retrieval.domain.feedback import Feedback
+from retrieval.domain.json_text import JSONTextError, json_of
 
 MAX_LINE_BYTES = 100_000
 
@@ -85,9 +85,9 @@ def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -
 
 def _parsed(text: str) -> Mapping[str, Any]:
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"not JSON: {error}") from None
+        record = json_of(text)
+    except JSONTextError as error:
+        raise InvalidRequestError(str(error)) from None
     if not isinstance(record, dict):
         raise InvalidRequestError("an event is written as an object with an 'item_id'")
     return record

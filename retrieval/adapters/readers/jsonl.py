@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
 from retrieval.adapters.readers.records import item_from_record
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
+from retrieval.domain.json_text import JSONSyntaxError, JSONTextError, json_of
 
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
@@ -31,7 +31,7 @@ def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES, clean: b
             continue
         try:
             item = item_from_record(_parsed(raw), clean=clean)
-        except (_NotJSONError, InvalidItemError) as error:
+        except (JSONTextError, InvalidItemError) as error:
             yield bad_line(file, line, raw, str(error))
         else:
             yield good_line(file, line, raw, item)
@@ -47,34 +47,17 @@ def item_from_line(data: bytes, read: Callable[[Mapping[str, Any]], Item] = item
         raise InvalidItemError(fault)
     try:
         return read(_parsed(raw))
-    except _NotJSONError as error:
+    except JSONTextError as error:
         raise InvalidItemError(str(error)) from None
-
-
-class _NotJSONError(ValueError):
-    """The message is the reason."""
 
 
 def _parsed(raw: str) -> Any:
     try:
-        value = _DECODER.decode(raw)
-    except _NotJSONError:
+        value = json_of(raw)
+    except JSONSyntaxError:
+        if raw.strip() == "[":
+            raise JSONTextError(_ARRAY) from None
         raise
-    except json.JSONDecodeError as error:
-        reason = f"not JSON: {error.msg} (column {error.colno})"
-        raise _NotJSONError(_ARRAY if raw.strip() == "[" else reason) from None
-    except RecursionError:
-        raise _NotJSONError("nested too deeply; flatten it") from None
-    except ValueError:
-        # Python refuses to turn very long digit strings into numbers, since that takes quadratic time.
-        raise _NotJSONError("holds a number of too many digits; write it as text") from None
     if isinstance(value, list):
-        raise _NotJSONError(_ARRAY)
+        raise JSONTextError(_ARRAY)
     return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise _NotJSONError(f"not JSON: {name} is no JSON number; write null or leave it out")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

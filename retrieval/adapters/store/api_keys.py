@@ -10,26 +10,27 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.api_key import ApiKey, Scope
 
-_FIND = Compiled("""
-    SELECT tenant_id, secret_hash, tenant, key_id, name, scopes, requests_per_minute, created_at, expires_at,
-        revoked_at, last_used_at
-    FROM find_api_key(%(key_id)s)
-""")
-_ADD = Compiled("""
-    INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, requests_per_minute, created_at, expires_at)
+_COLUMNS = "key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at"
+_FIND = Compiled(f"""
+    SELECT tenant_id, secret_hash, tenant, {_COLUMNS} FROM find_api_key(%(key_id)s)
+""")  # noqa: S608 - of the names above
+_ADD = Compiled(f"""
+    INSERT INTO api_keys (
+        key_id, tenant_id, name, scopes, secret_hash, requests_per_minute, feedback_cap, created_at, expires_at
+    )
     VALUES (%(key_id)s, %(tenant_id)s, %(name)s, %(scopes)s::text[], %(secret_hash)s, %(requests_per_minute)s,
-        %(created_at)s, %(expires_at)s)
-    RETURNING key_id, name, scopes, requests_per_minute, created_at, expires_at, revoked_at, last_used_at
-""")
-_ALL = Compiled("""
-    SELECT key_id, name, scopes, requests_per_minute, created_at, expires_at, revoked_at, last_used_at
+        %(feedback_cap)s, %(created_at)s, %(expires_at)s)
+    RETURNING {_COLUMNS}
+""")  # noqa: S608 - of the names above
+_ALL = Compiled(f"""
+    SELECT {_COLUMNS}
     FROM api_keys WHERE tenant_id = %(tenant_id)s ORDER BY created_at, key_id
-""")
-_REVOKE = Compiled("""
+""")  # noqa: S608 - of the names above
+_REVOKE = Compiled(f"""
     UPDATE api_keys SET revoked_at = coalesce(revoked_at, %(now)s)
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
-    RETURNING key_id, name, scopes, requests_per_minute, created_at, expires_at, revoked_at, last_used_at
-""")
+    RETURNING {_COLUMNS}
+""")  # noqa: S608 - of the names above
 _USED = Compiled("""
     UPDATE api_keys SET last_used_at = %(at)s
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < %(at)s)
@@ -58,7 +59,8 @@ async def add_key(database: Database, tenant_id: int, key: ApiKey, secret_hash: 
     """Store a new key of the tenant; gives it as it is stored."""
     statement = _ADD.bind(
         key_id=key.key_id, tenant_id=tenant_id, name=key.name, scopes=sorted(key.scopes), secret_hash=secret_hash,
-        requests_per_minute=key.requests_per_minute, created_at=key.created_at, expires_at=key.expires_at,
+        requests_per_minute=key.requests_per_minute, feedback_cap=key.feedback_cap, created_at=key.created_at,
+        expires_at=key.expires_at,
     )  # fmt: skip
     return _from_row(key.tenant, (await database.write(tenant_id, statement))[0])
 
@@ -80,13 +82,14 @@ async def note_key_used(database: Database, tenant_id: int, key_id: str, at: dat
 
 
 def _from_row(tenant: str, row: Row) -> ApiKey:
-    key_id, name, scopes, requests_per_minute, created_at, expires_at, revoked_at, last_used_at = row
+    key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at = row
     return ApiKey(
         key_id=key_id,
         tenant=tenant,
         name=name,
         scopes=frozenset(map(Scope, scopes)),
         requests_per_minute=requests_per_minute,
+        feedback_cap=feedback_cap,
         created_at=created_at,
         expires_at=expires_at,
         revoked_at=revoked_at,

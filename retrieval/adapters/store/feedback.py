@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -17,6 +17,11 @@ _RECORD = Compiled("""
     SELECT place, outcome, discounted FROM record_feedback(
         %(events)s, %(retrieved_from)s::timestamptz, %(retrieved_to)s::timestamptz, %(skip_refused)s
     )
+""")
+_ACTORS = Compiled("""
+    SELECT r.retrieval_id::text, r.actor FROM retrievals r
+    WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
+        AND r.retrieval_id = ANY(%(retrieval_ids)s::uuid[]) AND r.retrieved_at = ANY(%(moments)s)
 """)
 _QUARANTINE = "SELECT quarantine_actor(%s, %s, %s)"
 _CAP = """
@@ -41,6 +46,7 @@ async def record_feedback(
     events: Sequence[Feedback],
     now: datetime,
     *,
+    key_id: str = "",
     skip_refused: bool = False,
     make_key: Callable[[], UUID] = uuid4,
 ) -> list[Outcome]:
@@ -48,8 +54,9 @@ async def record_feedback(
 
     If one is refused, those that are refused are all that is given, and nothing is stored, unless ``skip_refused``.
     ``now`` is when events happened that do not say it. ``make_key`` gives the key of an event that has none of its own.
+    ``key_id`` is of the API key that they came by, whose cap then holds; empty: of none.
     """
-    payload = [_as_json(place, event, now, make_key) for place, event in enumerate(events)]
+    payload = [_as_json(place, event, now, make_key, key_id) for place, event in enumerate(events)]
     # With its keys in it, the statement may be sent again should the connection be lost.
     moments = [event.retrieved_at for event in events if event.retrieved_at is not None]
     statement = _RECORD.bind(
@@ -59,6 +66,17 @@ async def record_feedback(
         skip_refused=skip_refused,
     )
     return [Outcome(*row) for row in await database.read(tenant_id, statement)]
+
+
+async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
+    """Whom the searches that the events are about were recorded for, by ``retrieval_id``; empty: for nobody."""
+    moments = {str(one.retrieval_id): one.retrieved_at for one in events if one.retrieved_at is not None}
+    if not moments:
+        return {}
+    statement = _ACTORS.bind(
+        tenant_id=tenant_id, retrieval_ids=list(moments), moments=list(dict.fromkeys(moments.values()))
+    )
+    return dict(await database.read(tenant_id, statement))
 
 
 async def quarantine_actor(database: Database, tenant_id: int, actor: str, reason: str, *, is_held: bool) -> int:
@@ -74,7 +92,7 @@ async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, 
         await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
 
 
-def _as_json(place: int, event: Feedback, now: datetime, make_key: Callable[[], UUID]) -> dict[str, Any]:
+def _as_json(place: int, event: Feedback, now: datetime, make_key: Callable[[], UUID], key_id: str) -> dict[str, Any]:
     key = event.own_key or make_key()
     retrieved_at = event.retrieved_at
     return {
@@ -93,4 +111,5 @@ def _as_json(place: int, event: Feedback, now: datetime, make_key: Callable[[], 
         "contexts": event.contexts,
         "note": event.note,
         "occurred_at": (event.at or now).isoformat(),
+        "key_id": key_id,
     }

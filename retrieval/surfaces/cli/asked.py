@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieval.domain.errors import InvalidRequestError, InvalidVectorError, NotFoundError
+from retrieval.domain.json_text import JSONTextError, json_of
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -24,10 +24,10 @@ def vector_of(option: str, file: str | None) -> list[float] | None:
     if file is None:
         return None
     try:
-        value = json.loads(Path(file).read_text(encoding="utf-8"))
+        value = json_of(Path(file).read_bytes())
     except OSError as error:
         raise NotFoundError(f"cannot read {option} {file!r}: {error.strerror or error}; name a JSON file") from error
-    except (ValueError, RecursionError):
+    except JSONTextError:
         value = None
     if not isinstance(value, list) or not all(type(number) in (int, float) for number in value):
         raise InvalidVectorError(

@@ -13,7 +13,7 @@ from retrieval.domain.errors import BadLineError, InvalidRequestError
 from retrieval.jobs.ingest import IngestReport
 from retrieval.platform import Platform
 from retrieval.surfaces.cli.input_files import InputFiles
-from retrieval.surfaces.cli.output import console, count, print_json, table
+from retrieval.surfaces.cli.output import console, count, plain, print_json, table
 from retrieval.surfaces.cli.progress import Step, progress
 from retrieval.surfaces.cli.rejects import RejectedLines
 from retrieval.surfaces.cli.run import run
@@ -53,7 +53,7 @@ def ingest_files(state: State, options: IngestOptions) -> None:
             return await _ingest(platform, options, source, rejected)
 
         report = run(state, work, when_interrupted=INTERRUPTED, reads_standard_input=source.reads_standard_input)
-    _present(options, report, rejected)
+    _present(options, source, report, rejected)
 
 
 async def _ingest(
@@ -101,8 +101,13 @@ def _explain_stop(error: BadLineError, stored: IngestReport) -> NoReturn:
     raise BadLineError(error.file, error.line, reason) from error
 
 
-def _present(options: IngestOptions, report: IngestReport, rejected: RejectedLines) -> None:
+def _present(options: IngestOptions, source: InputFiles, report: IngestReport, rejected: RejectedLines) -> None:
     err = console(stderr=True)
+    for file, names in source.repeated_columns.items():
+        err.print(
+            plain(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list"),
+            soft_wrap=True,
+        )
     if options.as_json:
         files = [str(path) for path in rejected.paths]
         print_json({"collection": options.collection, **report.as_dict(), "rejects": files})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,6 +49,13 @@ class InputFiles:
     def reads_standard_input(self) -> bool:
         """Whether one of them is standard input."""
         return STANDARD_INPUT in self.names
+
+    @property
+    def repeated_columns(self) -> dict[str, list[str]]:
+        """The names that stand more than once in a header, by file, of the CSV files that have been read from."""
+        names = {file: Counter(map(str.strip, next(csv.reader([line])))) for file, line in self.headers.items()}
+        twice = {file: [name for name, times in found.items() if name and times > 1] for file, found in names.items()}
+        return {file: found for file, found in twice.items() if found}
 
     def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
         names = None if columns else column_names(file, file_format)

@@ -194,16 +194,18 @@ def _cell(value: object) -> str:
 
 def _object(text: str) -> Mapping[str, Any]:
     """The JSON object that was typed, or is read from standard input. Raises ``InvalidItemError`` for anything else."""
-    import json
     import sys
 
     from retrieval.domain.errors import InvalidItemError
+    from retrieval.domain.json_text import JSONTextError, json_of
 
     given = sys.stdin.read() if text == "-" else text
     try:
-        value = json.loads(given)
-    except (ValueError, RecursionError):
-        raise InvalidItemError(f'cannot read {given!r:.60}: give a JSON object such as {{"_id": "T-1"}}') from None
+        value = json_of(given)
+    except JSONTextError as error:
+        raise InvalidItemError(
+            f'cannot read {given!r:.60}: {error}; give a JSON object such as {{"_id": "T-1"}}'
+        ) from None
     if not isinstance(value, dict):
         raise InvalidItemError(f'{given!r:.60} is no JSON object, such as {{"_id": "T-1"}}')
     return value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.api_key import MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
+from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
 from retrieval.surfaces.cli.options import Json, examples
 from retrieval.surfaces.cli.state import state_of
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CREATE = (
     "retrieval keys create website --scope read --scope feedback",
     "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
+    "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
 )
 REVOKE = ("retrieval keys revoke k5bqp2tmy7ab",)
 
@@ -56,6 +57,16 @@ def create(
             help="Requests a minute; if not given, as many as the service allows each key.",
         ),
     ] = None,
+    feedback_cap: Annotated[
+        int | None,
+        typer.Option(
+            "--feedback-cap",
+            min=1,
+            max=MOST_FEEDBACK_CAP,
+            metavar="N",
+            help="Events on one item that count in a day; if not given, 100 for feedback alone, else 1000.",
+        ),
+    ] = None,
     expires: Annotated[
         str | None,
         typer.Option("--expires", metavar="WHEN", help="After a time such as 90d, or on a date; else never."),
@@ -72,7 +83,11 @@ def create(
     async def work(platform: Platform) -> NewApiKey:
         expires_at = _expiry(expires, platform.now)
         return await platform.create_key(
-            name, scopes=scopes or [Scope.READ], requests_per_minute=per_minute, expires_at=expires_at
+            name,
+            scopes=scopes or [Scope.READ],
+            requests_per_minute=per_minute,
+            feedback_cap=feedback_cap,
+            expires_at=expires_at,
         )
 
     made = run(state_of(context), work)
@@ -98,7 +113,7 @@ def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         print_json([{**one.as_dict(), "state": one.state(now)} for one in found])
     elif found:
-        columns = ["key", "name", "scopes", "a minute", "state", "expires", "last used"]
+        columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
         listing = table(columns, [_row(one, now) for one in found])
         listing.columns[0].no_wrap = True  # it is copied
         console().print(listing)
@@ -132,7 +147,12 @@ def revoke(
 def _row(key: ApiKey, now: datetime) -> list[object]:
     days = (f"{time:%Y-%m-%d}" if time else None for time in (key.expires_at, key.last_used_at))
     scopes = ", ".join(scope.value for scope in Scope if scope in key.scopes)
-    return [key.key_id, key.name, scopes, key.requests_per_minute, key.state(now), *days]
+    return [key.key_id, key.name, scopes, key.requests_per_minute, _cap(key), key.state(now), *days]
+
+
+def _cap(key: ApiKey) -> int | None:
+    """How many of its events on an item count in a day; None where it may send none."""
+    return key.feedback_cap if key.scopes & {Scope.FEEDBACK, Scope.ADMIN} else None
 
 
 def _expiry(text: str | None, now: datetime) -> datetime | None:

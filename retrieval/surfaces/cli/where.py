@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.filters import FIELDS, NUMBER_FIELDS, parse_where
+from retrieval.domain.json_text import JSONTextError, json_of
 
 _CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
 _OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
@@ -72,13 +72,9 @@ def _typed(value: str) -> str | int | float | bool:
 
 def _json_mapping(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidFilterError(f"the condition {text!r} is not JSON: {error.msg} (column {error.colno})") from None
-    except (ValueError, RecursionError):
-        raise InvalidFilterError(
-            f"the condition {text[:60]!r} cannot be read: too deep, or a number too long"
-        ) from None
+        value = json_of(text)
+    except JSONTextError as error:
+        raise InvalidFilterError(f"cannot read the condition {text[:60]!r}: {error}") from None
     if not isinstance(value, dict) or not _has_unicode_names(value):
         raise InvalidFilterError(f"the condition {text!r} holds half of a surrogate pair in a field's name")
     return value

@@ -68,7 +68,7 @@ class Access:
         if self._authenticator is None:
             return Caller(self.service.settings.tenant, EVERY_SCOPE), None
         key = await self._key(self._authenticator, headers, address)
-        return Caller(key.tenant, key.scopes, key.key_id), self._counted(key)
+        return Caller(key.tenant, key.scopes, key.key_id, key), self._counted(key)
 
     async def check(self, headers: Headers, address: str) -> None:
         """Whether who was let in still would be: a key may have been revoked, or have expired.

@@ -32,7 +32,6 @@ from retrieval.surfaces.http.request_refusals import MalformedBodyError, MediaTy
 
 _log = logging.getLogger(__name__)
 
-_UNREADABLE = "the body is no JSON in UTF-8, or is nested too deeply, or holds a number of too many digits"
 _EXPECTED = {404: "there is no such resource; see /openapi.json for those that there are"}
 
 
@@ -54,11 +53,8 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:
-    """A request that the models refuse, each wrong place pointed at; and JSON that is none."""
+    """A request that the models refuse, each wrong place pointed at."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    if found and found[0].get("type") == "json_invalid":
-        reason = found[0].get("ctx", {}).get("error", "")
-        return answer_to(MalformedBodyError(f"the body is no JSON: {one_line(str(reason))}"), request.scope)
     content_type = request.headers.get("content-type", "")
     if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in found):
         return answer_to(MediaTypeError(content_type), request.scope)
@@ -71,8 +67,8 @@ async def on_status(request: Request, error: Exception) -> Response:
     """What the framework refuses: unknown paths, methods that a path does not have."""
     if not isinstance(error, HTTPException):
         return answer_to(error, request.scope)
-    if error.status_code == 400 and error.__cause__ is not None:
-        return answer_to(MalformedBodyError(_UNREADABLE), request.scope)
+    if isinstance(error.__cause__, MalformedBodyError):
+        return answer_to(error.__cause__, request.scope)
     detail = _EXPECTED.get(error.status_code, str(error.detail))
     occurrence = {"instance": request.url.path, "request_id": current_request_id()}
     return problem_response(problem_of_status(error.status_code, detail, **occurrence), error.headers)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from retrieval.domain.api_key import Scope
+from retrieval.domain.api_key import ApiKey, Scope
 from retrieval.platform import Platform
 from retrieval.surfaces.http.parameters import check_parameters
 from retrieval.surfaces.http.refusals import AuthenticationError, ForbiddenError
@@ -23,6 +23,8 @@ class Caller:
     scopes: frozenset[Scope]
     key_id: str = ""
     """Empty where the service was started without keys."""
+    key: ApiKey | None = None
+    """The key of that id."""
 
 
 CALLER = "caller"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.filters import Filter, parse_where
+from retrieval.domain.json_text import JSONTextError, json_of
 
 
 def where_of(text: str | None) -> Filter | None:
@@ -13,10 +12,11 @@ def where_of(text: str | None) -> Filter | None:
     if text is None:
         return None
     try:
-        mapping = json.loads(text)
-    except (ValueError, RecursionError):
+        mapping = json_of(text)
+    except JSONTextError as error:
         raise InvalidFilterError(
-            f'the parameter where is a JSON object such as {{"priority": "High"}}, percent-encoded, not {text!r:.80}'
+            f'the parameter where is a JSON object such as {{"priority": "High"}}, percent-encoded, not {text!r:.80}: '
+            f"{error}"
         ) from None
     try:
         return parse_where(mapping)

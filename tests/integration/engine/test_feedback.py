@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from uuid import UUID
@@ -10,6 +12,7 @@ import pytest
 
 from retrieval import Context, Feedback, Platform
 from retrieval.adapters.store.arms import read_arms
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.training import read_verdicts
 from retrieval.domain.arm import Arm
 from retrieval.domain.errors import (
@@ -140,6 +143,89 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     assert [await _raw(platform, one) for one in "abc"] == [(2, 2), (1, 1), (1, 1)]
     await (await platform.collection("docs")).set_daily_cap(6)
     assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
+
+
+async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names(platform: Platform) -> None:
+    """What comes beyond it is stored and does not count, in batches and one by one; each key and item has its own."""
+    await _stored(platform)
+    scopes = ["feedback", "read"]
+    key, other = [(await platform.create_key("app", scopes=scopes, feedback_cap=5)).key for _ in range(2)]
+    said = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{one}") for one in range(20)]
+    report = await platform.feedback_each(said, api_key=key)
+    assert (report.recorded, report.discounted) == (20, {"over the cap of the key": 15})
+    assert (await platform.feedback_each(said, api_key=key)).repeated == 20
+    assert await _raw(platform, "a") == (5, 5)
+    alone = [await platform.feedback_each([replace(said[0], actor=actor)], api_key=key) for actor in "xyz"]
+    assert [one.discounted for one in alone] == [{"over the cap of the key": 1}] * 3
+    for item_id, by in (("b", key), ("a", other), ("a", None)):
+        event = Feedback(collection="docs", item_id=item_id, helpful=True)
+        assert not (await platform.feedback_each([event], api_key=by)).discounted
+    assert [await _raw(platform, one) for one in "ab"] == [(7, 7), (1, 1)]
+
+
+async def test_the_cap_of_a_key_is_exact_also_for_those_who_write_at_once(platform: Platform) -> None:
+    """Whoever adds to an item waits for the others, so that what they added is seen."""
+    await _stored(platform)
+    key = (await platform.create_key("app", scopes=["feedback", "read"], feedback_cap=20)).key
+    calls = [
+        platform.feedback_each(
+            [
+                Feedback(collection="docs", item_id="a", helpful=True, actor=f"{call}-{one}")
+                for one in range(call % 3 + 1)
+            ],
+            api_key=key,
+        )
+        for call in range(24)
+    ]
+    reports = await asyncio.gather(*calls)
+    assert sum(one.recorded for one in reports) == 48
+    assert sum(one.discounted.get("over the cap of the key", 0) for one in reports) == 28
+    assert await _raw(platform, "a") == (20, 20)
+
+
+async def test_a_key_of_yesterday_may_say_as_much_today(platform: Platform) -> None:
+    """The cap is a day's, of UTC, by arrival."""
+    number = await _stored(platform)
+    key = (await platform.create_key("app", scopes=["feedback", "read"], feedback_cap=1)).key
+    event = Feedback(collection="docs", item_id="a", helpful=True)
+    assert not (await platform.feedback_each([event], api_key=key)).discounted
+    assert (await platform.feedback_each([event], api_key=key)).discounted == {"over the cap of the key": 1}
+    earlier = Compiled("UPDATE feedback SET received_at = received_at - interval '1 day' WHERE collection_id = %(id)s")
+    await platform.database.write(platform.tenant_id, earlier.bind(id=number))
+    assert not (await platform.feedback_each([event], api_key=key)).discounted
+
+
+async def test_a_key_of_another_tenant_counts_nothing(platform: Platform) -> None:
+    """Its cap is not to be had here."""
+    await _stored(platform)
+    async with platform.of_tenant(f"{platform.settings.tenant}-other") as stranger:
+        key = (await stranger.create_key("app", scopes=["feedback", "read"])).key
+    report = await platform.feedback_each([Feedback(collection="docs", item_id="a", helpful=True)], api_key=key)
+    assert report.discounted == {"over the cap of the key": 1}
+
+
+async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_for_itself(platform: Platform) -> None:
+    """It names nobody: a page of the web has it, and whoever opens the page."""
+    await _stored(platform)
+    key = (await platform.create_key("page", scopes=["feedback"])).key
+    collection = await platform.collection("docs")
+    asked = [await collection.search("timeout", context=Context(actor=actor)) for actor in ("ann", "")]
+    said = [Feedback(retrieval_id=one.retrieval_id, item_id=one[0].item_id, helpful=True) for one in asked]
+    for named in (replace(said[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
+        with pytest.raises(InvalidRequestError, match="'feedback' alone names no actor; leave actor out"):
+            await platform.feedback_each([said[0], named], api_key=key)
+    assert (await platform.feedback_each(said, api_key=key)).recorded == 2
+    assert await platform.quarantine("ann") == 1
+    assert await platform.quarantine(f"key:{key.key_id}") == 1
+    with pytest.raises(UnknownRetrievalError):
+        await platform.feedback_each([Feedback(retrieval_id=NEVER, item_id="a", helpful=True)], api_key=key)
+
+
+@pytest.mark.parametrize("events", [0, 1_000_001, 1.5, True])
+async def test_a_cap_of_a_key_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
+    """With the range that it lies in."""
+    with pytest.raises(InvalidRequestError, match="1 to 1,000,000"):
+        await platform.create_key("app", feedback_cap=events)
 
 
 @pytest.mark.parametrize("events", [0, 1_000_001, 1.5, True])

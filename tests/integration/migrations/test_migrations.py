@@ -117,7 +117,7 @@ def test_going_down_by_one_leaves_what_going_up_by_one_makes(database: str, sche
     upgrade(database, schema)
     first = dumped(database, schema)
     for revision, below in pairwise(
-        ("0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0016", "0017", "0018")[::-1]
+        ("0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0016", "0017", "0018", "0019")[::-1]
     ):
         downgrade(database, schema, below)
         upgrade(database, schema, revision)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,8 @@ from retrieval.domain.errors import ConfigurationError, InvalidVectorError, Wron
 SPACE = EmbeddingSpace(provider="test", model="m", dimensions=3)
 
 
-@pytest.mark.parametrize("dimensions", [0, -1, 4001])
-def test_a_space_has_as_many_dimensions_as_an_index_can_take(dimensions: int) -> None:
+@pytest.mark.parametrize("dimensions", [0, -1, 4001, 2.5, True, "3", None])
+def test_a_space_has_as_many_dimensions_as_an_index_can_take(dimensions: Any) -> None:
     """More than HNSW can index as halfvec is refused when the space is made."""
     with pytest.raises(ConfigurationError, match="1 to 4000"):
         EmbeddingSpace(provider="test", model="m", dimensions=dimensions)
@@ -27,6 +29,19 @@ def test_an_unknown_distance_is_refused() -> None:
     """Only cosine distance is ranked."""
     with pytest.raises(ConfigurationError, match="cosine"):
         EmbeddingSpace(provider="test", model="m", dimensions=3, distance="l2")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"provider": ""}, {"model": ""}, {"model": "m" * 501}, {"revision": None}, {"revision": "a\x00b"},
+        {"document_prefix": "p" * 501}, {"query_prefix": "\ud800"},
+    ],
+)  # fmt: skip
+def test_what_tells_a_space_from_others_is_short_text(change: dict[str, Any]) -> None:
+    """The database refuses other spaces too."""
+    with pytest.raises(ConfigurationError, match=f"{next(iter(change))} is .* a text of [01] to 500 characters"):
+        EmbeddingSpace(**{"provider": "test", "model": "m", "dimensions": 3, **change})
 
 
 def test_prefixes_follow_the_role() -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
@@ -32,11 +33,13 @@ api_keys = Table(
     Column("expires_at", DateTime(timezone=True)),
     Column("revoked_at", DateTime(timezone=True)),
     Column("last_used_at", DateTime(timezone=True)),
+    Column("feedback_cap", Integer, nullable=False, server_default=text("1000")),
     CheckConstraint(
         "scopes <@ ARRAY['read', 'write', 'feedback', 'admin'] AND cardinality(scopes) > 0",
         name="api_keys_scopes_check",
     ),
     CheckConstraint("requests_per_minute > 0", name="api_keys_requests_per_minute_check"),
+    CheckConstraint("feedback_cap > 0", name="api_keys_feedback_cap_check"),
     Index(None, "tenant_id"),
 )
 

@@ -121,10 +121,12 @@ feedback = Table(
     now_column("received_at"),
     Column("superseded_at", DateTime(timezone=True)),
     text_column("discounted"),
+    Column("key_id", Text(collation="C"), nullable=False, server_default=text("''")),
     CheckConstraint("reward >= 0 AND reward <= 1", name="feedback_reward_check"),
     CheckConstraint("weight >= 0 AND weight <= 1", name="feedback_weight_check"),
     Index(None, "collection_id", "item_id", "subject", unique=True, postgresql_where=text("superseded_at IS NULL")),
     Index(None, "collection_id", "retrieval_id", postgresql_where=text("retrieval_id IS NOT NULL")),
     Index(None, "actor", "collection_id", "received_at", postgresql_where=text("actor <> ''")),
+    Index(None, "key_id", "collection_id", "item_id", "received_at", postgresql_where=text("key_id <> ''")),
     Index(None, "received_at", postgresql_using="brin"),
 )

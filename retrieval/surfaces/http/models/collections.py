@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from retrieval.domain.embedding import MAX_DIMENSIONS, EmbeddingSpace
+from retrieval.domain.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
 from retrieval.domain.neighbours import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, Neighbours
 from retrieval.surfaces.http.models.base import InlineProfile, Sent, Told
 
@@ -41,14 +41,15 @@ class NeighboursSent(Sent):
         return Neighbours(**self.model_dump())
 
 
-Label = Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")]
+Label = Annotated[str, Field(max_length=MAX_LABEL_LENGTH, pattern=r"^[^\x00]*$")]
+Named = Annotated[Label, Field(min_length=1)]
 
 
 class SpaceSent(Sent):
     """Where vectors of the caller's own may be compared."""
 
-    provider: Label
-    model: Label
+    provider: Named
+    model: Named
     dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
     revision: Label = ""
     document_prefix: Label = ""

@@ -14,13 +14,14 @@ from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.conditions import IfChanged, IfMatch, IfNoneMatch, etag, is_known, wanted_version
 from retrieval.surfaces.http.handles import NamedCollection
+from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models import items as models
 from retrieval.surfaces.http.paths import ItemId
 from retrieval.surfaces.http.places import at
 from retrieval.surfaces.http.sent_items import sent_item
 from retrieval.surfaces.http.where import where_of
 
-router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"])
+router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=JSONBodies)
 
 _READ, _WRITE = [needs(Scope.READ)], [needs(Scope.WRITE)]
 _ETAG = {"ETag": {"description": "The item's version.", "schema": {"type": "string"}}}

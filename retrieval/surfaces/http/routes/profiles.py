@@ -12,10 +12,11 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.profile import Profile
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
+from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models import profiles as models
 from retrieval.surfaces.http.places import at, fields_of, filter_at
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"])
+router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)
 
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 

@@ -11,10 +11,13 @@ from retrieval.domain.hit import SearchResult
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
 from retrieval.surfaces.http.json_answer import JSONAnswer
+from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchRequest
 from retrieval.surfaces.http.places import fields_of, filter_at, filters_at, profile_at
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)])
+router = APIRouter(
+    prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)], route_class=JSONBodies
+)
 
 
 @router.post("/search", response_model=SearchAnswer, summary="Search a collection")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrieval import Collection, Item, Platform
+from retrieval import Collection, Item, Platform, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.items import write_items
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, UnknownFieldError
@@ -93,6 +93,26 @@ async def test_values_of_another_type_are_refused_in_a_filter_and_kept_in_an_ite
     for where in ({"hours": "many"}, {"priority": 3}, {"late": "yes"}, {"due": {"gt": "soon"}}):
         with pytest.raises(InvalidFilterError, match="is filterable as"):
             await _found(collection, **where)
+
+
+async def test_an_order_between_values_of_two_types_is_told_also_without_a_declaration(platform: Platform) -> None:
+    """Nothing could be found by it. Equality is not refused: two types are simply not equal."""
+    collection = await platform.collection("docs")
+    await collection.add([_item("1", n=3, s="x", late=True, both=1, many=[1]), _item("2", n=4, both="z", many=[2])])
+    for where in ({"n": {"gte": "abc"}}, {"s": {"lt": 5}}, {"late": {"gt": 1}}, {"not": {"n": {"lt": "2024-05-01"}}}):
+        with pytest.raises(InvalidFilterError, match=r"cannot be compared by order with .*: its values are"):
+            await _found(collection, **where)
+        with pytest.raises(InvalidFilterError, match="by order"):
+            await collection.page(where)
+    assert await _found(collection, n={"gte": 4}) == ["2"]
+    assert await _found(collection, both={"gte": 1}) == ["1"]
+    assert await _found(collection, both={"gte": "a"}) == ["2"]
+    assert await _found(collection, many={"gte": 1}) == []
+    assert await _found(collection, n="abc") == []
+    stale = await platform.collection("docs")
+    async with connect(settings=platform.settings) as elsewhere:
+        await (await elsewhere.collection("docs")).add([_item("3", n="words")])
+    assert await _found(stale, n={"gte": "abc"}) == ["3"], "what came a moment ago counts"
 
 
 async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Platform) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -132,12 +133,41 @@ async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, 
 
 
 @pytest.mark.parametrize(
-    "body", [b"[" * 100_000, b"\xff", b"1" * 5000, b"{"], ids=["deep", "no text", "digits", "half"]
+    ("body", "reason"),
+    [
+        (b"[" * 100_000, "nested too deeply"),
+        (b"\xff", r"byte 1 \(0xff\) is not UTF-8"),
+        (b"1" * 5000, "too many digits"),
+        (b"{", "not JSON"),
+        (b'{"items": [], "items": [{"item_id": "twice"}]}', "the member 'items' stands twice in one object"),
+        (b'{"items": [{"item_id": "twice", "hours": 1, "hours": 2}]}', "the member 'hours' stands twice"),
+        ('{"items": [{"item_id": "wide"}]}'.encode("utf-16"), "UTF-16 or UTF-32 .*; send it as UTF-8"),
+        ('{"items": [{"item_id": "wide"}]}'.encode("utf-16-be"), "UTF-16 or UTF-32 .*; send it as UTF-8"),
+        (b'{"items": [{"item_id": "a", "hours": NaN}]}', "NaN is no JSON number"),
+    ],
+    ids=["deep", "no text", "digits", "half", "member", "inner member", "UTF-16", "no mark", "NaN"],
 )
-async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body: bytes) -> None:
-    """Whyever not."""
-    answer = await client.post(ITEMS, content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body: bytes, reason: str) -> None:
+    """It is told why; nothing of it is taken."""
+    for method, path in (("POST", ITEMS), ("PATCH", f"{ITEMS}/twice"), ("POST", "/v1/collections/docs/search")):
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        answer = await client.request(method, path, content=body, headers={"Content-Type": kind})
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+        assert re.search(reason, answer.json()["detail"])
+    assert (await client.get(f"{ITEMS}/twice")).status_code == 404
+
+
+async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_addresses(client: AsyncClient) -> None:
+    """As in bodies; the other lines are stored."""
+    lines = b'{"_id": "good"}\n{"_id": "bad", "_id": "worse"}\n'
+    first, second, _ = map(json.loads, (await client.post(f"{ITEMS}/bulk", content=lines)).content.splitlines())
+    assert first["item_id"] == "good"
+    assert "the member '_id' stands twice" in second["error"]["detail"]
+    wide = (await client.post(f"{ITEMS}/bulk", content='{"_id": "wide"}'.encode("utf-16"))).content.splitlines()
+    assert "save it as UTF-8" in json.loads(wide[0])["error"]["detail"]
+    answer = await client.get(ITEMS, params={"where": '{"hours": 1, "hours": 2}'})
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-filter")
+    assert "the member 'hours' stands twice" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fastapi import Response as Answer
 from httpx2 import ASGITransport, AsyncClient, Response
 from pydantic import SecretStr
 
-from retrieval import Platform, Settings, connect
+from retrieval import Context, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.collection import Collection
@@ -247,6 +247,34 @@ async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> No
     assert refused.headers["ratelimit-remaining"] == "0"
     usual = await world.client.get("/things", headers=bearing(await world.key("read")))
     assert usual.headers["ratelimit-limit"] == "6000"
+
+
+async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world: World) -> None:
+    """One by one, in batches and as outcomes; what does not count is told."""
+    docs = await world.mine.collection("judged")
+    await docs.add([{"_id": "1", "text": "a cat"}])
+    found = await docs.search("cat", context=Context(actor="ann"))
+    await world.mine.recorded()
+    page, program = await world.key("feedback"), await world.mine.create_key("app", scopes=["feedback", "read"])
+    assert (page.key.feedback_cap, program.key.feedback_cap) == (100, 1000)
+    hit = {"retrieval_id": str(found.retrieval_id), "item_id": "1", "helpful": True}
+    direct = {"collection": "judged", "item_id": "1", "helpful": True}
+    sent: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/feedback", {**hit, "actor": "bob"}),
+        ("/v1/feedback", {**direct, "context": {"actor": "bob"}}),
+        ("/v1/feedback/batch", {"events": [hit, {**direct, "actor": "bob"}]}),
+        ("/v1/outcome", {"retrieval_id": hit["retrieval_id"], "used": ["1"], "reward": 1, "actor": "bob"}),
+    ]
+    for path, body in sent:
+        refused = await world.client.post(path, json=body, headers=bearing(page))
+        assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid-request")
+        assert "names no actor" in refused.json()["detail"]
+        assert (await world.client.post(path, json=body, headers=bearing(program))).status_code == 200
+    assert (await world.client.post("/v1/feedback", json=hit, headers=bearing(page))).json()["recorded"] == 1
+    assert await world.mine.quarantine("ann") == 1
+    events = [{**direct, "session": f"s{one}"} for one in range(101)]
+    told = (await world.client.post("/v1/feedback/batch", json={"events": events}, headers=bearing(page))).json()
+    assert told["discounted"] == {"over the cap of the key": 2}
 
 
 async def test_the_last_use_of_a_key_is_told(world: World) -> None:

@@ -127,6 +127,16 @@ def test_a_repeated_column_keeps_all_that_it_says() -> None:
     assert Item(item_id="1", title="T", tags=("a", "b"), attributes={"x": [5]}) == item
 
 
+@pytest.mark.parametrize("field", ["_id", "title", "text", "kind", "status", "source", "occurred_at"])
+def test_a_row_that_says_two_things_in_the_columns_of_one_field_is_refused(field: str) -> None:
+    """Which of the two is meant nobody knows; saying the same twice does no harm."""
+    plan = plan_columns("tickets.csv", ["_id", field, field])
+    one, other = ("2024-05-31", "2024-06-01") if field == "occurred_at" else ("1", "2")
+    with pytest.raises(InvalidItemError, match=r"the header names the column of '\w+' [23] times, and this row says '"):
+        plan.item(["1", one, other])
+    assert plan.item(["1", one, f" {one}"]) == plan.item(["1", "", one])
+
+
 def test_a_column_without_a_name_is_left_out() -> None:
     """Row numbers that a table program wrote do no harm."""
     plan = plan_columns("tickets.csv", ["", " _id ", "x"])

@@ -100,15 +100,12 @@ def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     assert [(line.line, line.raw) for line in found] == [(3, '{"_id": "a"}'), (5, '{"_id": "b"}')]
 
 
-def test_of_two_equal_names_the_last_counts(tmp_path: Path) -> None:
-    """A name that is repeated in an object is not an error."""
-    assert read(tmp_path, b'{"_id": "a", "_id": "b"}')[0].item == Item(item_id="b")
-
-
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
         (b"{", "not JSON"),
+        (b'{"_id": "b", "_id": "c"}', "the member '_id' stands twice"),
+        (b'{"_id": "b", "x": [{"y": 1, "z": 2, "y": 1}]}', "the member 'y' stands twice"),
         (b'{"_id": "b"} x', "not JSON"),
         (b"oops", "not JSON"),
         (b"[", "one object a line"),

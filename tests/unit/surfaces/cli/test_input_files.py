@@ -105,3 +105,14 @@ def test_texts_of_tickets_stay_as_written_and_hours_that_are_no_number_are_a_bad
     assert bad.item is None
     assert "write hours such as 4.5" in str(bad.error)
     assert note.item is not None
+
+
+def test_columns_that_a_header_names_more_than_once_are_told(tmp_path: Path) -> None:
+    """By file, once it has been read from."""
+    path, other = tmp_path / "notes.csv", tmp_path / "more.csv"
+    path.write_text('id,"label", label ,,,title\n1,a,b,,,t\n')
+    other.write_text("id,title\n2,t\n")
+    source = InputFiles([str(path), str(other)], columns={}, file_format=None)
+    assert source.repeated_columns == {}
+    assert [dict(line.item.attributes) for line in source.lines() if line.item] == [{"label": ["a", "b"]}, {}]
+    assert source.repeated_columns == {str(path): ["label"]}
