@@ -202,11 +202,19 @@ def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: Candida
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:
-    """The candidates with what is asked for beside each: one look-up by key a candidate."""
+    """The candidates with what is asked for beside each: one look-up by key a candidate.
+
+    The limit keeps it one. Where a function brings the candidates, the planner takes them for 1,000 rows, whatever
+    was asked for, and a join would read the whole collection.
+    """
     columns = [field_value(one) for one in request.fields]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
     leg, item_id, score = candidate.c
-    return sa.select(leg, item_id, score, *columns).outerjoin_from(
-        candidate, items, sa.and_(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
+    row = (
+        sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns)))
+        .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
+        .limit(1)
+        .lateral("beside")
     )
+    return sa.select(leg, item_id, score, *row.c).select_from(candidate.outerjoin(row, sa.true()))
