@@ -37,9 +37,6 @@ class Recordable(Protocol):
     def collection_id(self) -> int:
         """The collection that answered."""
 
-    def without_texts(self) -> Recordable:
-        """The same without what only the answer needs, for records wait."""
-
     def record(self) -> RecordedSearch:
         """Everything that is kept; made behind the answer."""
 

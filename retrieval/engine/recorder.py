@@ -15,6 +15,7 @@ from datetime import date
 from itertools import islice
 from uuid import UUID
 
+from retrieval.adapters.aside import aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.recording_text import written
@@ -73,7 +74,7 @@ class _Waiting:
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Keeps a platform's searches."""
+    """Keeps a platform's searches. Records wait: what only the answer needs is not to be given."""
 
     database: Database
     tenant_id: int
@@ -149,7 +150,6 @@ class Recorder:
         if len(self._queue) >= self.most_waiting or self._is_closing:
             self._lose(waiting, OVERFLOW)
             return False
-        waiting.answered = answered.without_texts()
         self._queue.append(waiting)
         self._begin()
         if len(self._queue) >= BATCH and not self._pause:  # a pause is there to spare the database
@@ -203,11 +203,11 @@ class Recorder:
                 self._drop(one, UNREACHABLE)
             elif one.text is None:
                 try:
-                    one.text = written(one.answered.record())
+                    # It takes some milliseconds, and nobody waits for it.
+                    one.text = await aside(lambda: written(one.answered.record()), is_long=True)  # noqa: B023
                 except Exception:  # noqa: BLE001 - as above
                     _log.warning("a search could not be written down", exc_info=True)
                     self._drop(one, UNWRITABLE)
-                await asyncio.sleep(0)  # searches go on between one record and the next
         return [one for one in islice(self._queue, BATCH) if one.text is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.candidate_request import Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.collections import StoredCollection
@@ -46,10 +47,13 @@ class Signaller:
             space=self.collection.space if needs_vectors else None,
         )
         facts = await read_facts(self.database, self.tenant_id, request)
-        return [
-            _signalled(found, known, query, now, weighing)
-            for found, known, query in zip(each, facts, queries, strict=True)
-        ]
+        return await aside(
+            lambda: [
+                _signalled(found, known, query, now, weighing)
+                for found, known, query in zip(each, facts, queries, strict=True)
+            ],
+            is_long=sum(map(len, facts)) >= LONG,
+        )
 
     async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
         """Of several searches the candidates that have not expired by ``now``."""

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from pgvector import HalfVector
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.composed import KeptStatements
@@ -32,7 +33,7 @@ from retrieval.adapters.store.standing import LEFT_OUT, STANDING_LEGS, sifted, s
 from retrieval.adapters.store.statement_parts import literal, matches_of
 from retrieval.adapters.store.tables import items
 from retrieval.adapters.store.tagged_leg import tag_values, tagged_leg
-from retrieval.domain.filters import Filter
+from retrieval.domain.filters import Filter, extent
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
@@ -48,6 +49,9 @@ _LEGS = {
     LegName.TAGGED: tagged_leg,
     LegName.RATED: rated_leg,
 }
+_MANY_CONDITIONS = 8
+"""A statement with so many takes some 10 ms to compose, if it was not kept."""
+
 _EVERY = 2**62
 """More matching items than there can be."""
 
@@ -97,13 +101,30 @@ async def find_candidates_of_each(
 
 
 async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    statements = [bound(request, query) for query in queries]
+    statements = await aside(lambda: bound_each(request, queries), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, statements, settings(request))
-    return [found(rows, request) for rows in answers]
+    return await aside(lambda: [found(rows, request) for rows in answers], is_long=sum(map(len, answers)) >= LONG)
+
+
+def _is_large(condition: Filter | None) -> bool:
+    if condition is None:
+        return False
+    conditions, values = extent(condition)
+    return conditions >= _MANY_CONDITIONS or values >= LONG
 
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:
     """The request's statement with the query's values."""
+    return bound_each(request, [query])[0]
+
+
+def bound_each(request: CandidateRequest, queries: Sequence[Query]) -> list[Compiled]:
+    """The request's statement with the values of each query; those of the filter are the same object in all."""
+    statement = candidates_statement(request)
+    return [statement.bind(**_values(request, query)) for query in queries]
+
+
+def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
     entities = tuple(dict.fromkeys(query.entities))
     values: dict[str, Any] = {
         "query": query.words,
@@ -122,7 +143,7 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         values |= standing_values(request.standing, entities=len(entities))
     if query.vector is not None:
         values["vector"] = HalfVector(query.vector)
-    return candidates_statement(request).bind(**values)
+    return values
 
 
 def settings(request: CandidateRequest) -> Mapping[str, str]:

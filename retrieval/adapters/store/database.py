@@ -33,7 +33,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.pool_state import PoolState
-from retrieval.adapters.store.round_trip import Row, run_together
+from retrieval.adapters.store.round_trip import Row, rows_of, run_together, written
 from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
 from retrieval.adapters.store.waiting import put_back, wait_for_connection
@@ -167,11 +167,13 @@ class Database:
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
         with translated(self.url), span(ROUND_TRIP, SpanKind.CLIENT) as traced:
+            statements = await written(statements)
             async with self._acquire() as connection:
                 tell_connected(traced, self._server, statements)
                 answers = (await run_together(connection, [self._set_up(tenant_id, settings), *statements]))[1:]
-            tell_rows(traced, answers)
-            return answers
+            rows = await rows_of(answers)
+            tell_rows(traced, rows)
+            return rows
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:

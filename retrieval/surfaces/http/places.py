@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
-from retrieval.domain.filters import Filter, parse_where
+from retrieval.domain.filters import Filter
 from retrieval.domain.profile import Profile
 
 Place = tuple[str | int, ...]
@@ -23,10 +24,10 @@ def at(*place: str | int) -> Iterator[None]:
         raise
 
 
-def filter_at(name: str, where: Mapping[str, Any] | None) -> Filter | None:
+async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
     """The filter that the member of that name says. Raises ``InvalidFilterError``."""
     with at(name):
-        return parse_where(where)
+        return await collection.parsed(where)
 
 
 def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:

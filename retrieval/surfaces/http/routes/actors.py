@@ -7,10 +7,11 @@ from fastapi.responses import JSONResponse
 
 from retrieval.domain.api_key import Scope
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
+from retrieval.surfaces.http.large_bodies import LargeBodies
 from retrieval.surfaces.http.models import actors as models
 
 # Names are in the body: what stands in a path ends up in logs.
-router = APIRouter(prefix="/v1/actors", tags=["feedback"], dependencies=[needs(Scope.ADMIN)])
+router = APIRouter(prefix="/v1/actors", tags=["feedback"], dependencies=[needs(Scope.ADMIN)], route_class=LargeBodies)
 
 
 @router.post("/pseudonymise", response_model=models.PseudonymTold, summary="Make a name a pseudonym")

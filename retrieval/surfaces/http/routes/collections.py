@@ -15,12 +15,13 @@ from retrieval.engine.reading_calls import infos_after
 from retrieval.platform import Platform
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
 from retrieval.surfaces.http.handles import CurrentHandles, NamedCollection
+from retrieval.surfaces.http.large_bodies import LargeBodies
 from retrieval.surfaces.http.models import collections as models
 from retrieval.surfaces.http.paths import CollectionName
 from retrieval.surfaces.http.places import at, profile_at
 
-router = APIRouter(prefix="/v1/collections", tags=["collections"])
-named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"])
+router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=LargeBodies)
+named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=LargeBodies)
 
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 _MADE = models.CollectionSettings()

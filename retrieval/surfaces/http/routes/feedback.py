@@ -5,13 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.domain.api_key import Scope
 from retrieval.domain.feedback import Feedback
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
+from retrieval.surfaces.http.large_bodies import LargeBodies
 from retrieval.surfaces.http.models import feedback as models
 from retrieval.surfaces.http.places import at
 
-router = APIRouter(prefix="/v1", tags=["feedback"], dependencies=[needs(Scope.FEEDBACK)])
+router = APIRouter(prefix="/v1", tags=["feedback"], dependencies=[needs(Scope.FEEDBACK)], route_class=LargeBodies)
 
 
 @router.post("/feedback", response_model=models.FeedbackTold, summary="Say how good an item was")
@@ -24,7 +26,10 @@ async def feedback(platform: CurrentPlatform, body: models.FeedbackEvent) -> JSO
 @router.post("/feedback/batch", response_model=models.FeedbackTold, summary="Say it of many items")
 async def feedback_each(platform: CurrentPlatform, body: models.FeedbackBatch) -> JSONResponse:
     """At most 10,000 events in one transaction: all are stored, or none and the first bad one is told."""
-    report = await platform.feedback_each([_event(place, one) for place, one in enumerate(body.events)])
+    events = await aside(
+        lambda: [_event(place, one) for place, one in enumerate(body.events)], is_long=len(body.events) >= LONG
+    )
+    report = await platform.feedback_each(events)
     return JSONResponse(report.as_dict())
 
 

@@ -9,10 +9,11 @@ from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
+from retrieval.surfaces.http.large_bodies import LargeBodies
 from retrieval.surfaces.http.models import learning as models
 from retrieval.surfaces.http.places import at
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"])
+router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"], route_class=LargeBodies)
 
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 

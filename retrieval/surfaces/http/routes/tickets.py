@@ -14,9 +14,10 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import CurrentTickets
+from retrieval.surfaces.http.large_bodies import LargeBodies
 from retrieval.surfaces.http.models import tickets as models
 
-router = APIRouter(prefix="/v2/retrieval", tags=["tickets"], dependencies=[needs(Scope.READ)])
+router = APIRouter(prefix="/v2/retrieval", tags=["tickets"], dependencies=[needs(Scope.READ)], route_class=LargeBodies)
 
 Answer = TypeVar("Answer")
 
