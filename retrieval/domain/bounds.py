@@ -28,15 +28,18 @@ class SearchBounds:
     query_bytes: int = MAX_QUERY_BYTES
     filter_values: int = MAX_FILTER_VALUES
 
-    def check_query(self, words: str, what: str = "the query") -> None:
-        """Raise ``InvalidRequestError`` for a query of too many bytes; ``what`` names it."""
+    def check_query(self, words: str, place: tuple[str | int, ...] = ("query",)) -> None:
+        """Raise ``InvalidRequestError`` for a query of too many bytes; ``place`` is where it was given."""
         # A character has at least one byte: what is far too long need not be encoded.
         size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
         if size > self.query_bytes:
-            raise InvalidRequestError(
+            what = "the query" if place == ("query",) else "a rewrite"
+            error = InvalidRequestError(
                 f"{what} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
                 "search with what matters in it"
             )
+            error.place = place
+            raise error
 
     def check_queries(self, wordings: Iterable[str]) -> None:
         """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.observer import Observer
 from retrieval.domain.retrieval_id import time_of
-from retrieval.engine.record import Recordable
+from retrieval.engine.record import Recordable, WrittenDown
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class RecordingState:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    answered: Recordable
+    answered: Recordable | WrittenDown
     number: int
     """From 1, in the order of the searches."""
     stored: asyncio.Future[bool] | None = None
@@ -103,11 +104,11 @@ class Recorder:
         """How recording goes."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
-    def offer(self, answered: Recordable) -> bool:
+    def offer(self, answered: Recordable | WrittenDown) -> bool:
         """Have the search recorded behind its answer; False: there is no room."""
         return self._enqueue(answered, None)
 
-    async def store(self, each: Sequence[Recordable]) -> list[bool]:
+    async def store(self, each: Sequence[Recordable | WrittenDown]) -> list[bool]:
         """Have the searches recorded now; gives of each whether it is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
@@ -144,7 +145,7 @@ class Recorder:
             except RetrievalError as error:
                 _log.warning("that %d searches were not recorded was not kept: %s", self._untold.total(), error)
 
-    def _enqueue(self, answered: Recordable, stored: asyncio.Future[bool] | None) -> bool:
+    def _enqueue(self, answered: Recordable | WrittenDown, stored: asyncio.Future[bool] | None) -> bool:
         self._offered += 1
         waiting = _Waiting(answered, self._offered, stored)
         if len(self._queue) >= self.most_waiting or self._is_closing:
@@ -204,7 +205,7 @@ class Recorder:
             elif one.text is None:
                 try:
                     # It takes some milliseconds, and nobody waits for it.
-                    one.text = await aside(lambda: written(one.answered.record()), is_long=True)  # noqa: B023
+                    one.text = await aside(partial(_text_of, one.answered), is_long=True)
                 except Exception:  # noqa: BLE001 - as above
                     _log.warning("a search could not be written down", exc_info=True)
                     self._drop(one, UNWRITABLE)
@@ -282,3 +283,7 @@ class Recorder:
         self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
         if one.stored is not None and not one.stored.done():
             one.stored.set_result(False)
+
+
+def _text_of(answered: Recordable | WrittenDown) -> str:
+    return answered.text if isinstance(answered, WrittenDown) else written(answered.record())

@@ -192,7 +192,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(checked_words(one, bounds, "a rewrite") for one in rewrites)
+    checked = tuple(checked_words(one, bounds, ("rewrites", place)) for place, one in enumerate(rewrites))
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -223,8 +223,8 @@ def checked_requests(
             requests.append(checked_request(query, vector=vector, limit=limit, bounds=bounds, **same))
         except RetrievalError as error:
             numbered = type(error)(f"query {number}: {error}")
-            if isinstance(numbered, EmptyQueryError | InvalidVectorError):
-                numbered.place = ("queries" if isinstance(error, EmptyQueryError) else "vectors", number - 1)
+            if isinstance(numbered, InvalidRequestError):
+                numbered.place = _place_in_batch(error, number - 1)
             raise numbered from None
     if len(requests) * limit > MAX_HITS:
         raise InvalidLimitError(
@@ -232,6 +232,13 @@ def checked_requests(
             "each, or send the queries in parts"
         )
     return requests
+
+
+def _place_in_batch(error: RetrievalError, place: int) -> tuple[str | int, ...]:
+    if isinstance(error, InvalidVectorError):
+        return ("vectors", place)
+    own = error.place if isinstance(error, InvalidRequestError) else ()
+    return ("queries", place) if isinstance(error, EmptyQueryError) or own == ("query",) else own
 
 
 def _checked_group(name: str) -> Field:
@@ -343,16 +350,19 @@ def _listed(names: Sequence[str], most: int = 30) -> str:
     return ", ".join(names[:most]) + more
 
 
-def checked_words(query: object, bounds: SearchBounds = DEFAULT_BOUNDS, what: str = "the query") -> str:
+def checked_words(
+    query: object, bounds: SearchBounds = DEFAULT_BOUNDS, place: tuple[str | int, ...] = ("query",)
+) -> str:
     """The words of a query, without the spaces around them.
 
-    Raises ``InvalidRequestError`` for what is no text, and for more than the bounds allow; ``what`` names it.
+    Raises ``InvalidRequestError`` for what is no text, and for more than the bounds allow; ``place`` is where it was
+    given.
     """
     if query is None:
         return ""
     if not isinstance(query, str):
         raise InvalidRequestError(f"the query must be text, not {type(query).__name__}")
-    bounds.check_query(query, what)
+    bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError("the query holds a NUL byte; remove it")
     try:

@@ -117,7 +117,7 @@ class Searcher:
             asked = await aside(lambda: self._asked_each(requests, vectors), is_long=is_long)
         watch.lap("embed")
         with part(traced, "retrieval.candidates") as finding:
-            each = await self._find_each(asked)
+            each = await self._find_each(asked, is_long)
             tell_candidates(finding, asked, each)
         watch.lap("candidates")
         if self.sampler is not None:
@@ -193,7 +193,7 @@ class Searcher:
         ]
         return merged(*each)
 
-    async def _find_each(self, asked: Sequence[Asked]) -> list[Found]:
+    async def _find_each(self, asked: Sequence[Asked], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
         """Those that plan alike share a round trip; one without words or without a vector plans differently."""
         answers: list[list[list[Found]]] = [[] for _ in asked]
         for request in dict.fromkeys(request for one in asked for request in one.requests):
@@ -202,7 +202,7 @@ class Searcher:
             found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
             for place in places:
                 answers[place].append([next(found) for _ in asked[place].queries])
-        return [merged(*each) for each in answers]
+        return await aside(lambda: [merged(*each) for each in answers], is_long=is_long)
 
     async def _signalled(self, asked: Sequence[Asked], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
@@ -334,11 +334,14 @@ class Searcher:
         """Of each search whether it is recorded, or will be behind its answer; None: nobody asked for that."""
         if self.recorder is None or not any(is_wanted):
             return [None] * len(answered)
-        wanted = await aside(lambda: [one.without_texts() for one in compress(answered, is_wanted)], is_long=is_long)
+        wanted = list(compress(answered, is_wanted))
+        keepable = await aside(
+            lambda: [one.written_down() if is_long else one.without_texts() for one in wanted], is_long=is_long
+        )
         if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
-            kept = await self.recorder.store(wanted)
+            kept = await self.recorder.store(keepable)
         else:
-            kept = [self.recorder.offer(one) for one in wanted]
+            kept = [self.recorder.offer(one) for one in keepable]
         outcome = {one.retrieval_id: is_kept for one, is_kept in zip(wanted, kept, strict=True)}
         return [outcome.get(one.retrieval_id) for one in answered]
 

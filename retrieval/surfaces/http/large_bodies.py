@@ -1,13 +1,18 @@
-"""Large bodies are read beside the event loop: their JSON, and what the route's model makes of it.
+"""Large requests leave room for the others: few are answered at a time, and their bodies are read beside the loop.
 
-The framework reads both on the loop. A route of this class gives it the model's instance instead, which it takes as it
-is; small bodies go the framework's way.
+The framework reads a body's JSON, and what the route's model makes of it, on the event loop. A route of this class
+gives it the model's instance instead, which it takes as it is; small bodies go the framework's way.
+
+A large search waits for its place: what all of them hold at once is looked at by the garbage collector while nothing
+else runs, and each has a connection. What is written waits for nothing but its own reading.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -18,10 +23,32 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieval.adapters.aside import LONG_BODY, aside, read_json
+from retrieval.surfaces.http.limits import is_write
 from retrieval.surfaces.http.request_refusals import MalformedBodyError
 
 MOST_ERRORS = 100
 """Places of a body that are told to be wrong; each costs as much as a hit."""
+
+
+LARGE_AT_ONCE = 4
+"""Large searches that one process answers at the same time."""
+
+LARGE_PAGE = 100
+"""From so many hits on a search is large: each takes some 20 µs to write, and a text may have megabytes."""
+
+_HAS_PLACE = "has_place_of_large"
+
+
+@asynccontextmanager
+async def place_of_large(request: Request, *, is_large: bool) -> AsyncIterator[None]:
+    """Wait for one of the few places where the request is large and has none yet."""
+    if not is_large or getattr(request.state, _HAS_PLACE, False):
+        yield
+        return
+    places: asyncio.Semaphore = request.app.state.large
+    async with places:
+        setattr(request.state, _HAS_PLACE, True)
+        yield
 
 
 class LargeBodies(APIRoute):
@@ -35,8 +62,11 @@ class LargeBodies(APIRoute):
             return handler
 
         async def handle(request: Request) -> Response:
+            read = _ReadAside(request, kind)
             try:
-                return await handler(_ReadAside(request, kind))
+                is_large = not is_write(request.scope) and len(await read.body()) >= LONG_BODY
+                async with place_of_large(request, is_large=is_large):
+                    return await handler(read)
             except _RefusedBodyError as refused:
                 raise refused.error from None
 

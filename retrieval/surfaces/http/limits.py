@@ -49,8 +49,7 @@ class Limits:
         """The most bytes of the request's body."""
         if is_stream(scope):
             return self.bulk_bytes
-        writes = _WRITES.get(scope["method"])
-        return self.body_bytes if writes and writes.fullmatch(scope["path"]) else self.search_bytes
+        return self.body_bytes if is_write(scope) else self.search_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
         """How long the request may take: as it asks for, and no longer than the service allows.
@@ -66,6 +65,12 @@ class Limits:
         if not seconds > 0:
             raise InvalidRequestError("the header X-Request-Timeout takes seconds above 0, such as 2.5")
         return min(seconds, self.seconds)
+
+
+def is_write(scope: Scope) -> bool:
+    """Whether the request brings items, or feedback on many."""
+    writes = _WRITES.get(scope["method"])
+    return writes is not None and writes.fullmatch(scope["path"]) is not None
 
 
 def is_stream(scope: Scope) -> bool:
