@@ -25,7 +25,7 @@ from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.observer import Observer
 from retrieval.domain.retrieval_id import time_of
-from retrieval.engine.record import Recordable, WrittenDown
+from retrieval.engine.record import Answered, Recordable, WrittenDown
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +103,10 @@ class Recorder:
     def state(self) -> RecordingState:
         """How recording goes."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
+
+    def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
+        """What is to be offered of the search: without what only the answer needs, and as text if it is long."""
+        return answered.written_down() if is_long else answered.without_texts()
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
         """Have the search recorded behind its answer; False: there is no room."""

@@ -334,14 +334,12 @@ class Searcher:
         """Of each search whether it is recorded, or will be behind its answer; None: nobody asked for that."""
         if self.recorder is None or not any(is_wanted):
             return [None] * len(answered)
-        wanted = list(compress(answered, is_wanted))
-        keepable = await aside(
-            lambda: [one.written_down() if is_long else one.without_texts() for one in wanted], is_long=is_long
-        )
+        wanted, recorder = list(compress(answered, is_wanted)), self.recorder
+        ready = await aside(lambda: [recorder.ready(one, is_long=is_long) for one in wanted], is_long=is_long)
         if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
-            kept = await self.recorder.store(keepable)
+            kept = await recorder.store(ready)
         else:
-            kept = [self.recorder.offer(one) for one in keepable]
+            kept = [recorder.offer(one) for one in ready]
         outcome = {one.retrieval_id: is_kept for one, is_kept in zip(wanted, kept, strict=True)}
         return [outcome.get(one.retrieval_id) for one in answered]
 

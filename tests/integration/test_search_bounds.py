@@ -1,4 +1,4 @@
-"""How much one search may bring, through the doors of Python; see ``surfaces/http/test_large_requests.py`` for HTTP's."""
+"""How much one search may bring, through the doors of Python; HTTP's are in ``surfaces/http``."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ WORDS: dict[str, Call] = {
     "interleave": lambda docs: docs.interleave(TOO_LONG, profiles={"a": docs.profile, "b": docs.profile}),
     "preview": lambda docs: docs.preview(TOO_LONG, profiles={"a": docs.profile}),
     "leg_rankings": lambda docs: docs.leg_rankings(TOO_LONG),
-    "record_answer": lambda docs: docs.record_answer(TOO_LONG, [], origin="test"),
-    "expected_rewards": lambda docs: docs.expected_rewards(["i1"], query=TOO_LONG),
+    "record_answer": lambda docs: docs.record_answer(TOO_LONG, [], origin="test", retrieval_time_ms=1.0),
+    "expectations": lambda docs: docs.expectations(["i1"], query=TOO_LONG),
 }
 
 
@@ -106,7 +106,7 @@ async def test_a_filter_beyond_the_bound_is_refused_and_the_bound_is_named(docs:
         ({"level": MOST}, 5),
         ({"level": {"nin": MOST[1:]}}, 1),
         ({"level": [number + 0.5 for number in MOST]}, 0),
-        ({"title": [f'a "quoted" \\ {{{number}}}' for number in MOST[1:]] + ["disk 1"]}, 0),
+        ({"kind": [f'a "quoted" \\ {{{number}}}' for number in MOST[1:]]}, 0),
         ({"item_id": [f"i{number}" for number in MOST]}, 5),
         ({"tags": [f"t{number}" for number in MOST]}, 0),
         ({"at": ["2024-05-01", *map(str, MOST[1:])]}, 1),
@@ -125,7 +125,8 @@ async def test_a_filter_at_the_bound_finds_what_a_short_one_does(
     assert [len(one) for one in await docs.search_each(["disk", "disk full"], where=where)] == [found] * 2
 
 
-async def test_the_bounds_are_settings(platform: Platform, database_url: str, docs: Collection) -> None:
+@pytest.mark.usefixtures("docs")
+async def test_the_bounds_are_settings(platform: Platform, database_url: str) -> None:
     """Of the installation: both ways."""
     wide = platform.settings.changed(max_query_bytes=100_000, max_filter_values=20_000)
     async with connect(database_url, settings=wide, embedder=HashingEmbedder()) as opened:

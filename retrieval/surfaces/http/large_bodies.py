@@ -99,7 +99,7 @@ def _read(body: bytes, kind: type[BaseModel]) -> Any:
         return json.loads(body)
     sent = read_json(body)
     try:
-        return kind.model_validate(sent)
+        return kind.model_validate(sent, from_attributes=True)  # as the framework does
     except ValidationError as error:
         raise _RefusedBodyError(_told(error, sent)) from None
     except Exception as error:  # noqa: BLE001 - an application's model may raise errors of its own

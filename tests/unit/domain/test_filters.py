@@ -206,7 +206,7 @@ def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -
 )
 def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: dict[str, object]) -> None:
     """All values of a filter count together; without a bound, as for what was recorded, any number may be there."""
-    with pytest.raises(InvalidFilterError, match="more than 100 values .*RETRIEVAL_MAX_FILTER_VALUES"):
+    with pytest.raises(InvalidFilterError, match=r"more than 100 values .*RETRIEVAL_MAX_FILTER_VALUES"):
         parse_where(where, most_values=100)
     assert parse_where(where) is not None
 

@@ -17,7 +17,7 @@ from retrieval.adapters.store.recording_text import written
 from retrieval.adapters.store.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
-from retrieval.engine.record import WrittenDown, record
+from retrieval.engine.record import Answered, WrittenDown, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered
 
