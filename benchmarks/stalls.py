@@ -294,8 +294,8 @@ def _told(waits: Sequence[float]) -> dict[str, Any]:
 
 
 _SETTING = """
-{clients} clients for {seconds:g} s each, {items:,} items × {dimensions} in `bench`, 100 in `embedded`; {cores} cores for
-service, PostgreSQL and clients together, {date}, Python {python}. Load of the machine before the run, of other work:
+{clients} clients for {seconds:g} s each, {items:,} items × {dimensions} in `bench`, 100 in `embedded`; {cores} cores
+for service, PostgreSQL and clients together, {date}, Python {python}. Load of the machine before the run, of other work:
 {load}. Milliseconds. `/livez` is asked every 5 ms by a process of its own; what it waits beside nothing and beside
 searches of every day is the machine's share. What is answered with 400 or 422 is beyond a bound that only the content
 tells; 504 is what PostgreSQL does not end within the service's deadline, here {deadline} s.
