@@ -10,22 +10,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.item_status import change_status
 from retrieval.adapters.store.items import ARCHIVED, delete_items
+from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
 from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
-from retrieval.domain.filters import Filter, Where, parse_where
+from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item, check_key
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.observer import Observer
-from retrieval.domain.profile import Profile, leg_name
+from retrieval.domain.profile import LegName, Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.collection_handle import Embedders, told_if_gone
@@ -37,7 +39,13 @@ from retrieval.engine.profile_calls import ProfileCalls
 from retrieval.engine.reading_calls import ReadingCalls
 from retrieval.engine.record_calls import RecordCalls
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.request import checked_query_vector, checked_request, checked_requests
+from retrieval.engine.request import (
+    MAX_PREFERRED,
+    SearchRequest,
+    checked_query_vector,
+    checked_request,
+    checked_requests,
+)
 from retrieval.engine.rewrite_cache import RewriteCache
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
@@ -87,6 +95,7 @@ class Collection(
         calls: SharedCalls | None = None,
         observer: Observer | None = None,
         embedders: Embedders | None = None,
+        bounds: SearchBounds = DEFAULT_BOUNDS,
     ) -> None:
         super().__init__(
             database,
@@ -99,6 +108,7 @@ class Collection(
             recorder=recorder,
             decider=decider,
             embedders=embedders,
+            bounds=bounds,
         )
         self.calls = calls or SharedCalls()
         """Calls of language models that are under way, shared by all who ask the same."""
@@ -226,21 +236,29 @@ class Collection(
         checked_context(context)
         stored = await self._fresh()
         chosen = self._chosen(stored, legs, profile)
-        request = checked_request(
-            query,
-            vector=vector,
-            limit=limit,
-            condition=parse_where(where),
-            profile=chosen,
-            group_by=group_by,
-            syntax=syntax,
-            rewrites=rewrites,
-            preferred=prefer,
-            entities=entities,
-            tags=tags,
-            as_of=as_of,
-            needs_question=(chosen or stored.profile).needs_question,
-        )
+        condition = await self.parsed(where)
+        each = prefer if isinstance(prefer, list | tuple) else (prefer,)
+        preferred = [await self.parsed(one) for one in each[: MAX_PREFERRED + 1]]
+
+        def checked() -> SearchRequest:
+            return checked_request(
+                query,
+                vector=vector,
+                limit=limit,
+                condition=condition,
+                profile=chosen,
+                group_by=group_by,
+                syntax=syntax,
+                rewrites=rewrites,
+                preferred=preferred,
+                entities=entities,
+                tags=tags,
+                as_of=as_of,
+                needs_question=(chosen or stored.profile).needs_question,
+                bounds=self._bounds,
+            )
+
+        request = await aside(checked, is_long=_is_long(query, rewrites))
         request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
         try:
             return await self._searcher(stored).search(request, context)
@@ -266,19 +284,25 @@ class Collection(
 
         The words are embedded in one call and the candidates of all come in one round trip. ``vectors``: precomputed
         ones, shape (number of queries, dimensions), one a query. Raises what ``search`` raises, naming the query, and
-        ``InvalidRequestError`` for more than 1000 of them.
+        ``InvalidRequestError`` for more than 1000 of them, or more than 10,000 hits wanted of all together.
         """
         checked_context(context)
         stored = await self._fresh()
-        requests = checked_requests(
-            queries,
-            vectors=vectors,
-            limit=limit,
-            condition=parse_where(where),
-            profile=self._chosen(stored, legs, profile),
-            group_by=group_by,
-            syntax=syntax,
-        )
+        condition, chosen = await self.parsed(where), self._chosen(stored, legs, profile)
+
+        def checked() -> list[SearchRequest]:
+            return checked_requests(
+                queries,
+                vectors=vectors,
+                limit=limit,
+                condition=condition,
+                profile=chosen,
+                group_by=group_by,
+                syntax=syntax,
+                bounds=self._bounds,
+            )
+
+        requests = await aside(checked, is_long=_is_long(None, queries))
         try:
             return await self._searcher(stored).search_each(requests, context)
         except UnknownFieldError:
@@ -300,7 +324,8 @@ class Collection(
         ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
         cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
         """
-        request = checked_request(query, limit=limit, condition=parse_where(where), syntax=syntax)
+        wanted = await self.parsed(where)
+        request = checked_request(query, limit=limit, condition=wanted, syntax=syntax, bounds=self._bounds)
 
         async def ask(profile: Profile) -> SearchResult:
             return await self.search(query, where=where, limit=limit, profile=profile, syntax=syntax, context=context)
@@ -345,7 +370,14 @@ class Collection(
         """Each leg's candidates before fusion, best first, for the query as it stands."""
         stored = await self._fresh()
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
-        request = checked_request(query, limit=depth, condition=parse_where(where), profile=profile, syntax=False)
+        request = checked_request(
+            query,
+            limit=depth,
+            condition=await self.parsed(where),
+            profile=profile,
+            syntax=False,
+            bounds=self._bounds,
+        )
         return await self._searcher(stored).leg_rankings(request)
 
     async def count_accesses(self, item_ids: Sequence[str]) -> None:
@@ -396,5 +428,13 @@ class Collection(
         if legs is None:
             return profile
         if isinstance(legs, str):
-            raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r}")
+            raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
+        if len(legs) > len(LegName):
+            raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
         return (profile or stored.profile).only(tuple(map(leg_name, legs)))
+
+
+def _is_long(query: object, more: object) -> bool:
+    """Whether it takes long to read the query and the others."""
+    texts = [one for one in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(one, str)]
+    return len(texts) >= LONG or sum(map(len, texts)) >= LONG_TEXT

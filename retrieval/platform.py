@@ -327,6 +327,7 @@ class Platform(InstallationCalls, KeyCalls):
             calls=self._calls,
             observer=self.observer,
             embedders=embedder_of,
+            bounds=self.settings.search_bounds,
         )
 
     async def _unknown(self, name: str) -> UnknownCollectionError:

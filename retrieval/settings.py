@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from retrieval.domain.bounds import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
 from retrieval.domain.json_text import JSONTextError, json_of
 from retrieval.domain.schedule import DEFAULT_SCHEDULE, OFF
 
@@ -92,6 +93,11 @@ class Settings(BaseSettings):
     llm_retries: int = Field(default=2, ge=0, le=20)
     """How often a request is repeated where the endpoint is down, slow or overloaded."""
 
+    max_query_bytes: int = Field(default=MAX_QUERY_BYTES, ge=1024, le=2**20)
+    """The longest query, and the longest of its rewrites; all of one call have at most 32 times as many together."""
+    max_filter_values: int = Field(default=MAX_FILTER_VALUES, ge=100, le=1_000_000)
+    """The most values that one filter compares with."""
+
     session_start_seconds: float = Field(default=5.0, gt=0, le=3600)
     """How long ``retrieval session-start`` and ``session-end`` may take before they give up."""
 
@@ -133,11 +139,18 @@ class Settings(BaseSettings):
     http_max_requests: int = Field(default=100, ge=1, le=100_000)
     """Requests that one process answers at the same time; those beside them are told to come again."""
     http_max_body_bytes: int = Field(default=16 * 2**20, ge=1024)
-    """The largest body of a request."""
+    """The largest body of a request that writes items or feedback."""
+    http_max_search_bytes: int = Field(default=2**20, ge=1024)
+    """The largest body of any other request, such as a search."""
     http_max_bulk_bytes: int = Field(default=2**30, ge=1024)
     """The largest stream of items that one request brings."""
     http_cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = None
     """Web pages of which origins may call the service from a browser; unset: none."""
+
+    @property
+    def search_bounds(self) -> SearchBounds:
+        """How much one search may bring."""
+        return SearchBounds(self.max_query_bytes, self.max_filter_values)
 
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest."""

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.filter_values import link_value, number_value, text_value, time_value
@@ -42,8 +42,9 @@ FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
 
-MAX_CONDITIONS = 1000
-"""Conditions in one filter; a list of any length is one."""
+MAX_CONDITIONS = 256
+"""Conditions in one filter: each is a part of the statement. A list is one, but each of the tags that must all be there
+is one too."""
 
 Scalar = str | int | float | bool | datetime
 
@@ -136,6 +137,10 @@ class Not:
 
 _TAGS, LINKS = Field("tags", is_attribute=False), Field("links", is_attribute=False)
 
+_GROUPS = frozenset({"and", "or"})
+_LISTS = (list, tuple, set, frozenset, Mapping)
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
 Filter = OneOf | AllTags | Compare | Exists | Is | HasType | Contains | And | Or | Not
 
 JSON_TYPES = ("array", "boolean", "null", "number", "object", "string")
@@ -144,33 +149,104 @@ Where = Mapping[str, Any]
 """The mapping that people write; see the module's description."""
 
 
-def parse_where(where: Where | Filter | None) -> Filter | None:
+def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:
     """The filter that a mapping says; None and an empty mapping filter nothing.
 
-    Raises ``InvalidFilterError`` for what it cannot understand.
+    ``most_values``: how many values it may compare with, those of all conditions together; None: any number.
+    Raises ``InvalidFilterError`` for what it cannot understand, and for too much.
     """
     if where is None or isinstance(where, Filter):
         wanted = where
     elif isinstance(where, Mapping):
+        mapping_extent(where, most_values)
         wanted = _parse_mapping(where, 0) if where else None
     else:
-        raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r}')
-    if wanted is not None and (number := _conditions(wanted)) > MAX_CONDITIONS:
-        raise InvalidFilterError(
-            f"the filter has {number} conditions; at most {MAX_CONDITIONS}. Values of one field go into one list: "
-            '{"priority": ["High", "Low"]}, of any length'
-        )
+        raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r:.80}')
+    if wanted is not None:
+        _check_extent(extent(wanted), most_values)
     return wanted
 
 
-def _conditions(wanted: Filter) -> int:
+class Extent(NamedTuple):
+    """How much a filter asks."""
+
+    conditions: int
+    values: int
+    """That it compares with."""
+
+
+def extent(wanted: Filter) -> Extent:
+    """How much the filter asks."""
     match wanted:
         case And(filters) | Or(filters):
-            return sum(map(_conditions, filters))
+            parts = [extent(one) for one in filters]
+            return Extent(max(1, sum(one.conditions for one in parts)), sum(one.values for one in parts))
         case Not(inner):
-            return _conditions(inner)
+            return extent(inner)
+        case OneOf(values=values):
+            return Extent(1, len(values))
+        case AllTags(tags):
+            return Extent(len(tags), len(tags))
         case _:
-            return 1
+            return Extent(1, 1)
+
+
+def _check_extent(found: Extent, most_values: int | None) -> None:
+    if found.conditions > MAX_CONDITIONS:
+        raise InvalidFilterError(
+            f"the filter has more than {MAX_CONDITIONS} conditions. Values of one field go into one list: "
+            '{"priority": ["High", "Low"]}'
+        )
+    if most_values is not None and found.values > most_values:
+        raise InvalidFilterError(
+            f"the filter compares with more than {most_values:,} values (RETRIEVAL_MAX_FILTER_VALUES); ask in "
+            "parts, or by an attribute that those items share"
+        )
+
+
+def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
+    """How much a mapping asks, told before anything is made of it; no more is looked at than there may be.
+
+    Raises ``InvalidFilterError`` for too much.
+    """
+    conditions = values = 0
+    groups: list[Any] = [where]
+    while groups:
+        group = groups.pop()
+        # Each member is a condition, or a group of at least one.
+        _check_extent(Extent(conditions + len(groups) + max(1, len(group)), values), most_values)
+        conditions += not group
+        for key, value in group.items() if isinstance(group, Mapping) else ((None, one) for one in group):
+            if key != "is" and (isinstance(value, Mapping) or (key in _GROUPS and isinstance(value, list | tuple))):
+                groups.append(value)
+            else:
+                conditions += 1
+                values += _values_in(value, most_values)
+    found = Extent(conditions, values)
+    _check_extent(found, most_values)
+    return found
+
+
+def _lists_in(values: Iterable[object]) -> list[object]:
+    # Thousands are plain, and told so at a glance.
+    return [one for one in values if type(one) not in _PLAIN and isinstance(one, _LISTS)]
+
+
+def _values_in(value: object, most_values: int | None) -> int:
+    """The values that a value is made of; it stops counting once there are too many."""
+    number, waiting = 0, [value]
+    while waiting and (most_values is None or number <= most_values):
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            number += len(part)
+            waiting += _lists_in(part.values())
+        elif isinstance(part, _LISTS):
+            number += len(part)
+            if most_values is None or number <= most_values:
+                waiting += _lists_in(part)
+        else:
+            number += 1
+    return number
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:
@@ -219,7 +295,7 @@ def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> F
 
 
 def _parse_entry(key: object, value: object, depth: int) -> Filter:
-    if key in {"and", "or"}:
+    if key in _GROUPS:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise InvalidFilterError(f"{key!r} takes a list of filters")
         parts = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))

@@ -47,7 +47,8 @@ class AnswerCalls(CollectionHandle):
         not recorded: by the profile, for want of room, or in ``unrecorded`` collections. While the database is away,
         records wait as those of searches do. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
         """
-        asked, items, situation = checked_words(query), checked_shown(shown), checked_context(context)
+        asked, items = checked_words(query, self._bounds), checked_shown(shown)
+        situation = checked_context(context)
         source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
         stored = await self._as_known()
         given = None if vector is None else checked_query_vector(vector, stored)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.collections import StoredCollection, find_collection
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.errors import (
     DatabaseError,
     MissingPrivilegeError,
     UnknownCollectionError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import Filter, Where, parse_where
+from retrieval.domain.filters import Filter, Where, mapping_extent, parse_where
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
@@ -57,12 +59,14 @@ class CollectionHandle:
         recorder: Recorder | None = None,
         decider: Decider | None = None,
         embedders: Embedders | None = None,
+        bounds: SearchBounds = DEFAULT_BOUNDS,
     ) -> None:
         self._database = database
         self._tenant_id = tenant_id
         self._stored = stored
         self._embedder = embedder
         self._embedders = embedders
+        self._bounds = bounds
         self._clock = clock
         self._wall_clock = wall_clock
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
@@ -143,9 +147,15 @@ class CollectionHandle:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._wall_clock(), UTC)
 
+    async def parsed(self, where: Where | Filter | None) -> Filter | None:
+        """The filter that a mapping says, within the bounds of the installation. Raises ``InvalidFilterError``."""
+        most = self._bounds.filter_values
+        is_long = isinstance(where, Mapping) and mapping_extent(where, most).values >= LONG
+        return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
+
     async def _filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
         """The collection, and the filter that was asked for, whose fields there are."""
-        wanted, stored = parse_where(where), await self._fresh()
+        wanted, stored = await self.parsed(where), await self._fresh()
         try:
             _check(wanted, stored)
         except UnknownFieldError:

@@ -42,10 +42,6 @@ class ComposedAnswer:
     cluster: int | None = None
     model_version: int = 0
 
-    def without_texts(self) -> ComposedAnswer:
-        """All that the record is made of: no text of an item is part of it."""
-        return self
-
     def record(self) -> RecordedSearch:
         """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
         retrieved_at = time_of(self.retrieval_id)

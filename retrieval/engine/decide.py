@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.arms import arms_from, arms_statement
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.models import affinities_statement
+from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector
@@ -89,17 +91,13 @@ class Decider:
         asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
         statements = [statement for own in asked for statement in own]
         answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
-        decisions = []
-        for one, facts, own in zip(each, known, asked, strict=True):
-            rows = [next(answers) for _ in own]
-            if rows:
-                cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
-                decisions.append(_decision(one, facts, arms_from(rows[0]), cosines, now))
-            else:
-                decided = Decided(cluster=facts.cluster)
-                explained = _as_it_is(one.ranked)
-                decisions.append(Decision(ranked=one.ranked, candidates=(), decided=decided, explained=explained))
-        return decisions
+        return await aside(
+            lambda: [
+                _decided_by([next(answers) for _ in own], one, facts, now)
+                for one, facts, own in zip(each, known, asked, strict=True)
+            ],
+            is_long=sum(len(one.ranked) for one in each) >= LONG,
+        )
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
         cluster = await self.models.cluster(collection, one.about)
@@ -148,6 +146,15 @@ def slate(
     candidates = [by_id[one.item_id] for one in order]
     placed, propensity = drawn_slate(candidates, limit, profile.exploration, np.random.default_rng(seed))
     return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
+
+
+def _decided_by(rows: Sequence[Sequence[Row]], one: Undecided, facts: _Known, now: datetime) -> Decision:
+    """The decision by what was read of the candidates, if anything was."""
+    if not rows:
+        decided = Decided(cluster=facts.cluster)
+        return Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
+    cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
+    return _decision(one, facts, arms_from(rows[0]), cosines, now)
 
 
 def _decision(

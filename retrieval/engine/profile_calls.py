@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.collections import add_profile
 from retrieval.adapters.store.profiles import latest_profiles, stored_profile, use_profile
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
-from retrieval.domain.filters import Filter, Where, parse_where
+from retrieval.domain.filters import Filter, Where
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.preview import Preview, checked_profiles, preview_of
 from retrieval.domain.profile import Profile
@@ -105,7 +106,7 @@ class ProfileCalls(CollectionHandle, ABC):
         ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
         is not recorded and explores nothing. Raises what ``search`` raises.
         """
-        asked, wanted = checked_profiles(profiles), parse_where(where)
+        asked, wanted = checked_profiles(profiles), await self.parsed(where)
         place = self.unrecorded()
         found = [
             (
@@ -115,7 +116,8 @@ class ProfileCalls(CollectionHandle, ABC):
             )
             for name, profile in asked.items()
         ]
-        return preview_of(query, found)
+        is_long = sum(len(result) for _, _, result in found) >= LONG
+        return await aside(lambda: preview_of(query, found), is_long=is_long)
 
     def _without(self, version: object) -> NotFoundError:
         return NotFoundError(

@@ -13,6 +13,7 @@ from retrieval.adapters.store.items import read_items
 from retrieval.adapters.store.pending_counts import count_pending_each
 from retrieval.adapters.store.scan import items_after
 from retrieval.adapters.store.value_counts import count_vectors, value_counts
+from retrieval.domain.bounds import SearchBounds
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
@@ -70,7 +71,7 @@ class ReadingCalls(CollectionHandle):
         stored = await self._fresh()
         if stored.space is None or self._embedder is None:
             raise InvalidRequestError(f"collection {self.name!r} has no vectors of words: {NO_SPACE}")
-        words = _checked_queries(queries)
+        words = _checked_queries(queries, self._bounds)
         if not words:
             return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
         if role is TextRole.DOCUMENT:
@@ -139,10 +140,10 @@ async def infos_after(database: Database, tenant_id: int, *, after: str, limit: 
     return [info_of(one, pending.get(one.collection_id, 0)) for one in page]
 
 
-def _checked_queries(queries: Sequence[str]) -> list[str]:
+def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
-    words = [checked_words(query) for query in queries]
+    words = [checked_words(query, bounds) for query in queries]
     for number, one in enumerate(words, 1):
         if not one:
             empty = EmptyQueryError(f"query {number} is empty; give some words")

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.candidate_request import Query
 from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.recording_text import written
 from retrieval.domain.context import Context
 from retrieval.domain.hit import Hit
 from retrieval.domain.recorded import Impression, RecordedSearch
@@ -36,9 +37,6 @@ class Recordable(Protocol):
     @property
     def collection_id(self) -> int:
         """The collection that answered."""
-
-    def without_texts(self) -> Recordable:
-        """The same without what only the answer needs, for records wait."""
 
     def record(self) -> RecordedSearch:
         """Everything that is kept; made behind the answer."""
@@ -99,6 +97,23 @@ class Answered:
     def record(self) -> RecordedSearch:
         """Everything that is kept of the search."""
         return record(self)
+
+    def written_down(self) -> Recordable | WrittenDown:
+        """The same as text, which takes less room while it waits; itself, where it cannot be written down."""
+        try:
+            text = written(self.record())
+        except Exception:  # noqa: BLE001 - who records it finds the same, and counts it
+            return self.without_texts()
+        return WrittenDown(self.retrieval_id, self.collection_id, text)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDown:
+    """A search whose record is text already."""
+
+    retrieval_id: UUID
+    collection_id: int
+    text: str
 
 
 def record(answered: Answered) -> RecordedSearch:

@@ -12,9 +12,11 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
+from retrieval.adapters.aside import aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.recording_text import written
@@ -23,7 +25,7 @@ from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.observer import Observer
 from retrieval.domain.retrieval_id import time_of
-from retrieval.engine.record import Recordable
+from retrieval.engine.record import Answered, Recordable, WrittenDown
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class RecordingState:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    answered: Recordable
+    answered: Recordable | WrittenDown
     number: int
     """From 1, in the order of the searches."""
     stored: asyncio.Future[bool] | None = None
@@ -73,7 +75,7 @@ class _Waiting:
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Keeps a platform's searches."""
+    """Keeps a platform's searches. Records wait: what only the answer needs is not to be given."""
 
     database: Database
     tenant_id: int
@@ -102,11 +104,15 @@ class Recorder:
         """How recording goes."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
-    def offer(self, answered: Recordable) -> bool:
+    def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
+        """What is to be offered of the search: without what only the answer needs, and as text if it is long."""
+        return answered.written_down() if is_long else answered.without_texts()
+
+    def offer(self, answered: Recordable | WrittenDown) -> bool:
         """Have the search recorded behind its answer; False: there is no room."""
         return self._enqueue(answered, None)
 
-    async def store(self, each: Sequence[Recordable]) -> list[bool]:
+    async def store(self, each: Sequence[Recordable | WrittenDown]) -> list[bool]:
         """Have the searches recorded now; gives of each whether it is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
@@ -143,13 +149,12 @@ class Recorder:
             except RetrievalError as error:
                 _log.warning("that %d searches were not recorded was not kept: %s", self._untold.total(), error)
 
-    def _enqueue(self, answered: Recordable, stored: asyncio.Future[bool] | None) -> bool:
+    def _enqueue(self, answered: Recordable | WrittenDown, stored: asyncio.Future[bool] | None) -> bool:
         self._offered += 1
         waiting = _Waiting(answered, self._offered, stored)
         if len(self._queue) >= self.most_waiting or self._is_closing:
             self._lose(waiting, OVERFLOW)
             return False
-        waiting.answered = answered.without_texts()
         self._queue.append(waiting)
         self._begin()
         if len(self._queue) >= BATCH and not self._pause:  # a pause is there to spare the database
@@ -203,11 +208,11 @@ class Recorder:
                 self._drop(one, UNREACHABLE)
             elif one.text is None:
                 try:
-                    one.text = written(one.answered.record())
+                    # It takes some milliseconds, and nobody waits for it.
+                    one.text = await aside(partial(_text_of, one.answered), is_long=True)
                 except Exception:  # noqa: BLE001 - as above
                     _log.warning("a search could not be written down", exc_info=True)
                     self._drop(one, UNWRITABLE)
-                await asyncio.sleep(0)  # searches go on between one record and the next
         return [one for one in islice(self._queue, BATCH) if one.text is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
@@ -282,3 +287,7 @@ class Recorder:
         self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
         if one.stored is not None and not one.stored.done():
             one.stored.set_result(False)
+
+
+def _text_of(answered: Recordable | WrittenDown) -> str:
+    return answered.text if isinstance(answered, WrittenDown) else written(answered.record())

@@ -14,6 +14,7 @@ import numpy as np
 
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
+from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors
 from retrieval.domain.errors import (
     EmptyQueryError,
@@ -51,6 +52,9 @@ _USUAL_LENGTHS = (1e-6, 1e6)
 
 MAX_QUERIES = 1000
 """Queries in one call."""
+
+MAX_HITS = 10_000
+"""Hits wanted of all queries of one call together."""
 
 MAX_REWRITES = 10
 """Other wordings of one query."""
@@ -123,16 +127,18 @@ def checked_request(
     tags: object = (),
     as_of: datetime | None = None,
     needs_question: bool = True,
+    bounds: SearchBounds = DEFAULT_BOUNDS,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
 
     ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.query``); in
-    rewrites they never do. ``needs_question``: whether there must be words or a vector.
+    rewrites they never do. ``needs_question``: whether there must be words or a vector. ``bounds``: how much it may
+    bring; those of a filter are checked where it is parsed.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
-    words = checked_words(query)
+    words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
     asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else Query(words)
@@ -144,7 +150,7 @@ def checked_request(
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
         prefixes=asked.prefixes,
-        rewrites=_checked_rewrites(rewrites, words, vector),
+        rewrites=_checked_rewrites(rewrites, words, vector, bounds),
         preferred=checked_preferred(preferred),
         entities=checked_entities(entities),
         tags=checked_tags(tags),
@@ -193,14 +199,14 @@ def checked_tags(tags: object) -> frozenset[str]:
     return frozenset(tags)
 
 
-def _checked_rewrites(rewrites: object, words: str, vector: object) -> tuple[str, ...]:
+def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: SearchBounds) -> tuple[str, ...]:
     if isinstance(rewrites, str) or not isinstance(rewrites, Sequence):
         raise InvalidRequestError("rewrites come in a list such as ['other words', 'a third way']")
     if len(rewrites) > MAX_REWRITES:
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(checked_words(one) for one in rewrites)
+    checked = tuple(checked_words(one, bounds, ("rewrites", place)) for place, one in enumerate(rewrites))
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -213,25 +219,40 @@ def _checked_moment(moment: datetime | None) -> datetime | None:
     return moment
 
 
-def checked_requests(queries: object, *, vectors: object = None, **same: Any) -> list[SearchRequest]:
+def checked_requests(
+    queries: object, *, vectors: object = None, limit: int = 10, bounds: SearchBounds = DEFAULT_BOUNDS, **same: Any
+) -> list[SearchRequest]:
     """One request a query, or an error that names the query and says what to change; ``same`` is all requests'."""
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
+    bounds.check_queries(one for one in queries if isinstance(one, str))
     given = [None] * len(queries) if vectors is None else list(vectors)  # type: ignore[call-overload]
     if len(given) != len(queries):
         raise InvalidRequestError(f"{len(queries)} queries and {len(given)} vectors; give one vector a query")
     requests = []
     for number, (query, vector) in enumerate(zip(queries, given, strict=True), 1):
         try:
-            requests.append(checked_request(query, vector=vector, **same))
+            requests.append(checked_request(query, vector=vector, limit=limit, bounds=bounds, **same))
         except RetrievalError as error:
             numbered = type(error)(f"query {number}: {error}")
-            if isinstance(numbered, EmptyQueryError | InvalidVectorError):
-                numbered.place = ("queries" if isinstance(error, EmptyQueryError) else "vectors", number - 1)
+            if isinstance(numbered, InvalidRequestError):
+                numbered.place = _place_in_batch(error, number - 1)
             raise numbered from None
+    if len(requests) * limit > MAX_HITS:
+        raise InvalidLimitError(
+            f"{len(requests)} queries with {limit} hits each; at most {MAX_HITS:,} hits in one call, ask for fewer of "
+            "each, or send the queries in parts"
+        )
     return requests
+
+
+def _place_in_batch(error: RetrievalError, place: int) -> tuple[str | int, ...]:
+    if isinstance(error, InvalidVectorError):
+        return ("vectors", place)
+    own = error.place if isinstance(error, InvalidRequestError) else ()
+    return ("queries", place) if isinstance(error, EmptyQueryError) or own == ("query",) else own
 
 
 def _checked_group(name: str) -> Field:
@@ -369,12 +390,19 @@ def _listed(names: Sequence[str], most: int = 30) -> str:
     return ", ".join(names[:most]) + more
 
 
-def checked_words(query: object) -> str:
-    """The words of a query, without the spaces around them. Raises ``InvalidRequestError`` for what is no text."""
+def checked_words(
+    query: object, bounds: SearchBounds = DEFAULT_BOUNDS, place: tuple[str | int, ...] = ("query",)
+) -> str:
+    """The words of a query, without the spaces around them.
+
+    Raises ``InvalidRequestError`` for what is no text, and for more than the bounds allow; ``place`` is where it was
+    given.
+    """
     if query is None:
         return ""
     if not isinstance(query, str):
         raise InvalidRequestError(f"the query must be text, not {type(query).__name__}")
+    bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError("the query holds a NUL byte; remove it")
     try:

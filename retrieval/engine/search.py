@@ -7,11 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import compress
 from typing import Any
 
 from opentelemetry.trace import Span
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import Found, find_candidates_of_each
@@ -23,6 +25,7 @@ from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified
 from retrieval.domain.embedding import Vector
+from retrieval.domain.filters import extent
 from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.observer import Observer
@@ -33,7 +36,7 @@ from retrieval.domain.slate import Placed
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import Plan, make_plan, plan_preferred
-from retrieval.engine.query_vectors import query_vectors
+from retrieval.engine.query_vectors import QueryVectors, query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking
 from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder
@@ -112,13 +115,11 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
         with part(traced, "retrieval.plan"):
-            given = iter(vectors.vectors)
-            asked = [
-                self._asked(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests
-            ]
+            is_long = self._is_long(requests)
+            asked = await aside(lambda: self._asked_each(requests, vectors), is_long=is_long)
         watch.lap("embed")
         with part(traced, "retrieval.candidates") as finding:
-            each = await self._find_each(asked)
+            each = await self._find_each(asked, is_long)
             tell_candidates(finding, asked, each)
         watch.lap("candidates")
         if self.sampler is not None:
@@ -126,7 +127,7 @@ class Searcher:
                 self.sampler.offer(one.plan.request, one.query, found)
         with part(traced, "retrieval.rank"):
             each = await self._signalled(asked, each)
-            rankings = [await self._ranked(one, found) for one, found in zip(asked, each, strict=True)]
+            rankings = [await self._ranked(one, found, is_long) for one, found in zip(asked, each, strict=True)]
         with part(traced, "retrieval.learn"):
             finals = await self._finals(asked, rankings, context)
         watch.lap("learn")
@@ -135,10 +136,11 @@ class Searcher:
         watch.lap("items")
         timings = watch.total()
         with part(traced, "retrieval.record"):
-            answered = [
-                self._answered(one, final, columns, context, timings) for one, final in zip(asked, finals, strict=True)
-            ]
-            kept = await self._recorded(answered, [one.is_recorded for one in asked])
+            answered = await aside(
+                lambda: [self._answered(*one, columns, context, timings) for one in zip(asked, finals, strict=True)],
+                is_long=is_long,
+            )
+            kept = await self._recorded(answered, [one.is_recorded for one in asked], is_long)
         results = [self._result(*one) for one in zip(answered, each, kept, strict=True)]
         if self.observer is not None:
             self.observer.searched(results)
@@ -152,6 +154,20 @@ class Searcher:
         query = _query(request, vector, self._now())
         bare = replace(plan.request, with_items=False)
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
+
+    def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
+        """Whether Python has so much to do for them that it leaves the event loop."""
+        things = 0
+        for one in requests:
+            profile = one.profile or self.collection.profile
+            rankings = len(profile.legs) * (1 + len(one.rewrites)) * (1 + len(one.preferred))
+            asked = [extent(part).values for part in (one.condition, *one.preferred) if part is not None]
+            things += rankings * max(profile.depth, one.limit) + sum(asked)
+        return things >= LONG
+
+    def _asked_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[Asked]:
+        given = iter(vectors.vectors)
+        return [self._asked(one, [next(given) for _ in one.wordings], vectors.why_none) for one in requests]
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> Asked:
         now = self._now()
@@ -187,7 +203,7 @@ class Searcher:
         ]
         return merged(*each)
 
-    async def _find_each(self, asked: Sequence[Asked]) -> list[Found]:
+    async def _find_each(self, asked: Sequence[Asked], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
         """Those that plan alike share a round trip; one without words or without a vector plans differently."""
         answers: list[list[list[Found]]] = [[] for _ in asked]
         for request in dict.fromkeys(request for one in asked for request in one.requests):
@@ -196,7 +212,7 @@ class Searcher:
             found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
             for place in places:
                 answers[place].append([next(found) for _ in asked[place].queries])
-        return [merged(*each) for each in answers]
+        return await aside(lambda: [merged(*each) for each in answers], is_long=is_long)
 
     async def _signalled(self, asked: Sequence[Asked], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
@@ -209,7 +225,7 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _ranked(self, one: Asked, found: Found) -> Ranked:
+    async def _ranked(self, one: Asked, found: Found, is_long: bool) -> Ranked:  # noqa: FBT001 - of one call
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         requests, diversity = one.requests, one.plan.profile.diversity
         # Signals are told of every candidate, one by one.
@@ -217,9 +233,7 @@ class Searcher:
         # What will not be passed over need not be ranked further than it is shown.
         wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
         while True:
-            ranked = ranking(found, one.plan.profile, requests[0].depth, wanted)
-            if one.request.group_by is not None:
-                ranked = best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
+            ranked = await aside(partial(_in_order, one, found, requests[0].depth, wanted), is_long=is_long)
             shown = await self._diverse(diversity, ranked, one.request.limit)
             request = requests[0]
             is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
@@ -321,15 +335,21 @@ class Searcher:
             decided=final.decided,
         )
 
-    async def _recorded(self, answered: Sequence[Answered], is_wanted: Sequence[bool]) -> list[bool | None]:
+    async def _recorded(
+        self,
+        answered: Sequence[Answered],
+        is_wanted: Sequence[bool],
+        is_long: bool,  # noqa: FBT001 - of one call
+    ) -> list[bool | None]:
         """Of each search whether it is recorded, or will be behind its answer; None: nobody asked for that."""
-        wanted = list(compress(answered, is_wanted))
-        if self.recorder is None or not wanted:
+        if self.recorder is None or not any(is_wanted):
             return [None] * len(answered)
+        wanted, recorder = list(compress(answered, is_wanted)), self.recorder
+        ready = await aside(lambda: [recorder.ready(one, is_long=is_long) for one in wanted], is_long=is_long)
         if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
-            kept = await self.recorder.store(wanted)
+            kept = await recorder.store(ready)
         else:
-            kept = [self.recorder.offer(one) for one in wanted]
+            kept = [recorder.offer(one) for one in ready]
         outcome = {one.retrieval_id: is_kept for one, is_kept in zip(wanted, kept, strict=True)}
         return [outcome.get(one.retrieval_id) for one in answered]
 
@@ -349,6 +369,14 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
+
+
+def _in_order(one: Asked, found: Found, depth: int, wanted: int | None) -> list[Fused]:
+    """The candidates, best first; of each group its best, where groups were asked for."""
+    ranked = ranking(found, one.plan.profile, depth, wanted)
+    if one.request.group_by is None:
+        return ranked
+    return best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.candidate_request import Query
 from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.collections import StoredCollection
@@ -48,15 +49,18 @@ class Signaller:
             space=self.collection.space if needs_vectors else None,
         )
         facts = await read_facts(self.database, self.tenant_id, request)
-        return [
-            signalled(
-                found,
-                [signal for signal in profile.signals if signal.weight or not signal.compares(asked)],
-                {item_id: one for item_id, one in known.items() if not _has_expired(one, now)},
-                asked,
-            )
-            for found, known, asked in zip(each, facts, each_asked, strict=True)
-        ]
+        return await aside(
+            lambda: [
+                signalled(
+                    found,
+                    [signal for signal in profile.signals if signal.weight or not signal.compares(asked)],
+                    {item_id: one for item_id, one in known.items() if not _has_expired(one, now)},
+                    asked,
+                )
+                for found, known, asked in zip(each, facts, each_asked, strict=True)
+            ],
+            is_long=sum(map(len, facts)) >= LONG,
+        )
 
     async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
         """Of several searches the candidates that have not expired by ``now``."""

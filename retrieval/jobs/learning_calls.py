@@ -66,7 +66,8 @@ class LearningCalls(CollectionHandle):
         Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
         keys, stored = checked_item_ids(item_ids), await self._fresh()
-        given, words = None if vector is None else checked_query_vector(vector, stored), checked_words(query)
+        given = None if vector is None else checked_query_vector(vector, stored)
+        words = checked_words(query, self._bounds)
         known = checked_relevance({} if relevance is None else relevance)
         model = await self._model_in_use(stored)
         if model is not None and given is None:

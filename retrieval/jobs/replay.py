@@ -18,7 +18,7 @@ from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import checked_id
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
-from retrieval.engine.record import Recordable
+from retrieval.engine.record import Answered, Recordable, WrittenDown
 from retrieval.engine.recorded_request import request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import Difference, Replay, differences, why_not_reproduced
@@ -144,8 +144,11 @@ class _Catcher(Recorder):
 
     def __init__(self, database: Database, tenant_id: int) -> None:
         super().__init__(database, tenant_id)
-        self.caught: list[Recordable] = []
+        self.caught: list[Answered] = []
 
-    def offer(self, answered: Recordable) -> bool:
+    def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
         self.caught.append(answered)
+        return super().ready(answered, is_long=is_long)
+
+    def offer(self, answered: Recordable | WrittenDown) -> bool:  # noqa: ARG002 - it is caught already
         return True

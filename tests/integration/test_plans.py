@@ -18,7 +18,7 @@ from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.candidates import bound, find_candidates, settings
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.domain.filters import parse_where
+from retrieval.domain.filters import parse_field, parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way
@@ -102,6 +102,15 @@ async def _scanned(platform: Platform, request: CandidateRequest, *, query: str,
         }
 
 
+async def _plan(platform: Platform, request: CandidateRequest, query: Query) -> str:
+    statement = bound(request, query)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for name, value in settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        cursor = await connection.execute(f"EXPLAIN {statement.text}", statement.parameters)
+        return "\n".join([row[0] async for row in cursor])
+
+
 async def _index_scans(connection: Connection) -> dict[str, int]:
     cursor = await connection.execute(
         "SELECT relname::text, pg_stat_get_xact_numscans(oid) FROM pg_class "
@@ -143,6 +152,21 @@ async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(cor
             )
             assert scanned.get(LEXEMES, 0) >= 1, query
             assert "item_terms_pkey" not in scanned, query
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("legs", [(LegName.LEXICAL,), (LegName.LEXICAL, LegName.RECENT)])
+async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
+    corpus: Corpus, legs: tuple[LegName, ...]
+) -> None:
+    """The planner takes what a function gives for 1,000 rows; the collection's items are not read whole for ten."""
+    _, stored = await _opened(corpus.large)
+    request = replace(_request(stored, LegName.LEXICAL, Path.NONE), legs=legs, depth=10)
+    for asked in (replace(request, with_items=True), replace(request, fields=(parse_field("group"),))):
+        plan = await _plan(corpus.large, asked, Query("word17 common"))
+        assert "Seq Scan on items" not in plan
+        assert "Hash" not in plan
+        assert "Index Scan using items_pkey on items" in plan
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from pgvector import HalfVector
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.composed import KeptStatements
@@ -32,7 +33,7 @@ from retrieval.adapters.store.standing import LEFT_OUT, STANDING_LEGS, sifted, s
 from retrieval.adapters.store.statement_parts import literal, matches_of
 from retrieval.adapters.store.tables import items
 from retrieval.adapters.store.tagged_leg import tag_values, tagged_leg
-from retrieval.domain.filters import Filter
+from retrieval.domain.filters import Filter, extent
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
@@ -48,6 +49,9 @@ _LEGS = {
     LegName.TAGGED: tagged_leg,
     LegName.RATED: rated_leg,
 }
+_MANY_CONDITIONS = 8
+"""A statement with so many takes some 10 ms to compose, if it was not kept."""
+
 _EVERY = 2**62
 """More matching items than there can be."""
 
@@ -97,13 +101,31 @@ async def find_candidates_of_each(
 
 
 async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    statements = [bound(request, query) for query in queries]
+    statements = await aside(lambda: bound_each(request, queries), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, statements, settings(request))
-    return [found(rows, request) for rows in answers]
+    return await aside(lambda: [found(rows, request) for rows in answers], is_long=sum(map(len, answers)) >= LONG)
+
+
+def _is_large(condition: Filter | None) -> bool:
+    if condition is None:
+        return False
+    conditions, values = extent(condition)
+    return conditions >= _MANY_CONDITIONS or values >= LONG
 
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:
     """The request's statement with the query's values."""
+    return bound_each(request, [query])[0]
+
+
+def bound_each(request: CandidateRequest, queries: Sequence[Query]) -> list[Compiled]:
+    """The request's statement with the values of each query; those of the filter are the same object in all."""
+    # A plan that was made for a small collection does not serve it once it has four times the items.
+    statement = replace(candidates_statement(request), keep=request.documents.bit_length() // 2)
+    return [statement.bind(**_values(request, query)) for query in queries]
+
+
+def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
     entities = tuple(dict.fromkeys(query.entities))
     values: dict[str, Any] = {
         "query": query.words,
@@ -122,8 +144,7 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
         values |= standing_values(request.standing, entities=len(entities))
     if query.vector is not None:
         values["vector"] = HalfVector(query.vector)
-    # A plan that was made for a small collection does not serve it once it has four times the items.
-    return replace(candidates_statement(request).bind(**values), keep=request.documents.bit_length() // 2)
+    return values
 
 
 def settings(request: CandidateRequest) -> Mapping[str, str]:
@@ -203,11 +224,19 @@ def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: Candida
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:
-    """The candidates with what is asked for beside each: one look-up by key a candidate."""
+    """The candidates with what is asked for beside each: one look-up by key a candidate.
+
+    The limit keeps it one. Where a function brings the candidates, the planner takes them for 1,000 rows, whatever
+    was asked for, and a join would read the whole collection.
+    """
     columns = [field_value(one) for one in request.fields]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
     leg, item_id, score = candidate.c
-    return sa.select(leg, item_id, score, *columns).outerjoin_from(
-        candidate, items, sa.and_(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
+    row = (
+        sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns)))
+        .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
+        .limit(1)
+        .lateral("beside")
     )
+    return sa.select(leg, item_id, score, *row.c).select_from(candidate.outerjoin(row, sa.true()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +17,20 @@ from retrieval.adapters.store.compiled import Compiled, LateValue, rendered
 from retrieval.adapters.store.keys import values_shape
 from retrieval.adapters.store.ratings import lets_unrated_through
 from retrieval.domain.attribute import Filterable
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Exists, Filter, HasType, Is, Not, OneOf, Or
+from retrieval.domain.filters import (
+    AllTags,
+    And,
+    Compare,
+    Contains,
+    Exists,
+    Filter,
+    HasType,
+    Is,
+    Not,
+    OneOf,
+    Or,
+    extent,
+)
 
 Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
 """A filter without parts."""
@@ -53,8 +67,12 @@ def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
 class KeptStatements:
     """Statements by what their text depends on; those that were not used for longest make room for others."""
 
-    most: int = 1024
-    _kept: dict[Hashable, Composed] = field(default_factory=dict)
+    most: int = 4096
+    """Conditions in all their filters; a statement without a filter counts as one."""
+    _kept: dict[Hashable, tuple[Composed, int]] = field(default_factory=dict)
+    _conditions: int = 0
+    _lock: Lock = field(default_factory=Lock)
+    """Statements are composed in more than one thread."""
 
     def of(
         self,
@@ -65,15 +83,25 @@ class KeptStatements:
     ) -> Compiled:
         """The statement for a filter; ``shape`` is what its text depends on beside that, ``compose`` makes it anew."""
         key = shape, shape_of(wanted, filterable)
-        kept = self._kept.pop(key, None)
-        if kept is None:
-            # A filter object may stand at two places; a copy tells them apart. Values are not kept.
-            own = None if wanted is None else with_own_leaves(wanted)
-            kept = composed(compose(own), own)
-            if len(self._kept) >= self.most:
-                self._kept.pop(next(iter(self._kept)), None)
-        self._kept[key] = kept  # last, for it was used last
-        return kept.of(wanted)
+        with self._lock:
+            kept = self._kept.pop(key, None)
+            if kept is not None:
+                self._kept[key] = kept  # last, for it was used last
+        return (kept[0] if kept is not None else self._made(key, wanted, compose)).of(wanted)
+
+    def _made(
+        self, key: Hashable, wanted: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
+    ) -> Composed:
+        # A filter object may stand at two places; a copy tells them apart. Values are not kept.
+        own = None if wanted is None else with_own_leaves(wanted)
+        made, conditions = composed(compose(own), own), 1 if wanted is None else extent(wanted).conditions
+        with self._lock:
+            former = self._kept.pop(key, None)
+            self._kept[key] = made, conditions
+            self._conditions += conditions - (0 if former is None else former[1])
+            while self._conditions > self.most and len(self._kept) > 1:
+                self._conditions -= self._kept.pop(next(iter(self._kept)))[1]
+        return made
 
 
 def with_own_leaves(wanted: Filter) -> Filter:

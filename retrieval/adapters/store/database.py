@@ -30,7 +30,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.pool_state import PoolState
-from retrieval.adapters.store.round_trip import Row, run_together
+from retrieval.adapters.store.round_trip import Answer, Row, rows_of, run_together, written
 from retrieval.adapters.store.session import SessionConnection, set_statement
 from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
@@ -171,11 +171,13 @@ class Database:
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
         with translated(self.url), span(ROUND_TRIP, SpanKind.CLIENT) as traced:
+            statements = await written(statements)
             async with self._acquire() as connection:
                 tell_connected(traced, self._server, statements)
                 answers = await self._run(connection, tenant_id, settings or {}, statements)
-            tell_rows(traced, answers)
-            return answers
+            rows = await rows_of(answers)
+            tell_rows(traced, rows)
+            return rows
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
@@ -286,7 +288,7 @@ class Database:
         tenant_id: int | None,
         settings: Mapping[str, str],
         statements: Sequence[Compiled],
-    ) -> list[list[Row]]:
+    ) -> list[Answer]:
         """Each statement's answer, of the tenant, under the settings; in one round trip."""
         stay, local = self._settings(tenant_id, settings)
         with connection.session.settings(stay) as set_up:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from psycopg.types.json import Jsonb
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.domain.feedback import Feedback
@@ -56,7 +57,10 @@ async def record_feedback(
     ``now`` is when events happened that do not say it. ``make_key`` gives the key of an event that has none of its own.
     ``key_id`` is of the API key that they came by, whose cap then holds; empty: of none.
     """
-    payload = [_as_json(place, event, now, make_key, key_id) for place, event in enumerate(events)]
+    payload = await aside(
+        lambda: [_as_json(place, event, now, make_key, key_id) for place, event in enumerate(events)],
+        is_long=len(events) >= LONG,
+    )
     # With its keys in it, the statement may be sent again should the connection be lost.
     moments = [event.retrieved_at for event in events if event.retrieved_at is not None]
     statement = _RECORD.bind(

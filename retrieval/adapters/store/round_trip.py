@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import abc, errors, generators, pq
 from psycopg.adapt import PyFormat, Transformer
+from psycopg.types.json import Jsonb
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.session import SessionConnection
 
@@ -26,10 +29,74 @@ Row = tuple[Any, ...]
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server answered to a statement; its rows are still to be read."""
+
+    transformer: abc.Transformer
+    result: pq.abc.PGresult
+
+    def rows(self) -> list[Row]:
+        """The rows as Python's values."""
+        self.transformer.set_pgresult(self.result)
+        rows: list[Row] = self.transformer.load_rows(0, self.result.ntuples, tuple)
+        return rows
+
+
+async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
+    """The rows of each answer; many are read aside."""
+    many = sum(answer.result.ntuples for answer in answers) >= LONG
+    return await aside(lambda: [answer.rows() for answer in answers], is_long=many)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A parameter as it goes over the wire, with the number of its type."""
+
+    data: abc.Buffer | None
+    oid: int
+    format: pq.Format
+
+
+async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
+    """The same statements, their long lists written down aside, before they get a connection, which others want."""
+    if not any(_is_long(value) for one in statements for value in one.parameters.values()):
+        return statements
+    return await aside(lambda: _with_lists_written(statements), is_long=True)
+
+
+def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
+    known: dict[int, object] = {}  # the same list may stand in many statements
+    written_ones = []
+    for one in statements:
+        long = {name: value for name, value in one.parameters.items() if _is_long(value)}
+        for value in long.values():
+            if id(value) not in known:
+                known[id(value)] = _as_written(value)
+        written_ones.append(one.bind(**{name: known[id(value)] for name, value in long.items()}))
+    return written_ones
+
+
+def _is_long(value: object) -> bool:
+    if isinstance(value, Jsonb):
+        value = value.obj
+    return isinstance(value, list) and len(value) >= LONG
+
+
+def _as_written(value: object) -> object:
+    transformer = Transformer()
+    try:
+        [data] = transformer.dump_sequence([value], [PyFormat.AUTO])
+    except psycopg.ProgrammingError:
+        return value  # of an extension's type, which connections alone know
+    [oid], [how] = transformer.types or (0,), transformer.formats or (pq.Format.TEXT,)
+    return _Written(data, oid, how)
+
+
 async def run_together(
     connection: SessionConnection, statements: Sequence[Compiled], plan: Hashable | None = None
-) -> list[list[Row]]:
-    """Each statement's rows. The first error ends them all and is raised.
+) -> list[Answer]:
+    """What the server answers to each statement. The first error ends them all and is raised.
 
     ``plan``: what plans depend on beside the statements; None: no plan is kept.
 
@@ -54,7 +121,7 @@ async def run_together(
         if answer[-1].status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer[-1], encoding=encoding)
     places = accumulate(each.messages for each in sent)
-    return [_rows(each.reader, answers[place - 1][-1]) for each, place in zip(sent, places, strict=True)]
+    return [Answer(each.reader, answers[place - 1][-1]) for each, place in zip(sent, places, strict=True)]
 
 
 def _exchanged(server: pq.abc.PGconn, messages: int) -> abc.PQGen[list[list[pq.abc.PGresult]]]:
@@ -83,24 +150,23 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     server = connection.pgconn
     text, names = _numbered(statement.text)
     reader = Transformer(connection)
-    values = reader.dump_sequence([statement.parameters[name] for name in names], [PyFormat.AUTO] * len(names))
-    types, formats = reader.types, reader.formats
+    given = [statement.parameters[name] for name in names]
+    long = {place: value for place, value in enumerate(given) if isinstance(value, _Written)}
+    short = [None if place in long else value for place, value in enumerate(given)]
+    values = list(reader.dump_sequence(short, [PyFormat.AUTO] * len(names)))
+    types, formats = list(reader.types or ()), list(reader.formats or ())
+    for place, one in long.items():
+        values[place], types[place], formats[place] = one.data, one.oid, one.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
         return _Sent(reader, 1)
-    kept = connection.session.keep((text, types, statement.keep, plan))
+    kept = connection.session.keep((text, tuple(types), statement.keep, plan))
     if kept.dropped:
         server.send_query_params(b"DEALLOCATE " + kept.dropped, None)
     if kept.is_new:
         server.send_prepare(kept.name, text, param_types=types)
     server.send_query_prepared(kept.name, values, param_formats=formats, result_format=pq.Format.BINARY)
     return _Sent(reader, 1 + kept.is_new + bool(kept.dropped))
-
-
-def _rows(transformer: abc.Transformer, result: pq.abc.PGresult) -> list[Row]:
-    transformer.set_pgresult(result)
-    rows: list[Row] = transformer.load_rows(0, result.ntuples, tuple)
-    return rows
 
 
 @lru_cache(maxsize=1024)

@@ -62,7 +62,7 @@ def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) 
 def _block(number: int, entity: Entity, standing: Standing | None) -> str:
     uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
     when = [entity.event_time.isoformat(timespec="seconds")] if entity.event_time else []
-    record = " · ".join([*when, provenance(entity.hit.source, uses, successes)])
+    record = " · ".join([*when, provenance(entity.hit.source if entity.hit else None, uses, successes)])
     name = f" {quoted(entity.name)}" if entity.name else ""
     said = [quoted_block(entity.content)] if entity.content else []
     return "\n".join([f"### {number}. [{named(entity.id)}]{name}", record, *said])

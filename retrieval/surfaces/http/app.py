@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,7 @@ from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.frame import Frame
 from retrieval.surfaces.http.handles import Handles
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.local_only import LocalOnly
 from retrieval.surfaces.http.openapi import describe, operation_id
@@ -67,6 +69,7 @@ def create_app(
     app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
     app.state.handles = Handles()
+    app.state.large = asyncio.Semaphore(LARGE_AT_ONCE)
     describe(app)
     for router in ROUTERS:
         app.include_router(router)

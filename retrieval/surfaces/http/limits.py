@@ -15,6 +15,12 @@ from retrieval.surfaces.http.request_refusals import BodyTooLargeError
 TIMEOUT_HEADER = b"x-request-timeout"
 
 _BULK = re.compile(r"/v1/collections/.+/items/bulk", re.DOTALL)
+_WRITES = {
+    "POST": re.compile(r"/v1/collections/.+/items|/v1/feedback/batch|/v1/outcome", re.DOTALL),
+    "PUT": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
+    "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
+}
+"""What brings items, or feedback on many: the only large bodies. Another path of another method is a search's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +28,9 @@ class Limits:
     """What a request may take; a stream of items may take more, for it is never held at once."""
 
     body_bytes: int
+    """Of items and feedback."""
+    search_bytes: int
+    """Of everything else: searches, above all."""
     bulk_bytes: int
     seconds: float
     """For a stream of items: between two of its parts."""
@@ -31,13 +40,16 @@ class Limits:
         """As the settings have them."""
         return cls(
             body_bytes=settings.http_max_body_bytes,
+            search_bytes=min(settings.http_max_search_bytes, settings.http_max_body_bytes),
             bulk_bytes=settings.http_max_bulk_bytes,
             seconds=settings.http_deadline_seconds,
         )
 
     def body_of(self, scope: Scope) -> int:
         """The most bytes of the request's body."""
-        return self.bulk_bytes if is_stream(scope) else self.body_bytes
+        if is_stream(scope):
+            return self.bulk_bytes
+        return self.body_bytes if is_write(scope) else self.search_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
         """How long the request may take: as it asks for, and no longer than the service allows.
@@ -53,6 +65,12 @@ class Limits:
         if not seconds > 0:
             raise InvalidRequestError("the header X-Request-Timeout takes seconds above 0, such as 2.5")
         return min(seconds, self.seconds)
+
+
+def is_write(scope: Scope) -> bool:
+    """Whether the request brings items, or feedback on many."""
+    writes = _WRITES.get(scope["method"])
+    return writes is not None and writes.fullmatch(scope["path"]) is not None
 
 
 def is_stream(scope: Scope) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
-from retrieval.domain.filters import Filter, parse_where
+from retrieval.domain.filters import Filter
 from retrieval.domain.profile import Profile
 
 Place = tuple[str | int, ...]
@@ -23,20 +24,22 @@ def at(*place: str | int) -> Iterator[None]:
         raise
 
 
-def filter_at(name: str, where: Mapping[str, Any] | None) -> Filter | None:
+async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
     """The filter that the member of that name says. Raises ``InvalidFilterError``."""
     with at(name):
-        return parse_where(where)
+        return await collection.parsed(where)
 
 
-def filters_at(name: str, where: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> list[Filter]:
+async def filters_at(
+    name: str, where: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, collection: Collection
+) -> list[Filter]:
     """The filters that the member of that name says, of one or of a list. Raises ``InvalidFilterError``."""
     if where is None or isinstance(where, Mapping):
-        return [one for one in (filter_at(name, where),) if one is not None]
+        return [one for one in (await filter_at(name, where, collection),) if one is not None]
     found = []
     for number, each in enumerate(where):
         with at(name, number):
-            if (one := parse_where(each)) is not None:
+            if (one := await collection.parsed(each)) is not None:
                 found.append(one)
     return found
 

@@ -60,7 +60,8 @@ class BodyTooLargeError(RefusalError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the body has more than {limit:,} bytes; send it in several requests (a stream of items may have more)"
+            f"the body has more than {limit:,} bytes, the most for this request; send it in several (a stream of items "
+            "may have more)"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.filters import (
     LINKS,
+    MAX_CONDITIONS,
     AllTags,
     And,
     Compare,
@@ -173,10 +175,60 @@ def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
 
 
 def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -> None:
-    """A list of any length is one condition."""
+    """A list is one condition; of tags that must all be there, and of groups, each is one."""
     assert parse_where({"n": list(range(5000))}) is not None
-    with pytest.raises(InvalidFilterError, match=r"1001 conditions; at most 1000\..*one list"):
-        parse_where({"or": [{"n": number} for number in range(1001)]})
+    assert parse_where({"or": [{"n": number} for number in range(MAX_CONDITIONS)]}) is not None
+    assert parse_where({"n": {"is": {f"a{number}": number for number in range(5000)}}}) is not None
+    many = range(MAX_CONDITIONS + 1)
+    refused: tuple[dict[str, Any], ...] = (
+        {"or": [{"n": number} for number in many]},
+        {"or": [{} for _ in many]},
+        {f"n{number}": 1 for number in many},
+        {"and": [{"n": {"gt": 1, "lt": 5}} for _ in range(MAX_CONDITIONS // 2 + 1)]},
+        {"tags": {"all": [f"t{number}" for number in many]}},
+        {"links": {"all": [f"t:{number}" for number in many]}},
+    )
+    for where in refused:
+        with pytest.raises(InvalidFilterError, match=r"more than 256 conditions.*one list"):
+            parse_where(where)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"n": list(range(101))},
+        {"n": {"in": set(range(101))}},
+        {"n": {"nin": [1.5] * 101}},
+        {"or": [{"n": list(range(51))}, {"not": {"n": list(range(51))}}]},
+        {"n": {"is": list(range(101))}},
+        {"n": {"is": [[1] * 60, [1] * 60]}},
+        {"n": {"is": {"a": {"b": [1] * 101}}}},
+    ],
+)
+def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: dict[str, object]) -> None:
+    """All values of a filter count together; without a bound, as for what was recorded, any number may be there."""
+    with pytest.raises(InvalidFilterError, match=r"more than 100 values .*RETRIEVAL_MAX_FILTER_VALUES"):
+        parse_where(where, most_values=100)
+    assert parse_where(where) is not None
+
+
+def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
+    """LangChain's filters and others come as values, not as a mapping."""
+    one = OneOf(Field("n", is_attribute=True), tuple(range(60)))
+    with pytest.raises(InvalidFilterError, match="more than 100 values"):
+        parse_where(And((one, Not(one))), most_values=100)
+    with pytest.raises(InvalidFilterError, match="more than 256 conditions"):
+        parse_where(Or((one,) * 257))
+
+
+def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
+    """Nothing is made of it: a million members take no longer than a thousand."""
+    huge: list[dict[str, object]] = [{"n": 1}] * 1_000_000
+    for where in ({"or": huge}, {"n": [1] * 1_000_000}):
+        began = time.process_time()
+        with pytest.raises(InvalidFilterError):
+            parse_where(where, most_values=10_000)
+        assert time.process_time() - began < 0.05
 
 
 def test_values_that_no_item_can_have_are_refused() -> None:

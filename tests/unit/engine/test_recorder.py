@@ -13,11 +13,11 @@ from uuid import UUID
 import pytest
 
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.recording_text import written
 from retrieval.adapters.store.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
-from retrieval.domain.recorded import RecordedSearch
 from retrieval.engine import recorder as module
-from retrieval.engine.record import Answered, record
+from retrieval.engine.record import Answered, WrittenDown, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered
 
@@ -78,21 +78,25 @@ async def test_searches_are_stored_together_in_their_order() -> None:
     assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
 
 
-async def test_a_record_waits_without_the_texts_of_the_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may be large, and are no part of it."""
-    written = list[Answered]()
-
-    def noting(kept: Answered) -> RecordedSearch:
-        written.append(kept)
-        return record(kept)
-
-    monkeypatch.setattr(Answered, "record", noting)
-    recorder, search = _recorder(Store()), _search()
-    recorder.offer(search)
-    await recorder.recorded()
+async def test_a_record_waits_without_the_texts_of_the_items() -> None:
+    """They may be large, and are no part of it; what is long waits as text."""
+    search = _search()
+    kept = search.without_texts()
     assert {hit.body for hit in search.hits} == {"body"}
-    assert {hit.body for hit in written[0].hits} == {""}
-    assert record(written[0]) == record(search)
+    assert {hit.body for hit in kept.hits} == {""}
+    assert record(kept) == record(search)
+    store, down = Store(), search.written_down()
+    recorder = _recorder(store)
+    recorder.offer(down)
+    await recorder.recorded()
+    assert store.kept == [search.retrieval_id]
+    assert down == WrittenDown(search.retrieval_id, search.collection_id, written(record(search)))
+
+
+def test_what_cannot_be_written_down_waits_as_it_is() -> None:
+    """The recorder finds the same, and counts it."""
+    search = _search(scores={"dense": {"a": float("nan")}})
+    assert search.written_down() == search.without_texts()
 
 
 async def test_closing_stores_what_waits() -> None:

@@ -78,7 +78,7 @@ InlineProfile = Annotated[
 ]
 """A profile as ``Profile.from_dict`` reads it."""
 
-Vector = list[float]
+Vector = Annotated[list[float], Field(fail_fast=True)]
 """Shape (dimensions of the collection's embedding space,)."""
 
 A_RETRIEVAL = "01a2014b-b29b-73d6-8b76-213aa0d89193"

@@ -11,6 +11,9 @@ from retrieval.surfaces.http.models.base import InlineProfile, Moment, Preferenc
 MAX_QUERIES = 100
 """Queries in one batch."""
 
+Texts = Annotated[list[str], Field(fail_fast=True)]
+"""The first that is no text is told."""
+
 Limit = Annotated[int, Field(ge=1, le=1000)]
 
 
@@ -33,7 +36,7 @@ class SearchRequest(Sent):
     where: Where | None = None
     limit: Limit = 10
     """Hits wanted, 1 to 1000."""
-    legs: list[str] | None = None
+    legs: Texts | None = None
     """The legs to use, such as `["dense", "lexical"]`; left out: the profile's."""
     profile: InlineProfile | None = None
     """Replaces the collection's for this search."""
@@ -41,14 +44,14 @@ class SearchRequest(Sent):
     """A field, of whose values each has its best hit only."""
     syntax: bool = True
     """False: quotes, minus and star in the query are text."""
-    rewrites: list[str] = Field(default_factory=list)
+    rewrites: Texts = Field(default_factory=list)
     """Other wordings, for each of which every leg runs once more."""
     prefer: Preferences | None = None
     """What this filter lets through ranks higher; nothing is left out. Up to 4 come in a list, the most preferred
     first: the second's rankings weigh half, the third's a third."""
-    entities: dict[str, list[str]] | None = None
+    entities: dict[str, Texts] | None = None
     """What the question is about, by type."""
-    tags: list[str] = Field(default_factory=list)
+    tags: Texts = Field(default_factory=list)
     """What the question is about, by tag."""
     as_of: Moment | None = None
     """The moment that signals take as now."""
@@ -67,14 +70,14 @@ class BatchRequest(Sent):
         json_schema_extra={"examples": [{"queries": ["connection timeout", "disk full"], "limit": 3}]}
     )
 
-    queries: Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES)]
+    queries: Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES, fail_fast=True)]
     """Words, 1 to 100 times."""
     vectors: list[Vector] | None = None
     """Vectors of the caller's own, one a query."""
     where: Where | None = None
     limit: Limit = 10
     """Hits wanted of each, 1 to 1000."""
-    legs: list[str] | None = None
+    legs: Texts | None = None
     profile: InlineProfile | None = None
     group_by: str | None = None
     syntax: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.domain.api_key import Scope
 from retrieval.domain.feedback import Feedback, outcome_events
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
@@ -25,7 +26,9 @@ async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: model
 @router.post("/feedback/batch", response_model=models.FeedbackTold, summary="Say it of many items")
 async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: models.FeedbackBatch) -> JSONResponse:
     """At most 10,000 events in one transaction: all are stored, or none and the first bad one is told."""
-    events = [_event(place, one) for place, one in enumerate(body.events)]
+    events = await aside(
+        lambda: [_event(place, one) for place, one in enumerate(body.events)], is_long=len(body.events) >= LONG
+    )
     report = await platform.feedback_each(events, api_key=caller.key)
     return JSONResponse(report.as_dict())
 

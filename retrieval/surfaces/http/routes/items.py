@@ -7,8 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse, Response
 
+from retrieval.adapters.aside import aside
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import UnknownItemError
+from retrieval.domain.item import Item
 from retrieval.domain.stored_item import Became, StoredItem
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import needs
@@ -57,16 +59,13 @@ async def page(
     """A page of the items that a filter lets through, in the order of their ids; archived ones where it names them."""
     found = await collection.page(where_of(where), after=after, limit=limit)
     last = found[-1].item.item_id if len(found) == limit else None
-    return JSONResponse({"items": [one.as_dict() for one in found], "next": last})
+    return await aside(lambda: JSONResponse({"items": [one.as_dict() for one in found], "next": last}), is_long=True)
 
 
 @router.post("", dependencies=_WRITE, response_model=models.AddReportTold, summary="Store items")
 async def add(collection: NamedCollection, body: models.AddRequest) -> JSONResponse:
     """Store items, new ones and new versions, all or none; what is unchanged costs nothing."""
-    items = []
-    for place, one in enumerate(body.items):
-        with at("items", place):
-            items.append(sent_item(one.record()))
+    items = await aside(lambda: _sent(body), is_long=True)
     with at("embeddings"):
         report = await collection.add(items, embeddings=body.embeddings)
     return JSONResponse(report.as_dict())
@@ -155,6 +154,14 @@ async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch
     if not await collection.remove(item_id, version=wanted_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
+
+
+def _sent(body: models.AddRequest) -> list[Item]:
+    items = []
+    for place, one in enumerate(body.items):
+        with at("items", place):
+            items.append(sent_item(one.record()))
+    return items
 
 
 def _answer(item: StoredItem, status: int = 200) -> JSONResponse:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
+from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.profile import Profile
 from retrieval.surfaces.http.caller import needs
 from retrieval.surfaces.http.handles import NamedCollection
-from retrieval.surfaces.http.json_bodies import JSONBodies
+from retrieval.surfaces.http.json_bodies import LARGE_PAGE, JSONBodies, place_of_large
 from retrieval.surfaces.http.models import profiles as models
 from retrieval.surfaces.http.places import at, fields_of, filter_at
 
@@ -58,16 +59,18 @@ async def profiles(
 
 
 @router.post("/preview", dependencies=_READ, response_model=models.PreviewTold, summary="Compare profiles on a query")
-async def preview(collection: NamedCollection, body: models.PreviewRequest) -> JSONResponse:
+async def preview(request: Request, collection: NamedCollection, body: models.PreviewRequest) -> JSONResponse:
     """The same query ranked under several profiles: what entered, left and moved, and why. Nothing is recorded."""
-    where = filter_at("where", body.where)
-    chosen = {name: await _profile(collection, name, one) for name, one in body.profiles.items()}
-    with fields_of(where=body.where):
-        found = await collection.preview(
-            body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax,
-            context=body.context.context(),
-        )  # fmt: skip
-    return JSONResponse(found.as_dict())
+    is_large = len(body.profiles) * body.limit >= LARGE_PAGE
+    async with place_of_large(request, is_large=is_large):
+        where = await filter_at("where", body.where, collection)
+        chosen = {name: await _profile(collection, name, one) for name, one in body.profiles.items()}
+        with fields_of(where=body.where):
+            found = await collection.preview(
+                body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax,
+                context=body.context.context(),
+            )  # fmt: skip
+        return await aside(lambda: JSONResponse(found.as_dict()), is_long=is_large)
 
 
 async def _profile(collection: Collection, name: str, said: dict[str, Any] | int | str) -> Profile:

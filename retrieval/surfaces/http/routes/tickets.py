@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
@@ -42,7 +42,7 @@ async def search_tickets(
     tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[models.SEARCH_EXAMPLE])]
 ) -> Response:
     """By title and description, a text or an embedding; by similarity, priority and how soon they were resolved."""
-    with _members_of(body):
+    with _named(_members_of(body)):
         found = await _or_unknown(tickets.process(body))
     return Response(found.model_dump_json(), media_type=_JSON)
 
@@ -71,18 +71,28 @@ async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
 )
 async def preview_tickets(tickets: CurrentTickets, body: models.TicketPreviewRequest) -> Response:
     """One search whose candidates are ranked under each weighting: what moves, and why. Nothing is recorded."""
-    found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
+    with _named({"query": "description"}):
+        found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
     return Response(found.model_dump_json(), media_type=_JSON)
 
 
+def _members_of(request: RetrievalRequest) -> dict[str, str]:
+    """Where the request says what the search that is made of it is given."""
+    return {
+        "query": "description" if request.query_text is None else "query_text",
+        "domain": "domain_filter",
+        "occurred_at": "as_of",
+        "item_id": "exclude_ids" if request.exclude_ids else "exclude_self",
+        "vector": "query_embedding",
+    }
+
+
 @contextmanager
-def _members_of(request: RetrievalRequest) -> Iterator[None]:
-    """An error of the search that was made of the request lies where the request says it."""
+def _named(members: Mapping[str, str]) -> Iterator[None]:
+    """An error of the search lies where the request says what it is about."""
     try:
         yield
     except InvalidRequestError as error:
-        left_out = "exclude_ids" if request.exclude_ids else "exclude_self"
-        members = {"domain": "domain_filter", "occurred_at": "as_of", "item_id": left_out, "vector": "query_embedding"}
         error.place = tuple(members.get(str(step), step) for step in error.place[:1])
         raise
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import numpy as np
 import psycopg
@@ -86,13 +86,13 @@ async def test_no_tenant_reads_another_s_row_through_a_connection_that_served_it
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as owner:
             await owner.execute("SELECT pg_terminate_backend(%s)", (backend,))
 
-    deeds: list[Callable[..., object]] = [_own_rows_only] * 6 + [_own_rows_in_a_transaction] * 2
-    deeds += [_error, _failed_transaction, _cancelled, killed]
+    reads = [_own_rows_only] * 6 + [_own_rows_in_a_transaction] * 2
+    deeds = [*reads, _error, _failed_transaction, _cancelled, killed]
     async with connect(database_url, settings=shared, embedder=None) as platform:
 
-        async def one(deed: Callable[..., object], tenant: int) -> None:
+        async def one(deed: Callable[[Database, int], Awaitable[None]], tenant: int) -> None:
             with contextlib.suppress(DatabaseError):  # of a backend that was killed meanwhile
-                await deed(platform.database, tenant)  # type: ignore[misc]
+                await deed(platform.database, tenant)
 
         for _ in range(40):
             await asyncio.gather(*(one(chance.choice(deeds), chance.choice(tenants)) for _ in range(8)))

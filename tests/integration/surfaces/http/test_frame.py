@@ -40,7 +40,9 @@ class World:
         self.app = FastAPI()
         self.app.add_exception_handler(RetrievalError, on_error)
         self.app.add_middleware(
-            Frame, limits=Limits(body_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds), load=self.load
+            Frame,
+            limits=Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds),
+            load=self.load,
         )
         self.app.get("/errors/{which}")(self._raise)
         self.app.get("/wait")(self._wait)
@@ -205,7 +207,7 @@ async def test_a_key_leaves_room_for_others(settings: Settings) -> None:
     """Who has as many requests being answered as there is room for others is told to come again."""
     world = World()
     access, load = Keyed(Service(settings), insecure_local=True), Load(2)
-    limits = Limits(body_bytes=LIMIT, bulk_bytes=LIMIT, seconds=30.0)
+    limits = Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=LIMIT, seconds=30.0)
     transport = ASGITransport(app=Frame(Admission(world.app, access=access), limits=limits, load=load))
     async with AsyncClient(transport=transport, base_url="http://localhost", headers={"X-API-Key": "a"}) as client:
         waiting = asyncio.create_task(client.get("/wait"))

@@ -11,13 +11,35 @@ from retrieval.surfaces.http.request_refusals import BodyTooLargeError
 
 
 def test_the_limits_are_those_of_the_settings() -> None:
-    """A stream of items has one of its own."""
-    limits = Limits.of(Settings().changed(http_max_body_bytes=2048, http_max_bulk_bytes=4096, http_deadline_seconds=7))
+    """A stream of items has one of its own, and so has what is written; all else has that of searches."""
+    given = Settings().changed(
+        http_max_search_bytes=1024, http_max_body_bytes=2048, http_max_bulk_bytes=4096, http_deadline_seconds=7
+    )
+    limits = Limits.of(given)
     items = "/v1/collections/a/items"
     assert limits.body_of({"method": "POST", "path": items}) == 2048
     assert limits.body_of({"method": "POST", "path": f"{items}/bulk"}) == 4096
     assert limits.body_of({"method": "PUT", "path": f"{items}/bulk"}) == 2048
+    for method, path in (("PATCH", f"{items}/a/b"), ("POST", "/v1/feedback/batch"), ("POST", "/v1/outcome")):
+        assert limits.body_of({"method": method, "path": path}) == 2048
+    for method, path in (
+        ("POST", "/v1/collections/a/search"),
+        ("POST", "/v1/collections/a/search/batch"),
+        ("POST", "/v1/collections/a/preview"),
+        ("POST", "/v2/retrieval/search"),
+        ("PUT", "/v1/collections/a/profile"),
+        ("POST", "/v1/collections/b/items/search"),
+        ("POST", f"{items}/delete"),
+        ("POST", "/v1/no/such/path"),
+    ):
+        assert limits.body_of({"method": method, "path": path}) == 1024, path
     assert limits.seconds_of(None) == 7
+
+
+def test_a_small_limit_of_all_bodies_holds_for_searches() -> None:
+    """Whoever allows little allows no more for what brings little."""
+    limits = Limits.of(Settings().changed(http_max_body_bytes=2048))
+    assert limits.body_of({"method": "POST", "path": "/v1/collections/a/search"}) == 2048
 
 
 def test_a_length_that_is_told_is_checked_before_anything_is_read() -> None:

@@ -1,0 +1,190 @@
+"""Large requests over HTTP: what is refused before it is read, and what is answered as a small one is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+from httpx2 import AsyncClient
+
+from retrieval import Collection, Platform
+from retrieval.adapters.aside import LONG_BODY
+from retrieval.domain.bounds import MAX_QUERY_BYTES
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+COLLECTION = "/v1/collections/docs"
+SEARCH = f"{COLLECTION}/search"
+ITEMS = f"{COLLECTION}/items"
+MEBIBYTE = 2**20
+SPACE = " " * LONG_BODY
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def docs(platform: Platform) -> Collection:
+    """The collection that is searched."""
+    made = await platform.collection("docs")
+    await made.add({"_id": f"i{n}", "title": f"Disk {n}", "level": n} for n in range(6))
+    await platform.collection("tickets")
+    return made
+
+
+def _large(body: Any) -> bytes:
+    """The body as JSON, so large that it is read aside."""
+    return f"{SPACE}{json.dumps(body)}".encode()
+
+
+@pytest.mark.parametrize("path", [SEARCH, f"{SEARCH}/batch", f"{COLLECTION}/preview", "/v2/retrieval/search"])
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_search_of_more_than_a_mebibyte_is_refused_before_it_is_read(
+    client: AsyncClient,
+    path: str,
+    is_told: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """By its length where that is told, and else as soon as so much has come in: it never ends here."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b"[" * (MEBIBYTE // 20)
+
+    content = b"[" * (MEBIBYTE + 1) if is_told else endless()
+    answer = await client.post(path, content=content, headers=JSON)
+    assert (answer.status_code, answer.json()["type"]) == (413, "/problems/body-too-large")
+    assert "more than 1,048,576 bytes" in answer.json()["detail"]
+
+
+async def test_items_and_feedback_may_bring_more(client: AsyncClient, docs: Collection) -> None:
+    """They are what is stored, not what is asked."""
+    items = [{"item_id": f"large-{n}", "body": "x" * (MEBIBYTE // 2)} for n in range(3)]
+    answer = await client.post(ITEMS, json={"items": items})
+    assert (answer.status_code, answer.json()["added"]) == (200, 3), answer.text
+    answer = await client.put(f"{ITEMS}/large-3", json={"body": "y" * (MEBIBYTE + 1)})
+    assert answer.status_code == 201, answer.text
+    await docs.delete([f"large-{n}" for n in range(4)])
+    events = [
+        {"item_id": f"i{n % 6}", "collection": "docs", "helpful": True, "actor": f"a{n}", "note": "n" * 200}
+        for n in range(5000)
+    ]
+    answer = await client.post("/v1/feedback/batch", json={"events": events})
+    assert (answer.status_code, answer.json()["recorded"]) == (200, 5000), answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "disk", "where": {"level": {"gte": 2}}, "limit": 3, "context": {"session": "s"}},
+        {"query": "disk", "as_of": "2026-05-31T12:00:00Z", "entities": {"q": ["1"]}, "tags": ["a"], "explain": False},
+    ],
+)
+async def test_a_large_body_is_answered_as_a_small_one(client: AsyncClient, body: dict[str, Any]) -> None:
+    """Blanks are as good as anything to make it large."""
+    small, large = await client.post(SEARCH, json=body), await client.post(SEARCH, content=_large(body), headers=JSON)
+    assert small.status_code == large.status_code == 200, large.text
+    assert small.json()["hits"] == large.json()["hits"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "disk", "limt": 3},
+        {"query": 5, "tags": ["a", 1]},
+        {"query": "disk", "context": {"complexity": 2.0}},
+        {"query": "disk", "where": {"level": {"near": 1}}},
+        {"query": "disk", "where": {"levl": 1}},
+        {"query": "disk", "profile": {"legs": {"dens": 1}}},
+        {"query": "disk", "legs": ["dense"] * 9},
+        [1],
+        5,
+    ],
+)
+async def test_a_large_body_is_refused_as_a_small_one(client: AsyncClient, body: Any) -> None:
+    """The same problem, with the same places."""
+    small, large = await client.post(SEARCH, json=body), await client.post(SEARCH, content=_large(body), headers=JSON)
+    assert small.status_code == large.status_code == 422
+    assert {**small.json(), "request_id": ""} == {**large.json(), "request_id": ""}
+
+
+@pytest.mark.parametrize("ending", [b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b""])
+async def test_a_large_body_that_is_no_json_is_malformed(client: AsyncClient, ending: bytes) -> None:
+    """Whyever not."""
+    answer = await client.post(SEARCH, content=SPACE.encode() + ending, headers=JSON)
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "disk", **{f"x{n}": 1 for n in range(10_000)}},
+        {"query": "disk", "entities": {f"x{n}": 1 for n in range(10_000)}},
+    ],
+)
+async def test_a_body_that_is_wrong_everywhere_is_told_so_once(client: AsyncClient, body: dict[str, Any]) -> None:
+    """A megabyte of mistakes is not answered by twenty."""
+    answer = await client.post(SEARCH, json=body)
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+    assert "wrong in 10,000 places" in answer.json()["detail"]
+    assert len(answer.content) < 2000
+
+
+async def test_of_a_list_the_first_wrong_value_is_told(client: AsyncClient) -> None:
+    """The others would be told as well, one by one."""
+    answer = await client.post(SEARCH, json={"query": "disk", "tags": ["a", *[1] * 20_000]})
+    assert answer.status_code == 422
+    assert [one["pointer"] for one in answer.json()["errors"]] == ["/tags/1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer", "bound"),
+    [
+        (SEARCH, {"query": "x" * (MAX_QUERY_BYTES + 1)}, "/query", "32,768 bytes (RETRIEVAL_MAX_QUERY_BYTES)"),
+        (
+            SEARCH,
+            {"query": "a", "rewrites": ["b", "x" * 40_000]},
+            "/rewrites/1",
+            "a rewrite has more than 32,768 bytes",
+        ),
+        (f"{SEARCH}/batch", {"queries": ["a", "x" * 40_000]}, "/queries/1", "query 2: the query has more than 32,768"),
+        (f"{SEARCH}/batch", {"queries": ["a"] * 11, "limit": 1000}, "/limit", "at most 10,000 hits in one call"),
+        (SEARCH, {"query": "a", "where": {"level": [*range(10_001)]}}, "/where", "10,000 values"),
+        (SEARCH, {"query": "a", "prefer": {"level": [*range(10_001)]}}, "/prefer", "10,000 values"),
+        (SEARCH, {"query": "a", "where": {"or": [{"level": n} for n in range(257)]}}, "/where", "256 conditions"),
+        (f"{COLLECTION}/preview", {"query": "x" * 40_000, "profiles": {"a": 1}}, "/query", "32,768 bytes"),
+        ("/v2/retrieval/search", {"title": "x" * 40_000}, "/description", "32,768 bytes"),
+    ],
+)
+async def test_what_is_beyond_a_bound_is_told_with_its_place_and_the_bound(
+    client: AsyncClient, path: str, body: dict[str, Any], pointer: str, bound: str
+) -> None:
+    """A problem of the request: 422."""
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 422, answer.text
+    assert bound in answer.json()["detail"]
+    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+
+
+async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: AsyncClient) -> None:
+    """Small ones pass those that wait, and what is written waits for none of them."""
+    places: asyncio.Semaphore = app.state.large
+    for _ in range(LARGE_AT_ONCE):
+        await places.acquire()
+    try:
+        waiting = [
+            asyncio.create_task(client.post(SEARCH, content=_large({"query": "disk"}), headers=JSON)),
+            asyncio.create_task(client.post(SEARCH, json={"query": "disk", "limit": 100})),
+            asyncio.create_task(client.post(f"{SEARCH}/batch", json={"queries": ["disk"] * 10})),
+        ]
+        assert (await client.post(SEARCH, json={"query": "disk"})).status_code == 200
+        items = {"items": [{"item_id": "w"}]}
+        assert (await client.post(ITEMS, content=_large(items), headers=JSON)).status_code == 200
+        assert not any(one.done() for one in waiting)
+    finally:
+        for _ in range(LARGE_AT_ONCE):
+            places.release()
+    assert [(await one).status_code for one in waiting] == [200] * 3

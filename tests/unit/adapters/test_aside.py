@@ -1,0 +1,89 @@
+"""What takes long is done beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import time
+
+import pytest
+
+from retrieval.adapters.aside import aside, uncollected
+
+
+async def test_what_is_long_is_done_in_one_thread_and_what_is_short_at_once() -> None:
+    """Many threads that compute would keep the loop waiting as long as the work itself."""
+    here = threading.get_ident()
+    assert await aside(threading.get_ident, is_long=False) == here
+    threads = await asyncio.gather(*(aside(threading.get_ident, is_long=True) for _ in range(5)))
+    assert len(set(threads)) == 1
+    assert threads[0] != here
+
+
+async def test_the_loop_goes_on_meanwhile() -> None:
+    """Others are answered while Python computes."""
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0)
+            beats += 1
+
+    def compute() -> int:
+        until = time.process_time() + 0.1
+        while time.process_time() < until:
+            pass
+        return beats
+
+    beating = asyncio.create_task(beat())
+    assert await aside(compute, is_long=True) > 1
+    beating.cancel()
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+async def test_errors_come_through(is_long: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """As from a call."""
+    with pytest.raises(ZeroDivisionError):
+        await aside(lambda: 1 // 0, is_long=is_long)
+
+
+async def test_who_is_cancelled_does_not_wait() -> None:
+    """What was begun ends by itself."""
+    going_on = threading.Event()
+    task = asyncio.create_task(aside(lambda: going_on.wait(10), is_long=True))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    going_on.set()
+
+
+def test_large_json_is_read_without_the_collector() -> None:
+    """Which is at work again afterwards, whether the text could be read or not; and stays away where it was."""
+    seen = list[int]()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(info["generation"])
+
+    text = json.dumps([[] for _ in range(100_000)]).encode()
+    gc.callbacks.append(note)
+    try:
+        with uncollected():
+            sent = json.loads(text)
+        assert len(sent) == 100_000
+        assert max(seen, default=0) < 2
+        assert gc.isenabled()
+        with pytest.raises(json.JSONDecodeError), uncollected():
+            json.loads(b"[1,")
+        assert gc.isenabled()
+        gc.disable()
+        with uncollected():
+            json.loads(b"[]")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+        gc.callbacks.remove(note)
