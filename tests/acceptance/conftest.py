@@ -23,6 +23,14 @@ from tests.support.forked_program import run_forked
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
 
+# A shell without job control has what it starts in the background ignore SIGINT, the tests and so their children too.
+_INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from retrieval.surfaces.cli import main
+main()
+"""
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -68,6 +76,17 @@ class Program:
             cwd=self.folder,
             env=self.variables,
             timeout=SECONDS,
+        )
+
+    def start(self, *arguments: object, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        """A whole process that runs meanwhile, for signals: SIGINT interrupts it even where the tests ignore that."""
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", _INTERRUPTIBLE, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
 
     def succeeds(self, *arguments: object, given: str = "") -> str:

@@ -55,17 +55,7 @@ def test_an_unknown_revision_is_refused(program: Program) -> None:
 def test_several_upgrades_at_once_wait_for_each_other(program: Program) -> None:
     """All of them succeed."""
     program = program.using(RETRIEVAL_SCHEMA="at_once")
-    running = [
-        subprocess.Popen(
-            [*program.command, "db", "upgrade"],
-            cwd=program.folder,
-            env=program.variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
+    running = [program.start("db", "upgrade") for _ in range(3)]
     for one in running:
         out, err = one.communicate(timeout=120)
         assert (one.returncode, err) == (0, "")

@@ -153,14 +153,7 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
 def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:
     """It exits with 130 and one line, and what it stored stays stored."""
     path = program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(20_000)))
-    running = subprocess.Popen(
-        [*program.command, "ingest", "many", str(path)],
-        cwd=program.folder,
-        env=program.variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    running = program.start("ingest", "many", path)
     deadline = time.monotonic() + SECONDS
     while not any(one["documents"] for one in program.json("collections")):
         assert time.monotonic() < deadline

@@ -83,14 +83,7 @@ def embedded(admin: Admin, collection: Vectors) -> int:
 @contextmanager
 def worker(program: Program) -> Iterator[subprocess.Popen[str]]:
     """A worker in a process of its own, ended when the test ends."""
-    process = subprocess.Popen(
-        [*program.command, "worker"],
-        cwd=program.folder,
-        env=program.variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = program.start("worker", errors=subprocess.STDOUT)
     try:
         yield process
     finally:

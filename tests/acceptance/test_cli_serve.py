@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 
 import httpx2
 
@@ -12,14 +11,7 @@ from tests.acceptance.conftest import SECONDS, Program
 
 def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
     """It says where, and ends in good order with nothing to complain about."""
-    process = subprocess.Popen(
-        [*program.command, "serve", "--insecure-local", "--port", "0"],
-        cwd=program.folder,
-        env=program.variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = program.start("serve", "--insecure-local", "--port", "0")
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split()[2]

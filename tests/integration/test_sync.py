@@ -271,7 +271,7 @@ def test_opening_it_twice_at_once_is_refused(platform: SyncPlatform) -> None:
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from pathlib import Path
 from retrieval import Settings
 from retrieval.sync import connect
@@ -286,6 +286,8 @@ def batch(number):
         record = {"_id": f"{number}-{place}", "text": "words " * 50}
         yield InputLine(file="-", line=1, raw="x", offset=0, item=item_from_record(record), error=None)
 
+# The tests may ignore it, and their children with them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings = Settings(home=Path(sys.argv[1]), tenant="interrupted", embedder="none")
 try:
     with connect(settings=settings) as platform:
