@@ -30,7 +30,7 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.profile import LegName, Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
-from retrieval.engine.collection_handle import Embedders, told_if_gone
+from retrieval.engine.collection_handle import Embedders, parsed_filter, told_if_gone
 from retrieval.engine.decide import Decider
 from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
@@ -236,9 +236,9 @@ class Collection(
         checked_context(context)
         stored = await self._fresh()
         chosen = self._chosen(stored, legs, profile)
-        condition = await self.parsed(where)
+        condition = await parsed_filter(where, self._bounds)
         each = prefer if isinstance(prefer, list | tuple) else (prefer,)
-        preferred = [await self.parsed(one) for one in each[: MAX_PREFERRED + 1]]
+        preferred = [await parsed_filter(one, self._bounds) for one in each[: MAX_PREFERRED + 1]]
 
         def checked() -> SearchRequest:
             return checked_request(
@@ -288,7 +288,7 @@ class Collection(
         """
         checked_context(context)
         stored = await self._fresh()
-        condition, chosen = await self.parsed(where), self._chosen(stored, legs, profile)
+        condition, chosen = await parsed_filter(where, self._bounds), self._chosen(stored, legs, profile)
 
         def checked() -> list[SearchRequest]:
             return checked_requests(
@@ -324,7 +324,7 @@ class Collection(
         ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
         cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
         """
-        wanted = await self.parsed(where)
+        wanted = await parsed_filter(where, self._bounds)
         request = checked_request(query, limit=limit, condition=wanted, syntax=syntax, bounds=self._bounds)
 
         async def ask(profile: Profile) -> SearchResult:
@@ -373,7 +373,7 @@ class Collection(
         request = checked_request(
             query,
             limit=depth,
-            condition=await self.parsed(where),
+            condition=await parsed_filter(where, self._bounds),
             profile=profile,
             syntax=False,
             bounds=self._bounds,

@@ -147,15 +147,14 @@ class CollectionHandle:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._wall_clock(), UTC)
 
-    async def parsed(self, where: Where | Filter | None) -> Filter | None:
-        """The filter that a mapping says, within the bounds of the installation. Raises ``InvalidFilterError``."""
-        most = self._bounds.filter_values
-        is_long = isinstance(where, Mapping) and mapping_extent(where, most).values >= LONG
-        return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
+    @property
+    def bounds(self) -> SearchBounds:
+        """How much one search may bring, by the settings."""
+        return self._bounds
 
     async def _filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
         """The collection, and the filter that was asked for, whose fields there are."""
-        wanted, stored = await self.parsed(where), await self._fresh()
+        wanted, stored = await parsed_filter(where, self._bounds), await self._fresh()
         try:
             _check(wanted, stored)
         except UnknownFieldError:
@@ -163,6 +162,13 @@ class CollectionHandle:
             stored = await self.refresh()
             _check(wanted, stored)
         return stored, wanted
+
+
+async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
+    """The filter that a mapping says, within the bounds. Raises ``InvalidFilterError``."""
+    most = bounds.filter_values
+    is_long = isinstance(where, Mapping) and mapping_extent(where, most).values >= LONG
+    return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
 
 
 def told_if_gone(

@@ -17,7 +17,7 @@ from retrieval.domain.preview import Preview, checked_profiles, preview_of
 from retrieval.domain.profile import Profile
 from retrieval.domain.storable import is_storable
 from retrieval.domain.stored_profile import StoredProfile
-from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_handle import CollectionHandle, parsed_filter
 
 MOST_LISTED = 1000
 """Versions that one call lists at most."""
@@ -106,7 +106,7 @@ class ProfileCalls(CollectionHandle, ABC):
         ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
         is not recorded and explores nothing. Raises what ``search`` raises.
         """
-        asked, wanted = checked_profiles(profiles), await self.parsed(where)
+        asked, wanted = checked_profiles(profiles), await parsed_filter(where, self._bounds)
         place = self.unrecorded()
         found = [
             (

@@ -11,6 +11,7 @@ from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.models import StoredModel
 from retrieval.collection import Collection
+from retrieval.domain.bounds import SearchBounds
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
@@ -53,6 +54,11 @@ class SyncCollection:
     def profile(self) -> Profile:
         """See ``Collection.profile``."""
         return self.twin.profile
+
+    @property
+    def bounds(self) -> SearchBounds:
+        """See ``Collection.bounds``."""
+        return self.twin.bounds
 
     @property
     def profile_note(self) -> str:

@@ -10,6 +10,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.filters import Filter
 from retrieval.domain.profile import Profile
+from retrieval.engine.collection_handle import parsed_filter
 
 Place = tuple[str | int, ...]
 
@@ -27,7 +28,7 @@ def at(*place: str | int) -> Iterator[None]:
 async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
     """The filter that the member of that name says. Raises ``InvalidFilterError``."""
     with at(name):
-        return await collection.parsed(where)
+        return await parsed_filter(where, collection.bounds)
 
 
 async def filters_at(
@@ -39,7 +40,7 @@ async def filters_at(
     found = []
     for number, each in enumerate(where):
         with at(name, number):
-            if (one := await collection.parsed(each)) is not None:
+            if (one := await parsed_filter(each, collection.bounds)) is not None:
                 found.append(one)
     return found
 
