@@ -30,7 +30,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("search", "notes", "disk", "--legs", ","), "--legs names no leg"),
         (("search", "notes", "disk", "--where", "priority"), "write FIELD=VALUE"),
         (("search", "notes", "disk", "--where", "prioriti=High"), "did you mean 'priority'"),
-        (("search", "notes", "disk", "--where", '{"priority"'), "is not JSON"),
+        (("search", "notes", "disk", "--where", '{"priority"'), "not JSON"),
         (("ingest", "notes", "missing.jsonl"), "missing.jsonl: no such file"),
         (("ingest", "notes", "notes.jsonl", "missing.csv"), "missing.csv: no such file"),
         (("ingest", "notes", "."), "is a directory"),
