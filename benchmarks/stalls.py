@@ -155,7 +155,7 @@ ATTACKS = (
         "preview",
     ),
     Attack("lists in a body", lambda number: {"query": f"{number}", "where": {"n": {"is": [[]] * (BODY // 4)}}}),
-    Attack("unknown members", lambda number: {f"x{number}x{n}": 1 for n in range(BODY // 18)}),
+    Attack("unknown members", lambda number: {f"x{number}x{n}": 1 for n in range(BODY // 22)}),
     Attack("wrong values", lambda number: {"query": f"{number}", "tags": [1] * (BODY // 3)}),
     Attack("a long vector", lambda number: {"query": f"{number}", "vector": [0.5] * (BODY // 5)}),
 )
@@ -235,7 +235,7 @@ def _idle(service: str, extent: Extent) -> dict[str, Any]:
     waits = list[float]()
     with _probing(service, waits):
         time.sleep(extent.seconds)
-    return {"what": "nothing", "collection": "", "answered": "", "p50_ms": None, **_told(waits)}
+    return {"attack": "nothing", "collection": "", "answered": "", "p50_ms": None, **_told(waits)}
 
 
 def _row(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _row(service: str, attack: Attack, extent: Extent, collection: str = COLLECT
         taken = _press(service, attack, extent, collection)
     statuses = ", ".join(f"{number} × {status}" for status, number in sorted(taken.statuses.items()))
     median = round(1e3 * float(np.median(taken.latencies)), 1) if taken.latencies else None
-    return {"what": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_told(waits)}
+    return {"attack": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_told(waits)}
 
 
 def _press(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> Taken:
@@ -295,10 +295,10 @@ def _told(waits: Sequence[float]) -> dict[str, Any]:
 
 _SETTING = """
 {clients} clients for {seconds:g} s each, {items:,} items × {dimensions} in `bench`, 100 in `embedded`; {cores} cores
-for service, PostgreSQL and clients together, {date}, Python {python}. Load of the machine before, of other work:
-{load}. Milliseconds. `/livez` is asked every 5 ms by a process of its own; what it waits beside nothing and beside
-searches of every day is the machine's share. What is answered with 400 or 422 is beyond a bound that only the content
-tells; 504 is what PostgreSQL does not end within the service's deadline, here {deadline} s.
+for service, PostgreSQL and clients together, {date}, Python {python}. Load of the machine before the run, of other
+work: {load}. Milliseconds. `/livez` is asked every 5 ms by a process of its own; what it waits beside nothing and
+beside searches of every day is the machine's share. What is answered with 400 or 422 is beyond a bound that only the
+content tells; 504 is what is not done within the service's deadline, here {deadline} s.
 """
 
 
@@ -308,7 +308,7 @@ def page(result: Mapping[str, Any]) -> str:
     worst = max(rows[2:], key=lambda row: row["livez_max_ms"])
     met = "yes" if worst["livez_max_ms"] <= MOST_MS else "**no**"
     said = (
-        f"The longest `/livez` beside an attack took {worst['livez_max_ms']:.0f} ms ({worst['what']}); beside nothing "
+        f"The longest `/livez` beside an attack took {worst['livez_max_ms']:.0f} ms ({worst['attack']}); beside nothing "
         f"{rows[0]['livez_max_ms']:.0f}, beside searches of every day {rows[1]['livez_max_ms']:.0f}. At most "
         f"{MOST_MS:.0f} is aimed at: {met}."
     )

@@ -42,7 +42,7 @@ FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
 
-MAX_CONDITIONS = 256
+MAX_CONDITIONS = 100
 """Conditions in one filter: each is a part of the statement. A list is one, but each of the tags that must all be there
 is one too."""
 
