@@ -308,8 +308,8 @@ def page(result: Mapping[str, Any]) -> str:
     worst = max(rows[2:], key=lambda row: row["livez_max_ms"])
     met = "yes" if worst["livez_max_ms"] <= MOST_MS else "**no**"
     said = (
-        f"The longest `/livez` beside an attack took {worst['livez_max_ms']:.0f} ms ({worst['attack']}); beside nothing "
-        f"{rows[0]['livez_max_ms']:.0f}, beside searches of every day {rows[1]['livez_max_ms']:.0f}. At most "
+        f"The longest `/livez` beside an attack took {worst['livez_max_ms']:.0f} ms ({worst['attack']}); beside "
+        f"nothing {rows[0]['livez_max_ms']:.0f}, beside searches of every day {rows[1]['livez_max_ms']:.0f}. At most "
         f"{MOST_MS:.0f} is aimed at: {met}."
     )
     parts = ["# Stalls", " ".join(_SETTING.format(**about).split()), table(rows), said]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from retrieval.domain.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
+from retrieval.domain.embedding import MAX_DIMENSIONS
 from retrieval.engine.request import MAX_PREFERRED
 
 
@@ -78,7 +79,7 @@ InlineProfile = Annotated[
 ]
 """A profile as ``Profile.from_dict`` reads it."""
 
-Vector = Annotated[list[float], Field(fail_fast=True)]
+Vector = Annotated[list[float], Field(max_length=MAX_DIMENSIONS, fail_fast=True)]
 """Shape (dimensions of the collection's embedding space,)."""
 
 A_RETRIEVAL = "01a2014b-b29b-73d6-8b76-213aa0d89193"

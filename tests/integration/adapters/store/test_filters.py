@@ -207,7 +207,7 @@ async def test_numbers_are_ordered_as_numbers_and_never_equal_texts(opened: tupl
 @pytest.mark.parametrize("name", ["item_id", "s", "tags", "kind"])
 async def test_a_list_of_thousands_is_one_condition(opened: tuple[Platform, Collection], name: str) -> None:
     """Ten thousand values in a filter are no error, and find what few of them would."""
-    values = [*(f"none{number}" for number in range(10_000)), "a", "x", "bug", "7"]
+    values = [*(f"none{number}" for number in range(9_996)), "a", "x", "bug", "7"]
     wanted = parse_where({name: values})
     assert wanted is not None
     hits = await opened[1].search("any words", where={name: values}, limit=100)
