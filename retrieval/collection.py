@@ -27,7 +27,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item, check_key
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.observer import Observer
-from retrieval.domain.profile import LegName, Profile, leg_name
+from retrieval.domain.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.collection_handle import Embedders, parsed_filter, told_if_gone
@@ -365,9 +365,12 @@ class Collection(
         *,
         where: Where | Filter | None = None,
         legs: Sequence[str] = ("dense", "lexical"),
-        depth: int = 100,
+        depth: int = DEPTH,
     ) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion, best first, for the query as it stands."""
+        """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
+
+        Dense and lexical leg together: behind its own, each has those that the other brought, with their scores in it.
+        """
         stored = await self._fresh()
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
         request = checked_request(

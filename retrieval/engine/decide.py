@@ -50,7 +50,6 @@ class Undecided:
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     found: Found
-    depth: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +165,8 @@ def _decision(
 ) -> Decision:
     pool = Pool(
         ranked=one.ranked,
-        relevance=relevances(one.ranked, one.found, one.profile, one.depth),
-        legs=leg_features(one.ranked, one.found, one.depth),
+        relevance=relevances(one.ranked, one.found, one.profile),
+        legs=leg_features(one.ranked, one.found),
         arms=[arms[candidate.item_id] for candidate in one.ranked],
         cosines=[cosines.get(candidate.item_id) for candidate in one.ranked],
         buckets=facts.buckets,

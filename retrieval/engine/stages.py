@@ -55,7 +55,6 @@ class Ranked:
     pool: list[Fused]
     """The best candidates by relevance, among them those shown."""
     found: Found
-    depth: int
 
 
 @dataclass(frozen=True, slots=True)

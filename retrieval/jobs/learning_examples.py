@@ -78,7 +78,7 @@ def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
     wanted = rated | set(search.shown)
     places = {item: place for place, item in enumerate(search.pool_items) if item in wanted}
     signals = search.pool_signals
-    legs = leg_features_again(signals["legs"], {leg: (low, high) for leg, (low, high) in signals["bounds"].items()})
+    legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
         question=search.query or str(search.retrieval_id),
         query=search.query,

@@ -98,7 +98,7 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     columns = {column.name for column in impressions.columns} - {"collection_id", "retrieval_id", "retrieved_at"}
     assert {name for name in columns if len(_values(shown, name)) == 1} == set()
     assert set().union(*(one.pool_signals for one in found)) == {
-        *("legs", "ranks", "bounds", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
+        *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
         *("learned", "effective_sample_size", "logit_mean", "cosine", "propensity"),
     }
 

@@ -64,6 +64,8 @@ class CandidateRequest:
     """Fields whose values come beside each candidate."""
     with_items: bool = False
     """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
+    with_both_scores: bool = False
+    """Whether what the dense or the lexical leg brought has its score in the other one too, looked up by key."""
 
     @property
     def least_depth(self) -> int:
@@ -86,7 +88,16 @@ class CandidateRequest:
     def shape(self) -> Hashable:
         """What the statement's text depends on beside the filter: the numbers are parameters."""
         where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
-        return self.legs, self.path, where, self.fields, self.with_items, self.standing is not None, self.is_small
+        return (
+            self.legs,
+            self.path,
+            where,
+            self.fields,
+            self.with_items,
+            self.with_both_scores,
+            self.standing is not None,
+            self.is_small,
+        )
 
 
 @dataclass(frozen=True, slots=True)

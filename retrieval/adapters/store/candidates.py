@@ -20,9 +20,9 @@ from retrieval.adapters.store.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.composed import KeptStatements
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.dense_leg import dense_leg, dense_settings
+from retrieval.adapters.store.dense_leg import dense_leg, dense_settings, similarity_of
 from retrieval.adapters.store.hit_columns import HIT_COLUMNS, field_value
-from retrieval.adapters.store.lexical_leg import lexical_leg
+from retrieval.adapters.store.lexical_leg import lexical_leg, query_weights, weight_of
 from retrieval.adapters.store.linked_leg import linked_leg
 from retrieval.adapters.store.memory_legs import popular_leg, relevant_leg
 from retrieval.adapters.store.ordered_leg import ordered_settings
@@ -30,7 +30,7 @@ from retrieval.adapters.store.rated_leg import rated_leg
 from retrieval.adapters.store.recent_leg import recent_leg
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
-from retrieval.adapters.store.statement_parts import literal, matches_of
+from retrieval.adapters.store.statement_parts import literal, matches_of, materialized, named
 from retrieval.adapters.store.tables import items
 from retrieval.adapters.store.tagged_leg import tag_values, tagged_leg
 from retrieval.domain.filters import Filter, extent
@@ -159,7 +159,8 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     for name, some in groupby(rows, key=_NAME):  # those of a leg stand together, mostly
         by_name.setdefault(name, []).extend(some)
     account = {name: found_rows[0][2] for name, found_rows in by_name.items() if name not in _LEG_NAMES}
-    rankings = {leg.value: _ranked(leg.value, by_name.get(leg.value, [])) for leg in request.legs}
+    brought = {leg.value: by_name.get(leg.value, []) for leg in request.legs}
+    rankings = {leg: _ranked(leg, [*rows, *by_name.get(f"{leg}{_LOOKED_UP}", [])]) for leg, rows in brought.items()}
     path = _path(request, account)
     return Found(
         rankings=rankings,
@@ -167,7 +168,8 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
         left_out=account.get(LEFT_OUT),
         fell_short="too_few_found" in account
-        or (path is Path.APPROXIMATE and len(rankings[LegName.DENSE]) < min(request.depth, request.documents)),
+        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
+        brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
         rows=_beside_each(by_name) if rows and len(rows[0]) > _BARE else {},
     )
 
@@ -186,6 +188,8 @@ def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
 
 _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
+_LOOKED_UP = "+"
+"""Behind the name of a leg, of a row that another leg brought."""
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
 
@@ -216,7 +220,32 @@ def _legs(request: CandidateRequest) -> Any:
     if request.standing is not None:
         parts += standing_legs(request, matches)
         return _with_fields(sifted(sa.union_all(*parts), request), request)
-    return _with_fields(sa.union_all(*parts), request)
+    legs = sa.union_all(*parts)
+    return _with_fields(_with_both_scores(legs, request) if request.with_both_scores else legs, request)
+
+
+def _with_both_scores(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
+    """The legs' rows, and the score in the dense or the lexical leg of each item that the other one alone brought."""
+    brought = materialized(legs, "brought")
+    words = query_weights(request)
+
+    def lacking(leg: LegName, other: LegName) -> sa.Subquery:
+        known = sa.select(brought.c.item_id).where(brought.c.leg == sa.literal_column(f"'{leg}'"))
+        rows = sa.select(brought.c.item_id).where(
+            brought.c.leg == sa.literal_column(f"'{other}'"), brought.c.item_id.not_in(known)
+        )
+        return rows.subquery(f"without_{leg}")
+
+    uncompared, unweighed = lacking(LegName.DENSE, LegName.LEXICAL), lacking(LegName.LEXICAL, LegName.DENSE)
+    compared = similarity_of(request, uncompared.c.item_id)
+    weighed = weight_of(request, unweighed.c.item_id, words)
+    dense = sa.select(named(f"{LegName.DENSE}{_LOOKED_UP}"), uncompared.c.item_id, compared.c.score)
+    lexical = sa.select(named(f"{LegName.LEXICAL}{_LOOKED_UP}"), unweighed.c.item_id, weighed.c.score)
+    return sa.union_all(
+        sa.select(brought),
+        dense.select_from(uncompared.join(compared, sa.true())),
+        lexical.select_from(unweighed.join(words, sa.true()).join(weighed, sa.true())).where(weighed.c.score > 0),
+    )
 
 
 def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:

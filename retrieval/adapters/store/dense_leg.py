@@ -47,6 +47,12 @@ def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     return _chosen(request, matches)
 
 
+def similarity_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
+    """The cosine similarity of one item, looked up by its key; no row where it has no vector."""
+    rows, _, table = _nearest(request)
+    return rows.where(table.c.item_id == item_id).limit(1).lateral("compared")
+
+
 def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings of a walk.
 

@@ -93,7 +93,7 @@ def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
     )
 
 
-def _query_weights(request: CandidateRequest) -> sa.CTE:
+def query_weights(request: CandidateRequest) -> sa.CTE:
     """The query's side of BM25."""
     weights = sa.func.lexical_query(
         literal(request.collection_id),
@@ -114,19 +114,19 @@ def _best_among(request: CandidateRequest, matches: Matches) -> Part:
     return _each_weighed(request, matches)
 
 
+def weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:
+    """BM25 of one item, looked up by its key; ``words``: the query's side of it."""
+    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
+    row = sa.select(score.label("score")).where(
+        item_terms.c.collection_id == literal(request.collection_id), item_terms.c.item_id == item_id
+    )
+    return row.limit(1).lateral("weighed")
+
+
 def _each_weighed(request: CandidateRequest, matches: Matches) -> Part:
     """The best of the matching items, each looked up by its key, whatever the planner thinks of how many there are."""
-    words = _query_weights(request)
-    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
-    weighed = (
-        sa.select(score.label("score"))
-        .where(
-            item_terms.c.collection_id == literal(request.collection_id),
-            item_terms.c.item_id == matches.keys.c.item_id,
-        )
-        .limit(1)
-        .lateral("weighed")
-    )
+    words = query_weights(request)
+    weighed = weight_of(request, matches.keys.c.item_id, words)
     return (
         sa.select(named("lexical"), matches.keys.c.item_id, weighed.c.score)
         .select_from(matches.keys)

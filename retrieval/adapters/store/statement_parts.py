@@ -56,7 +56,7 @@ def parameter(
     return bound if kind is None else sa.cast(bound, kind)
 
 
-def materialized(statement: sa.Select[Any], name: str) -> sa.CTE:
+def materialized(statement: sa.Select[Any] | sa.CompoundSelect[Any], name: str) -> sa.CTE:
     """A part that is computed once, on its own."""
     return statement.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
 
