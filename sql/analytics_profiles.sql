@@ -5,7 +5,8 @@ CREATE TYPE analytics_profiles_row AS (
     rated_searches bigint, reward double precision, reward_se double precision,
     first_searched_at timestamptz, last_searched_at timestamptz
 );
-COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own.';
+COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own, and answers '
+    'that an application put together, in one row.';
 COMMENT ON COLUMN analytics_profiles_row.model_version IS '0: nothing learned counted.';
 COMMENT ON COLUMN analytics_profiles_row.empty_searches IS 'Searches without a result.';
 COMMENT ON COLUMN analytics_profiles_row.top_score IS 'The mean best score; scales differ from profile to profile.';

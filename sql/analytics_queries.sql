@@ -3,7 +3,8 @@ CREATE VIEW analytics_queries WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, r.retrieved_at, r.retrieval_id, r.query, r.condition, r.domain, r.complexity, r.actor, r.session,
     r.hits, r.hits = 0 AS is_empty, r.top_score, r.score_spread, r.path, r.retrieval_time_ms, r.profile_version,
-    r.model_version, r.policy, r.notes
+    r.model_version, r.policy, r.notes, coalesce(r.request ->> 'origin', '') AS origin, r.generation_triggered,
+    r.backtrack_count
 FROM collections AS c
 JOIN retrievals AS r ON r.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_queries IS 'The log of recorded searches, one a row.';
@@ -13,10 +14,15 @@ COMMENT ON COLUMN analytics_queries.hits IS 'How many items it found.';
 COMMENT ON COLUMN analytics_queries.is_empty IS 'Whether it found none.';
 COMMENT ON COLUMN analytics_queries.top_score IS 'The first hit''s; comparable within one profile version only.';
 COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or the last.';
-COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call brought a profile of its own.';
+COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call brought a profile of its own, or an application put '
+    'the answer together.';
 COMMENT ON COLUMN analytics_queries.model_version IS '0: nothing learned counted.';
 COMMENT ON COLUMN analytics_queries.policy IS 'The exploration policy.';
 COMMENT ON COLUMN analytics_queries.notes IS 'What the caller was told: a leg that could not run, and why.';
+COMMENT ON COLUMN analytics_queries.origin IS 'What put the answer together, where that was an application; empty: a '
+    'search.';
+COMMENT ON COLUMN analytics_queries.generation_triggered IS 'Whether the caller had candidates made by a model.';
+COMMENT ON COLUMN analytics_queries.backtrack_count IS 'How often the caller had come back for another answer.';
 
 CREATE TYPE analytics_poor_queries_row AS (
     collection text, query text, reason text, searches bigint, profile_version integer, top_score double precision,

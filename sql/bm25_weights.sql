@@ -12,3 +12,5 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     )::sparsevec
     FROM unnest(lexemes, frequencies) AS term (lexeme, frequency)
 $$;
+REVOKE ALL ON FUNCTION bm25_weights(integer[], smallint[], integer, real) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO @app@;

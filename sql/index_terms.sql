@@ -11,3 +11,5 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
 
     SELECT reindex_terms(collection, place_items(collection, ids));
 $$;
+REVOKE ALL ON FUNCTION index_terms(bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION index_terms(bigint, text[]) TO @app@;

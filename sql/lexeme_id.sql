@@ -4,3 +4,5 @@
 CREATE OR REPLACE FUNCTION lexeme_id(collection bigint, lexeme text) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN ((hashtextextended(lexeme, collection) & 9223372036854775807) % 1000000000 + 1)::integer;
+REVOKE ALL ON FUNCTION lexeme_id(bigint, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexeme_id(bigint, text) TO @app@, @definer@;

@@ -5,7 +5,6 @@ ALTER TABLE retrievals OWNER TO @definer@;
 ALTER TABLE retrievals_default OWNER TO @definer@;
 ALTER TABLE impressions OWNER TO @definer@;
 ALTER TABLE impressions_default OWNER TO @definer@;
-GRANT REFERENCES ON collections TO @definer@;
 -- What fell into no month is moved once its month is made.
 CREATE POLICY retrievals_default_definer ON retrievals_default TO @definer@ USING (true) WITH CHECK (true);
 CREATE POLICY impressions_default_definer ON impressions_default TO @definer@ USING (true) WITH CHECK (true);

@@ -36,3 +36,5 @@ BEGIN
     RETURN weighed;
 END
 $$;
+REVOKE ALL ON FUNCTION refresh_weights(bigint, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION refresh_weights(bigint, integer) TO @app@;

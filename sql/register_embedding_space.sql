@@ -60,3 +60,5 @@ BEGIN
 END
 $$;
 ALTER FUNCTION register_embedding_space(text, text, text, integer, text, text, text) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) TO @app@;

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 
-import sqlalchemy as sa
-
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.installed_sql import quote_identifier, verbatim
+from retrieval.adapters.store.installed_sql import quote_identifier
 
 _log = logging.getLogger(__name__)
 
@@ -22,42 +20,11 @@ _FAILED = """
     ORDER BY c.relname
 """
 
-INVALID_INDEX = """
-    SELECT EXISTS (
-        SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-        WHERE c.relnamespace = to_regnamespace(quote_ident(:schema)) AND c.relname = :name AND NOT i.indisvalid
-    )
-"""
-
-PARTS_WITHOUT = """
-    SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = (quote_ident(:schema) || '.' || quote_ident(:table))::regclass AND NOT EXISTS (
-        SELECT FROM pg_inherits p JOIN pg_index x ON x.indexrelid = p.inhrelid
-        WHERE p.inhparent = (quote_ident(:schema) || '.' || quote_ident(:name))::regclass AND x.indrelid = c.oid
-    )
-    ORDER BY 1
-"""
-
 
 def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     """The statement that builds an index concurrently, if it is missing. It must run outside a transaction."""
     on = f"{quote_identifier(schema)}.{quote_identifier(table)}"
     return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
-
-
-def parent_statement(name: str, schema: str, table: str, definition: str) -> str:
-    """The statement that makes a parted table's index, if it is missing; invalid until every part's is attached.
-
-    It takes no time. A parted table's own index cannot be built concurrently, but those of its parts can.
-    """
-    on = f"{quote_identifier(schema)}.{quote_identifier(table)}"
-    return f"CREATE INDEX IF NOT EXISTS {quote_identifier(name)} ON ONLY {on} {definition}"
-
-
-def attach_statement(name: str, schema: str, part_name: str) -> str:
-    """The statement that makes the index of a part, ``part_name``, a part of the parted table's index."""
-    of = f"{quote_identifier(schema)}.{quote_identifier(part_name)}"
-    return f"ALTER INDEX {quote_identifier(schema)}.{quote_identifier(name)} ATTACH PARTITION {of}"
 
 
 def rebuild_statement(name: str, schema: str) -> str:
@@ -85,17 +52,3 @@ async def drop_failed_builds(connection: Connection, schema: str, name: str) -> 
     for (failed,) in await cursor.fetchall():
         await connection.execute(drop_statement(failed, schema).encode())
         _log.warning("index %s was dropped: an interrupted build had left it", failed)
-
-
-def drop_invalid(connection: sa.Connection, schema: str, name: str) -> bool:
-    """Remove the index if a failed build left it invalid; PostgreSQL would maintain it and never use it."""
-    found = connection.execute(sa.text(INVALID_INDEX), {"schema": schema, "name": name}).scalar_one()
-    if found:
-        connection.execute(verbatim(drop_statement(name, schema)))
-    return bool(found)
-
-
-def parts_without(connection: sa.Connection, schema: str, table: str, name: str) -> list[str]:
-    """The parts of a parted table that have no part of its index ``name``, by name."""
-    values = {"schema": schema, "table": table, "name": name}
-    return list(connection.execute(sa.text(PARTS_WITHOUT), values).scalars())

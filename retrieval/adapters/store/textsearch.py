@@ -17,8 +17,8 @@ from retrieval.adapters.store.concurrent_index import (
     rebuild_statement,
 )
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.items import ARCHIVED
-from retrieval.adapters.store.protection import protection
 
 DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
 """Words are numbers (``sql/textsearch_index.sql``), which the configuration ``simple`` takes as they stand."""
@@ -82,6 +82,25 @@ def index_name(collection_id: int) -> str:
 async def textsearch_state(database: Database, collection_id: int) -> TextsearchState:
     """How far the collection is."""
     return TextsearchState(*(await database.read(None, _STATE.bind(id=collection_id)))[0])
+
+
+def protection(table: str, names: Names) -> list[str]:
+    """The statements that force row-level security on a table with a ``collection_id``, and say who may do what.
+
+    The application role sees what belongs to its tenant's collections; the definer role reads all, inside its
+    functions only.
+    """
+    name, app, definer = map(quote_identifier, (table, names.app_role, names.definer_role))
+    own = "collection_id IN (SELECT c.collection_id FROM collections c)"
+    return [
+        f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY",
+        f"CREATE POLICY {quote_identifier(table + '_app')} ON {name} TO {app} USING ({own}) WITH CHECK ({own})",
+        f"CREATE POLICY {quote_identifier(table + '_definer')} ON {name} FOR SELECT TO {definer} USING (true)",
+        f"REVOKE ALL ON {name} FROM PUBLIC",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {app}",
+        f"GRANT SELECT ON {name} TO {definer}",
+    ]
 
 
 async def make_table(database: Database, collection_id: int) -> int | None:

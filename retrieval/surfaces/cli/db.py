@@ -56,7 +56,7 @@ def upgrade(
 @app.command(
     # "-1" is a revision here, not an option.
     context_settings={"ignore_unknown_options": True},
-    epilog=examples("retrieval db downgrade 0001 --yes", "retrieval db downgrade -1"),
+    epilog=examples("retrieval db downgrade base --yes", "retrieval db downgrade -1"),
 )
 def downgrade(
     context: typer.Context,

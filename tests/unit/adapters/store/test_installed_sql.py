@@ -17,7 +17,9 @@ from retrieval.adapters.store.installed_sql import (
 )
 from retrieval.domain.errors import ConfigurationError
 
-FILES = sorted(path.stem for path in directory("sql").glob("*.sql"))
+FILES = sorted(
+    path.relative_to(directory("sql")).with_suffix("").as_posix() for path in directory("sql").rglob("*.sql")
+)
 ODD = ['we"ird \\sch ä', "Upper Case", "quote'd", "100% mine", "a:b :c", "dollar$$body$policies$"]
 
 

@@ -14,4 +14,6 @@ def statements(text: str) -> list[str]:
 
 def test_the_queue_is_the_one_that_the_library_expects() -> None:
     """A release with other tables needs a revision of its own, and its range in pyproject.toml moved."""
-    assert statements(installed_sql("procrastinate", Names("retrieval"))) == statements(SchemaManager.get_schema())
+    assert statements(installed_sql("installation/procrastinate", Names("retrieval"))) == statements(
+        SchemaManager.get_schema()
+    )
