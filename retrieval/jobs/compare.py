@@ -1,7 +1,7 @@
 """Comparing two profiles on recorded searches, before anybody is switched over.
 
 What each would have shown is worked out from the recorded candidates; what that would have earned, and how sure it is,
-the database computes (``sql/off_policy_*.sql``).
+the database computes (``sql/learning/off_policy.sql``).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ _CACHE = """
 async def write_embeddings(
     connection: Connection, collection_id: int, space: StoredSpace, vectors: Mapping[str, tuple[bytes, Vector]]
 ) -> int:
-    """Store vectors by item id, each with the hash of the text it stands for (``sql/mix_vectors.sql``).
+    """Store vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
 
     Gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
     it would be wrong. Where items are indexed with their neighbours, these are mixed anew.

@@ -1,4 +1,4 @@
-"""What interleaved searches earned, summed by ``sql/interleaved_results.sql``."""
+"""What interleaved searches earned, summed by ``sql/learning/off_policy.sql``."""
 
 from __future__ import annotations
 

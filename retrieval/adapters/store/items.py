@@ -142,7 +142,7 @@ async def know_attributes(connection: Connection, collection_id: int, item_ids: 
 
 
 async def index_terms(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
-    """Bring the lexical index of these items up to date (``sql/index_terms.sql``)."""
+    """Bring the lexical index of these items up to date (``sql/search/lexical_index.sql``)."""
     waiting = _WAITING_IN_BULK if len(item_ids) >= BULK_ITEMS else _WAITING
     await connection.execute("SELECT set_config('gin_pending_list_limit', %s, true)", (waiting,))
     await connection.execute("SELECT index_terms(%s, %s)", (collection_id, list(item_ids)))
@@ -155,7 +155,7 @@ async def flush_terms(connection: Connection, schema: str) -> None:
 
 
 async def index_attributes(connection: Connection, collection_id: int, item_ids: Sequence[str] | None) -> None:
-    """Bring the tags and declared attributes of these items (None: of all) up to date (``sql/index_attributes.sql``).
+    """Bring the tags and declared attributes of these items (None: of all) up to date (``sql/items/attributes.sql``).
 
     After ``index_terms``, whose lock it needs: what is declared then is all that these items must be indexed by.
     """

@@ -24,7 +24,7 @@ from retrieval.domain.filters import AllTags, Compare, Field, Filter, OneOf, Sca
 ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
 INDEXED_CHARACTERS = 300
-"""So much of a text stands in the index (``sql/index_attributes.sql``)."""
+"""So much of a text stands in the index (``sql/items/attributes.sql``)."""
 
 EXACT_BELOW = 2**53
 """Whole numbers below it, and all floats, are in the index as they are; of greater ones the nearest."""

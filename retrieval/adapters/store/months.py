@@ -26,7 +26,7 @@ async def ensure_months(database: Database) -> int:
     What fell into no month meanwhile is moved into one of its own.
     """
     made = 0
-    for family in FAMILIES:  # one transaction each: see sql/months.sql
+    for family in FAMILIES:  # one transaction each: see sql/records/months.sql
         made += int((await database.write(None, _ENSURE.bind(family=family)))[0][0])
     return made
 

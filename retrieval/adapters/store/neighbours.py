@@ -1,4 +1,4 @@
-"""The neighbours that a collection's items are indexed with (``sql/set_neighbours.sql``)."""
+"""The neighbours that a collection's items are indexed with (``sql/search/neighbours.sql``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Off-policy estimates, computed where the traffic is: by the functions of ``sql/off_policy_*.sql``."""
+"""Off-policy estimates, computed where the traffic is: by ``sql/learning/off_policy.sql``."""
 
 from __future__ import annotations
 

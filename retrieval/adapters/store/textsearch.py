@@ -21,7 +21,7 @@ from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.items import ARCHIVED
 
 DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
-"""Words are numbers (``sql/textsearch_index.sql``), which the configuration ``simple`` takes as they stand."""
+"""Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` takes as they stand."""
 
 _WAIT = "500ms"
 """Less than the server waits before it looks for deadlocks: whoever makes or drops the table gives way to writers."""
@@ -182,7 +182,7 @@ async def drop_table(database: Database, collection_id: int) -> bool:
 async def _without_writers(database: Database, connection: Connection, collection_id: int) -> AsyncIterator[bool]:
     """A transaction of the tables' owner while nobody writes items of the collection; False where somebody did.
 
-    The lock is the one that ``sql/textsearch_index.sql`` shares among writers.
+    The lock is the one that ``sql/search/textsearch.sql`` shares among writers.
     """
     async with connection.transaction():
         await connection.execute(

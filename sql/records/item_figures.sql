@@ -1,3 +1,52 @@
+-- Figures about items, and what all figures rest on.
+
+-- The ends of Wilson's 95 % interval of a rate, from raw counts: it stays within 0 and 1 and is honest for few trials.
+-- E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no trial.
+CREATE FUNCTION wilson_low(successes bigint, trials bigint) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN trials > 0 THEN greatest(0, (successes + 1.920729410347062 - 1.959963984540054 * sqrt(
+    successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
+
+CREATE FUNCTION wilson_high(successes bigint, trials bigint) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
+    successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
+
+-- The standard error of a mean, from how many values there are, their sum and the sum of their squares.
+CREATE FUNCTION standard_error(number bigint, total double precision, squares double precision) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN number > 1 THEN
+    sqrt(greatest(0, squares - total * total / number) / (number - 1) / number) END;
+
+REVOKE ALL ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
+    standard_error(bigint, double precision, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
+    standard_error(bigint, double precision, double precision) TO @app@, @analyst@;
+
+-- The impressions that were rated, each with its reward: what the figures about exploration, ranks and profiles rest on.
+-- The period and the collection reach the tables below, because both are what it groups by.
+CREATE VIEW analytics_rated WITH (security_invoker = true) AS
+SELECT
+    c.name AS collection, m.retrieved_at, m.retrieval_id, m.item_id, m.rank, m.slot, m.propensity, m.rank_propensity,
+    sum(f.weight * f.reward) / sum(f.weight) AS reward, sum(f.weight) AS weight, count(*) AS verdicts,
+    m.collection_id
+FROM collections AS c
+JOIN impressions AS m ON m.collection_id = c.collection_id
+JOIN feedback AS f
+    ON f.collection_id = m.collection_id AND f.retrieval_id = m.retrieval_id AND f.item_id = m.item_id
+WHERE f.superseded_at IS NULL AND f.weight > 0
+GROUP BY c.name, m.collection_id, m.retrieval_id, m.item_id, m.retrieved_at, m.rank, m.slot, m.propensity,
+    m.rank_propensity;
+COMMENT ON VIEW analytics_rated IS 'Impressions with feedback that counts, each with its reward.';
+COMMENT ON COLUMN analytics_rated.slot IS 'exploit, explore or swap.';
+COMMENT ON COLUMN analytics_rated.propensity IS 'How probable it was that the item was shown.';
+COMMENT ON COLUMN analytics_rated.rank_propensity IS 'How probable it was that it stood at this rank.';
+COMMENT ON COLUMN analytics_rated.reward IS 'The mean of its verdicts that count, by their weights.';
+COMMENT ON COLUMN analytics_rated.weight IS 'The sum of those weights.';
+COMMENT ON COLUMN analytics_rated.verdicts IS 'How many verdicts there are: none superseded, none discounted.';
+COMMENT ON COLUMN analytics_rated.collection_id IS 'To join with the tables.';
+GRANT SELECT ON analytics_rated TO @app@, @analyst@;
+
 -- Figures about items: how they fared, which nobody uses, which are on the rise.
 -- Lists are views; what sums up a period is a function of it, so that the period reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
