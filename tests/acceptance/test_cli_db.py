@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from retrieval.adapters.store.revisions import known_revisions
+from retrieval.adapters.store.installation.revisions import known_revisions
 from tests.acceptance.conftest import Program
 
 HEAD = max(known_revisions())

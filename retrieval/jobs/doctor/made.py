@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installation.examination.table_state import TableState
 from retrieval.adapters.store.installed_sql import directory
 from retrieval.domain.diagnosis import Finding, Severity
 

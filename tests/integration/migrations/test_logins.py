@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from retrieval import Settings, connect
-from retrieval.adapters.store.analysts import add_analyst
-from retrieval.adapters.store.schema import downgrade, status, upgrade
+from retrieval.adapters.store.installation.access import add_analyst
+from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
 from tests.support.database import database_url, opened, use
 

@@ -16,9 +16,9 @@ from alembic.migration import MigrationContext
 from psycopg import sql
 
 from retrieval import Settings
-from retrieval.adapters.store.embedded_binaries import find_package
-from retrieval.adapters.store.revisions import head_revision
-from retrieval.adapters.store.schema import downgrade, status, upgrade, upgrade_sql
+from retrieval.adapters.store.installation.embedded.binaries import find_package
+from retrieval.adapters.store.installation.revisions import head_revision
+from retrieval.adapters.store.installation.schema import downgrade, status, upgrade, upgrade_sql
 from retrieval.adapters.store.tables import include_name, metadata
 from retrieval.domain.errors import DatabaseError, SchemaRevisionError
 from tests.support.database import SCHEMA, opened, use

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
-from retrieval.adapters.store import textsearch as store
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.schema import downgrade, upgrade
-from retrieval.adapters.store.textsearch import protection, table_name, textsearch_state
+from retrieval.adapters.store.installation.schema import downgrade, upgrade
+from retrieval.adapters.store.search import textsearch as store
+from retrieval.adapters.store.search.textsearch import protection, table_name, textsearch_state
 from retrieval.jobs.textsearch import (
     TEXTSEARCH_ROWS,
     TextsearchOutcome,

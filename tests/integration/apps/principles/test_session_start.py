@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 from retrieval import Feedback, Platform, Settings
-from retrieval.adapters.store.direct import connected
+from retrieval.adapters.store.installation.direct import connected
+from retrieval.adapters.store.installation.revisions import head_revision, newest_revision
 from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.revisions import head_revision, newest_revision
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles import collection as collections
 from retrieval.apps.principles.choosing import best
