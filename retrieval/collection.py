@@ -13,10 +13,9 @@ from typing import Any
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.item_status import change_status
-from retrieval.adapters.store.items import ARCHIVED, delete_items
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import ARCHIVED, change_status, delete_items
 from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors

@@ -20,9 +20,9 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.llms.choice import ChosenLLM
-from retrieval.adapters.store.actors import Pseudonymised, pseudonymise
-from retrieval.adapters.store.analytics import analytics_rows, analytics_views
-from retrieval.adapters.store.collections import (
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.opening import open_database
+from retrieval.adapters.store.items.collections import (
     StoredCollection,
     add_profile,
     all_collections,
@@ -31,10 +31,10 @@ from retrieval.adapters.store.collections import (
     find_collection,
     set_space,
 )
-from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.months import ensure_months
-from retrieval.adapters.store.opening import open_database
-from retrieval.adapters.store.spaces import StoredSpace, register_space
+from retrieval.adapters.store.records.actors import Pseudonymised, pseudonymise
+from retrieval.adapters.store.records.analytics import analytics_rows, analytics_views
+from retrieval.adapters.store.records.retention import ensure_months
+from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.attribute import checked_filterable

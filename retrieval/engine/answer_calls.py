@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.session_answers import answers_of
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.records.retrievals import answers_of
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError

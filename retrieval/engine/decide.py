@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import numpy as np
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.arms import arms_from, arms_statement
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.models import affinities_statement
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.arms import arms_from, arms_statement
+from retrieval.adapters.store.learning.models import affinities_statement
 from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector

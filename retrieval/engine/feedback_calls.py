@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.feedback import quarantine_actor
+from retrieval.adapters.store.learning.feedback import quarantine_actor
 from retrieval.adapters.tracing import span
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.context import Context

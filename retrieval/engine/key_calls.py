@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import datetime
 
-from retrieval.adapters.store.api_keys import add_key, keys_of, revoke_key
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.access import add_key, keys_of, revoke_key
 from retrieval.domain.api_key import (
     RANDOM_BYTES,
     ApiKey,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.adapters.store.listing import latest_items, lists_under
+from retrieval.adapters.store.items.listing import latest_items, lists_under
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.filters import Filter, Where, parse_field
 from retrieval.domain.stored_item import StoredItem

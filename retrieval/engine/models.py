@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from retrieval.adapters.store.clusters import read_centroids
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.models import read_definition
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.clusters import read_centroids
+from retrieval.adapters.store.learning.models import read_definition
 from retrieval.domain.embedding import Vector, Vectors
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learned import Learned

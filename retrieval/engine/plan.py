@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from retrieval.adapters.store.candidate_request import CandidateRequest, Standing
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Standing
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.profile import MAX_DEPTH, FusionKind, LegName, Profile
 from retrieval.domain.signals.base_relevance import BaseRelevance

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.collections import add_profile
-from retrieval.adapters.store.profiles import latest_profiles, stored_profile, use_profile
+from retrieval.adapters.store.items.collections import add_profile, latest_profiles, stored_profile, use_profile
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
 from retrieval.domain.filters import Filter, Where

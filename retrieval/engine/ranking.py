@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores
 from retrieval.domain.hit import Contribution
 from retrieval.domain.profile import PREFERRED, Profile

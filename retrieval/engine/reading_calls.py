@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 
-from retrieval.adapters.store.collections import StoredCollection, collections_page
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embeddings import count_pending, read_embeddings
-from retrieval.adapters.store.items import read_items
-from retrieval.adapters.store.pending_counts import count_pending_each
-from retrieval.adapters.store.scan import items_after
-from retrieval.adapters.store.value_counts import count_vectors, value_counts
+from retrieval.adapters.store.items.collection_facts import count_pending_each, count_vectors, value_counts
+from retrieval.adapters.store.items.collections import StoredCollection, collections_page
+from retrieval.adapters.store.items.items import read_items
+from retrieval.adapters.store.items.listing import items_after
+from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
 from retrieval.domain.bounds import SearchBounds
 from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors

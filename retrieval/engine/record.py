@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
-from retrieval.adapters.store.candidate_request import Query
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.recording_text import written
+from retrieval.adapters.store.records.recordings import written
+from retrieval.adapters.store.search.candidate_request import Query
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.hit import Hit
 from retrieval.domain.recorded import Impression, RecordedSearch

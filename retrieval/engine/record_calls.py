@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from retrieval.adapters.store.retrieval_list import retrievals_page
+from retrieval.adapters.store.records.retrievals import retrievals_page
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.recorded_retrieval import RetrievalSummary

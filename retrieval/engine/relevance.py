@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Fused, best_of
 from retrieval.domain.profile import FusionKind, Profile, leg_of
 from retrieval.domain.signals.catalogue import SIGNALS

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from retrieval.adapters.store.item_states import ItemState
+from retrieval.adapters.store.items.items import ItemState
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile

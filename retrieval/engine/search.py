@@ -15,12 +15,12 @@ from opentelemetry.trace import Span
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found, find_candidates_of_each
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import read_hit_rows
-from retrieval.adapters.store.similarities import read_similarities
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import read_hit_rows
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each
+from retrieval.adapters.store.search.vectors import read_similarities
 from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified

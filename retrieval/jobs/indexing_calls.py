@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from retrieval.adapters.store.filterable import clear_undeclared, declare, undeclare
-from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbours
+from retrieval.adapters.store.items.indexing import (
+    are_windows_behind,
+    clear_undeclared,
+    declare,
+    set_neighbours,
+    undeclare,
+)
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.neighbours import Neighbours, checked_neighbours

@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.items import archive_items, item_ids_after
+from retrieval.adapters.store.items.items import archive_items, item_ids_after
 from retrieval.domain.item import Item
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.weights import refresh_weights

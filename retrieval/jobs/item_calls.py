@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.scan import stored_items_after
-from retrieval.adapters.store.stored_items import read_stored
+from retrieval.adapters.store.items.items import read_stored
+from retrieval.adapters.store.items.listing import stored_items_after
 from retrieval.domain.errors import InvalidLimitError, UnknownItemError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item

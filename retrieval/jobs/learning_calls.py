@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrieval.adapters.store.arm_upkeep import Decay, set_decay
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.feedback import set_daily_cap
-from retrieval.adapters.store.models import StoredModel, latest_models, use_model
-from retrieval.adapters.store.standings import count_verdicts, read_standings, standings_matching
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.arms import Decay, set_decay
+from retrieval.adapters.store.learning.feedback import set_daily_cap
+from retrieval.adapters.store.learning.models import StoredModel, latest_models, use_model
+from retrieval.adapters.store.learning.standings import count_verdicts, read_standings, standings_matching
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError

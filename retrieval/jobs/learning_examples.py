@@ -11,8 +11,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.arm_upkeep import read_decay
-from retrieval.adapters.store.training import (
+from retrieval.adapters.store.learning.arms import read_decay
+from retrieval.adapters.store.learning.training import (
     Rated,
     RatedSearch,
     read_item_clusters,

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.models import StoredModel
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.collection import Collection
 from retrieval.domain.bounds import SearchBounds
 from retrieval.domain.collection_info import CollectionInfo

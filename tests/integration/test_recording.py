@@ -15,8 +15,8 @@ import pytest
 
 from retrieval import Collection, Context, Platform, Profile, SearchResult, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store import recording_statement, recordings
-from retrieval.adapters.store.recordings import find_recorded, recording_losses
+from retrieval.adapters.store.records import recording_statement, recordings
+from retrieval.adapters.store.records.recordings import find_recorded, recording_losses
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.feedback import Feedback

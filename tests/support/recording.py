@@ -6,8 +6,8 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Candidate, fuse, fused_ids, fused_scores
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import Fusion, FusionKind, Profile

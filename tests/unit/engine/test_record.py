@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from retrieval.adapters.store.recording_statement import encoded
-from retrieval.adapters.store.recording_text import written
+from retrieval.adapters.store.records.recording_statement import encoded
+from retrieval.adapters.store.records.recordings import written
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.context import Context
 from retrieval.domain.profile import Fusion, FusionKind, Profile

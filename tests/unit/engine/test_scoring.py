@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.fusion import Candidate, Fused, fuse
 from retrieval.domain.hit import Path
