@@ -27,6 +27,7 @@ FILES = (
     "installation/access",
     "installation/policies",
     "items/attributes",
+    "items/writing",
     "items/forgetting",
     "search/terms",
     "search/neighbours",

@@ -10,7 +10,6 @@ from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport
 from retrieval.jobs.change import ChangeReport, Decide, RemovalError, change
 from retrieval.jobs.item_calls import ItemCalls
-from retrieval.jobs.weights import refresh_weights
 
 
 class ChangingCalls(ItemCalls):
@@ -37,6 +36,5 @@ class ChangingCalls(ItemCalls):
             report = await change(writer, keys, decide, keeps_time=keeps_time)
         if keeps_time or report.is_nothing:
             return report
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         notes = await self._keep_indexed(report.written)
         return replace(report, written=report.written + AddReport(notes=notes))

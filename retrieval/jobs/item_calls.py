@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import read_stored
+from retrieval.adapters.store.items.items import BULK_ITEMS, Settled, read_stored
 from retrieval.adapters.store.items.listing import stored_items_after
 from retrieval.domain.errors import InvalidLimitError, UnknownItemError
 from retrieval.domain.filters import Filter, Where
@@ -18,9 +18,9 @@ from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.add_each import AddedEach, add_each, as_item
-from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
-from retrieval.jobs.put import Make, put, remove
-from retrieval.jobs.weights import refresh_weights
+from retrieval.jobs.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
+from retrieval.jobs.put import Make, put, put_whole, remove
+from retrieval.jobs.weights import DRIFT, refresh_weights
 
 MAX_PAGE = 1000
 """Items that one page holds at most."""
@@ -54,7 +54,7 @@ class ItemCalls(CollectionHandle):
         same version at once, one does. Raises ``InvalidItemError``. An embedder that fails leaves the item pending.
         """
         given = as_item(item)
-        return await self._put(given.item_id, lambda _: given, version)
+        return await self._put(given.item_id, given, version)
 
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on what ``Item.as_dict`` gives; else as ``put``.
@@ -84,11 +84,8 @@ class ItemCalls(CollectionHandle):
         if self._recorder is not None:
             await self._recorder.recorded()
         collection_id = (await self._fresh()).collection_id
-        async with self._database.transaction(self._tenant_id) as connection:
-            removed = await remove(connection, collection_id, key, version)
-        if removed:
-            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-            await self.refresh()
+        removed, settled = await remove(self._database, self._tenant_id, collection_id, key, version)
+        await self._settle(settled, int(removed))
         return removed
 
     @told_if_gone
@@ -101,23 +98,40 @@ class ItemCalls(CollectionHandle):
         added = await add_each(await self._writer(), items)
         if more:
             return added
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         notes = await self._keep_indexed(added.report)
         return replace(added, report=added.report + AddReport(notes=notes))
 
     @told_if_gone
-    async def _put(self, item_id: str, make: Make, version: str | None) -> StoredItem:
-        stored, report = await put(await self._writer(), item_id, make, version)
-        if report.added or report.changed:
-            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-            await self._keep_indexed(report)
+    async def _put(self, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
+        writer = await self._writer()
+        if not isinstance(what, Item):
+            stored, report = await put(writer, item_id, what, version)
+        elif version is None:
+            stored, report = await put_whole(writer, what)
+        else:
+            stored, report = await put(writer, item_id, lambda _: what, version)
+        await self._keep_indexed(report)
         return stored
 
     async def _writer(self) -> Writer:
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
     async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
-        await flush_lexical(self._database, written.added + written.changed)
+        return await self._settle(written.settled, written.added + written.changed)
+
+    async def _settle(self, settled: Settled | None, written: int) -> tuple[str, ...]:
+        """After a write of so many items: weights and indexes follow the collection's size, and the handle knows it."""
+        if settled is None:
+            return ()
+        if settled.drift > DRIFT:
+            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        await flush_lexical(self._database, written)
+        if written >= BULK_ITEMS or settled.has_new_fields or not self._stored.documents:
+            await self.refresh()
+        else:
+            self._stored = replace(self._stored, documents=settled.documents)
+        if written < BULK_ITEMS and not is_index_off(self._stored):
+            return ()
         outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
         if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
             await self.refresh()
