@@ -18,8 +18,8 @@ from retrieval.adapters.store.items.items import (
     Settled,
     Written,
     store_items,
-    store_vectors,
     stored_hashes,
+    vectors_statement,
 )
 from retrieval.adapters.store.search.vectors import pending_among, pending_items
 from retrieval.domain.embedding import Vector, Vectors
@@ -210,9 +210,9 @@ class Writer:
                 return
 
     async def _store_vectors(self, part: _Part) -> None:
-        if self.collection.space is not None:
+        if self.collection.space is not None and part.vectors:
             where = (self.collection.collection_id, self.collection.space.space_id)
-            await store_vectors(self.database, self.tenant_id, *where, part.vectors)
+            await self.database.write(self.tenant_id, vectors_statement(*where, part.vectors))
 
     async def next_pending(self, after: str, limit: int = EMBED_BATCH) -> list[Item]:
         """The next items, in order of key, that wait for their vector."""

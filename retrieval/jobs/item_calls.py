@@ -22,6 +22,9 @@ from retrieval.jobs.indexes import IndexOutcome, flush_lexical, is_index_off, ke
 from retrieval.jobs.put import Make, put, put_whole, remove
 from retrieval.jobs.weights import DRIFT, refresh_weights
 
+FEW_ITEMS = 1000
+"""A handle of a collection that had fewer when it was read last reads its size anew after each write."""
+
 MAX_PAGE = 1000
 """Items that one page holds at most."""
 
@@ -126,10 +129,10 @@ class ItemCalls(CollectionHandle):
         if settled.drift > DRIFT:
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         await flush_lexical(self._database, written)
-        if written >= BULK_ITEMS or settled.has_new_fields or not self._stored.documents:
+        if written >= BULK_ITEMS or settled.has_new_fields or self._stored.documents < FEW_ITEMS:
             await self.refresh()
         else:
-            self._stored = replace(self._stored, documents=settled.documents)
+            await self._fresh()
         if written < BULK_ITEMS and not is_index_off(self._stored):
             return ()
         outcome = await keep_index(self._database, self._tenant_id, await self.refresh())

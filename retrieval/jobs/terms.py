@@ -9,7 +9,7 @@ from retrieval.adapters.store.database import Connection, Database
 _log = logging.getLogger(__name__)
 
 # Nobody writes meanwhile: what is counted is all that there is.
-_HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), hold_totals(%(id)s), fold_statistics(%(id)s)"
+_HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), fold_statistics(%(id)s)"
 _MISSING = """
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %(id)s AND item.status <> 'archived' AND NOT EXISTS (

@@ -12,7 +12,7 @@ _STEP = 1000
 _BEGIN = "SELECT begin_weighing(%(id)s, %(drift)s)"
 
 
-_FOLD = "SELECT hold_totals(%(id)s), fold_statistics(%(id)s)"
+_FOLD = "SELECT fold_statistics(%(id)s)"
 
 
 async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:

@@ -52,7 +52,7 @@ CREATE OR REPLACE FUNCTION write_items(
     ids text[], kinds text[], titles text[], bodies text[], tag_lists text[], attribute_objects text[], statuses text[],
     sources text[], moments text[], hashes bytea[], text_hashes bytea[], vectors halfvec[],
     OUT formers bytea[], OUT stored bigint, OUT has_new_fields boolean, OUT created_at timestamptz,
-    OUT updated_at timestamptz, OUT documents bigint, OUT drift real
+    OUT updated_at timestamptz, OUT drift real
 )
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -139,7 +139,7 @@ BEGIN
         SELECT item.created_at, item.updated_at INTO created_at, updated_at FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = ids[1] AND item.content_hash = hashes[1];
     END IF;
-    SELECT total.documents, total.drift INTO documents, drift FROM settle_statistics(collection) AS total;
+    drift := settle_statistics(collection, coalesce(cardinality(written), 0));
 END
 $$;
 
@@ -169,9 +169,10 @@ BEGIN
 END
 $$;
 
--- Keeps the items and lets no search find them; spaces: those that they have vectors in. Gives what settle_statistics does.
+-- Keeps the items and lets no search find them; spaces: those that they have vectors in. Gives how many there were, and the
+-- drift (settle_statistics).
 CREATE OR REPLACE FUNCTION archive_items(
-    collection bigint, spaces bigint[], ids text[], OUT documents bigint, OUT drift real
+    collection bigint, spaces bigint[], ids text[], OUT archived bigint, OUT drift real
 )
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -186,14 +187,15 @@ BEGIN
     FOREACH space IN ARRAY spaces LOOP
         PERFORM remove_vectors(collection, space, held);
     END LOOP;
-    SELECT total.documents, total.drift INTO documents, drift FROM settle_statistics(collection) AS total;
+    archived := cardinality(held);
+    drift := settle_statistics(collection, cardinality(held));
 END
 $$;
 
--- Removes the items with their terms and vectors; gives how many there were, and what settle_statistics does. One that another
--- writer adds a moment later is not touched.
+-- Removes the items with their terms and vectors; gives how many there were, and the drift. One that another writer
+-- adds a moment later is not touched.
 CREATE OR REPLACE FUNCTION remove_items(
-    collection bigint, ids text[], OUT removed bigint, OUT documents bigint, OUT drift real
+    collection bigint, ids text[], OUT removed bigint, OUT drift real
 )
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -203,7 +205,7 @@ BEGIN
     PERFORM index_terms(collection, held, true);
     DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
     removed := cardinality(held);
-    SELECT total.documents, total.drift INTO documents, drift FROM settle_statistics(collection) AS total;
+    drift := settle_statistics(collection, cardinality(held));
 END
 $$;
 

@@ -223,7 +223,7 @@ BEGIN
         ORDER BY item.item_id LIMIT step
     ) AS one;
     PERFORM reindex_terms(collection, page);
-    PERFORM settle_statistics(collection);
+    PERFORM settle_statistics(collection, coalesce(cardinality(page), 0));
     FOR space IN
         SELECT owner.space_id FROM collections AS owner
         WHERE owner.collection_id = collection AND owner.space_id IS NOT NULL

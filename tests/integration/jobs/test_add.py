@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.items.items import write_items
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.items import ItemWrite, write_items
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import (
     EmbedderRejectedError,
@@ -161,7 +161,7 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
     number = (await collection.refresh()).collection_id
     with opened(database_url) as watcher:
         async with platform.database.transaction(platform.tenant_id) as connection:
-            await write_items(connection, number, [Item(item_id="1", body="theirs")])
+            await write_items(connection, ItemWrite(number, [Item(item_id="1", body="theirs")]))
             adding = asyncio.create_task(collection.add_new([{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}]))
             while watcher.execute(WAITING).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0)
@@ -176,13 +176,13 @@ async def test_many_new_items_take_as_many_statements_as_few(
     """What is not embedded is stored in a round trip of each kind, and holds no lock of its own."""
     collection = await platform.collection("docs")
     statements: list[Any] = []
-    execute = psycopg.AsyncConnection.execute
+    read = Database._read  # noqa: SLF001 - it is what goes over the wire
 
-    async def counted(self: psycopg.AsyncConnection[Any], query: Any, *rest: Any, **named: Any) -> Any:
-        statements.append(query)
-        return await execute(self, query, *rest, **named)
+    async def counted(self: Database, *given: Any) -> Any:
+        statements.append(given)
+        return await read(self, *given)
 
-    monkeypatch.setattr(psycopg.AsyncConnection, "execute", counted)
+    monkeypatch.setattr(Database, "_read", counted)
     counts = []
     for name, number in (("few", 2), ("many", 50)):
         statements.clear()

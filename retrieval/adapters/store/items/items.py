@@ -84,8 +84,6 @@ async def known_hashes(connection: Connection, collection_id: int, item_ids: Seq
 class Settled:
     """How a collection stands after a write."""
 
-    documents: int = 0
-    """Items that a search can find."""
     drift: float = 0.0
     """By what share the items' average length is off the one that they are weighed with."""
     has_new_fields: bool = False
@@ -132,8 +130,8 @@ class ItemWrite:
         known = {item_id: former for item_id, former in zip(ids, formers, strict=True) if former is not None}
         if not rows:
             return Written(known, 0, None)
-        *_, created_at, updated_at, documents, drift = rows[-1]
-        settled = Settled(documents, drift, any(row[2] for row in rows))
+        *_, created_at, updated_at, drift = rows[-1]
+        settled = Settled(drift, any(row[2] for row in rows))
         times = None if created_at is None else (created_at, updated_at)
         return Written(known, sum(row[1] for row in rows), settled, times)
 
@@ -243,25 +241,20 @@ def became(former: bytes | None, content_hash: bytes) -> Became:
     return Became.UNCHANGED if former == content_hash else Became.CHANGED
 
 
-async def store_vectors(
-    database: Database, tenant_id: int, collection_id: int, space_id: int, vectors: Mapping[str, tuple[bytes, Vector]]
-) -> int:
-    """Store vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
+def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, tuple[bytes, Vector]]) -> Compiled:
+    """What stores vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
 
-    Gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
+    It gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
     it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
     """
-    if not vectors:
-        return 0
     ids = sorted(vectors)
-    statement = _WRITE_VECTORS.bind(
+    return _WRITE_VECTORS.bind(
         collection=collection_id,
         space=space_id,
         ids=texts(ids),
         vectors=half_vectors([vectors[one][1] for one in ids]),
         text_hashes=blobs(vectors[one][0] for one in ids),
     )
-    return int((await database.write(tenant_id, statement))[0][0] or 0)
 
 
 async def flush_terms(connection: Connection, schema: str) -> None:
@@ -285,13 +278,13 @@ async def archive_items(
 ) -> Settled:
     """Keep the items and let no search find them. ``space_ids`` are those of their vectors."""
     statement = _ARCHIVE.bind(collection=collection_id, spaces=list(space_ids), ids=texts(ids))
-    return Settled(*await _only_row(connection, statement))
+    return Settled((await _only_row(connection, statement))[1])
 
 
 async def delete_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> tuple[int, Settled]:
     """Remove the items with their terms and vectors, as a part of a transaction; gives how many there were."""
-    removed, *settled = await _only_row(connection, _REMOVE.bind(collection=collection_id, ids=texts(ids)))
-    return int(removed), Settled(*settled)
+    removed, drift = await _only_row(connection, _REMOVE.bind(collection=collection_id, ids=texts(ids)))
+    return int(removed), Settled(drift)
 
 
 async def remove_items(
@@ -299,8 +292,8 @@ async def remove_items(
 ) -> tuple[int, Settled]:
     """The same in a transaction of its own, in one round trip."""
     statement = _REMOVE.bind(collection=collection_id, ids=texts(ids))
-    removed, *settled = (await database.write(tenant_id, statement))[0]
-    return int(removed), Settled(*settled)
+    removed, drift = (await database.write(tenant_id, statement))[0]
+    return int(removed), Settled(drift)
 
 
 async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, ...]:
