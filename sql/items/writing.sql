@@ -57,7 +57,6 @@ CREATE OR REPLACE FUNCTION write_items(
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     changing text[];
-    alike text[];
     written text[];
     archived text[];
     taken text;
@@ -77,15 +76,8 @@ BEGIN
         WHERE item.collection_id = collection AND item.item_id = given.item_id LIMIT 1
     ) AS known ON true;
 
-    IF NOT only_new AND array_remove(formers, NULL) <> '{}' AND (changing IS NOT NULL OR vectors IS NOT NULL) THEN
-        -- Items that change in nothing that is indexed by words stay in that index as they are.
-        SELECT array_agg(held.item_id) INTO alike
-        FROM hold_items(collection, CASE WHEN vectors IS NULL THEN changing ELSE ids END) AS held
-        JOIN unnest(ids, text_hashes, statuses) AS given (item_id, text_hash, status) ON given.item_id = held.item_id
-        WHERE held.text_hash = given.text_hash AND (held.status = 'archived') = (given.status = 'archived');
-    END IF;
-
-    IF changing IS NOT NULL THEN
+    -- Items are held in their order in this one pass, the unchanged ones too whose vectors are to be stored.
+    IF changing IS NOT NULL OR vectors IS NOT NULL THEN
         WITH made AS (
             INSERT INTO items AS known (
                 collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at, content_hash,
@@ -96,16 +88,18 @@ BEGIN
                 given.attributes::jsonb, given.status, given.source, given.moment::timestamptz, given.hash,
                 given.text_hash
             FROM unnest(
-                ids, kinds, titles, bodies, tag_lists, attribute_objects, statuses, sources, moments, hashes, text_hashes
+                ids, kinds, titles, bodies, tag_lists, attribute_objects, statuses, sources, moments, hashes, text_hashes,
+                formers
             ) AS given (
-                item_id, kind, title, body, tags, attributes, status, source, moment, hash, text_hash
+                item_id, kind, title, body, tags, attributes, status, source, moment, hash, text_hash, former
             )
-            WHERE given.item_id = ANY (changing)
+            WHERE vectors IS NOT NULL OR given.hash IS DISTINCT FROM given.former
             ON CONFLICT (collection_id, item_id) DO UPDATE SET
                 kind = excluded.kind, title = excluded.title, body = excluded.body, tags = excluded.tags,
                 attributes = excluded.attributes, status = excluded.status, source = excluded.source,
                 occurred_at = excluded.occurred_at, content_hash = excluded.content_hash,
                 text_hash = excluded.text_hash, updated_at = now()
+            WHERE known.content_hash <> excluded.content_hash OR only_new
             RETURNING known.item_id, known.status, known.xmax = 0 AS is_new
         )
         SELECT
@@ -122,10 +116,7 @@ BEGIN
 
     IF written IS NOT NULL THEN
         news := know_attributes(collection, written);
-        PERFORM index_terms(collection, CASE
-            WHEN alike IS NULL OR are_windowed(collection) THEN written
-            ELSE ARRAY(SELECT one.item_id FROM unnest(written) AS one (item_id) WHERE one.item_id <> ALL (alike))
-        END);
+        PERFORM index_terms(collection, written);
         PERFORM index_attributes(collection, written);
         IF archived IS NOT NULL AND space IS NOT NULL THEN
             PERFORM remove_vectors(collection, space, archived);

@@ -20,7 +20,7 @@ GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO 
 -- The terms that these items are indexed by: those of title and body, and in a collection with neighbours those of their
 -- windows. Archived items have none.
 CREATE OR REPLACE FUNCTION words_of(collection bigint, ids text[])
-RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer)
+RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer, text_hash bytea)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     config regconfig;
@@ -29,12 +29,12 @@ BEGIN
     SELECT owner.text_search_config::regconfig, owner.neighbours INTO config, setting
     FROM collections AS owner WHERE owner.collection_id = collection;
     IF setting IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM window_terms(collection, ids, config, setting);
+        RETURN QUERY SELECT own.*, NULL::bytea FROM window_terms(collection, ids, config, setting) AS own;
         RETURN;
     END IF;
 
     RETURN QUERY
-    SELECT item.item_id, own.lexemes, own.frequencies, own.spellings, own.length
+    SELECT item.item_id, own.lexemes, own.frequencies, own.spellings, own.length, item.text_hash
     FROM items AS item
     CROSS JOIN LATERAL (
         SELECT
@@ -158,7 +158,7 @@ BEGIN
     END IF;
 
     WITH fresh AS MATERIALIZED (
-        SELECT own.item_id, own.lexemes, own.frequencies, own.spellings, own.length
+        SELECT own.item_id, own.lexemes, own.frequencies, own.spellings, own.length, own.text_hash
         FROM words_of(collection, CASE WHEN are_gone THEN '{}' ELSE ids END) AS own
     ),
     former AS MATERIALIZED (
@@ -205,16 +205,17 @@ BEGIN
             AND terms.item_id NOT IN (SELECT fresh.item_id FROM fresh)
     ),
     indexed AS (
-        INSERT INTO item_terms (collection_id, item_id, lexemes, frequencies, length, weights)
+        INSERT INTO item_terms (collection_id, item_id, lexemes, frequencies, length, weights, text_hash)
         SELECT
             collection, fresh.item_id, fresh.lexemes, fresh.frequencies, fresh.length,
-            bm25_weights(fresh.lexemes, fresh.frequencies, fresh.length, average.length)
+            bm25_weights(fresh.lexemes, fresh.frequencies, fresh.length, average.length), fresh.text_hash
         FROM fresh, average
         ON CONFLICT (collection_id, item_id) DO UPDATE SET
             lexemes = excluded.lexemes,
             frequencies = excluded.frequencies,
             length = excluded.length,
-            weights = excluded.weights
+            weights = excluded.weights,
+            text_hash = excluded.text_hash
     )
     SELECT average.length INTO used FROM average;
 
@@ -231,7 +232,7 @@ GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[], boolean) TO @app@;
 -- writers of one item apart, and under the writers' lock; settle_statistics comes after it. Items that are gone are
 -- archived first where neighbours know them.
 CREATE OR REPLACE FUNCTION index_terms(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS void
-LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
     PERFORM set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true);
@@ -243,6 +244,23 @@ BEGIN
         END IF;
         ids := place_items(collection, ids);
         are_gone := false;
+    ELSIF NOT are_gone THEN
+        -- What an item is indexed by is not made anew while its text is the same.
+        ids := ARRAY(
+            SELECT one.item_id FROM unnest(ids) AS one (item_id)
+            LEFT JOIN LATERAL (
+                SELECT true AS is_same
+                FROM items AS item
+                JOIN item_terms AS terms ON terms.collection_id = collection AND terms.item_id = item.item_id
+                WHERE item.collection_id = collection AND item.item_id = one.item_id AND item.status <> 'archived'
+                    AND item.text_hash = terms.text_hash
+                LIMIT 1
+            ) AS known ON true
+            WHERE known.is_same IS NULL
+        );
+        IF ids = '{}' THEN
+            RETURN;
+        END IF;
     END IF;
     PERFORM reindex_terms(collection, ids, are_gone);
 END

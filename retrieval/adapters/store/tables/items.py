@@ -65,6 +65,7 @@ item_terms = Table(
     Column("frequencies", ARRAY(SmallInteger), nullable=False),
     Column("length", Integer, nullable=False),
     Column("weights", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
+    Column("text_hash", LargeBinary),
     ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
     Index(None, "lexemes", postgresql_using="gin"),
     postgresql_with={"toast_tuple_target": "8160"},

@@ -205,12 +205,16 @@ async def test_items_are_removed_while_an_attribute_is_declared(platform: Platfo
     await collection.add([{"_id": str(number), "text": "disk", "priority": "High"} for number in range(20)])
     number = (await collection.refresh()).collection_id
 
+    is_declared = asyncio.Event()
+
     async def declare() -> None:
         async with platform.database.transaction(platform.tenant_id) as connection:
             await indexing.declare(connection, number, "docs", (("priority", AttributeType.TEXT),))
+            is_declared.set()
             await until_somebody_waits(platform)
 
     async def remove() -> None:
+        await is_declared.wait()
         async with platform.database.transaction(platform.tenant_id) as connection:
             if what == "archive":
                 await items.archive_items(connection, number, [], ["3"])
