@@ -229,7 +229,7 @@ def _legs(request: CandidateRequest) -> Any:
 def _with_both_scores(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
     """The legs' rows, and the score in the dense or the lexical leg of each item that the other one alone brought."""
     brought = materialized(legs, "brought")
-    words = query_weights(request)
+    words = query_weights(request, "words_of_both")
 
     def lacking(leg: LegName, other: LegName) -> sa.Subquery:
         known = sa.select(brought.c.item_id).where(brought.c.leg == sa.literal_column(f"'{leg}'"))

@@ -93,15 +93,15 @@ def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
     )
 
 
-def query_weights(request: CandidateRequest) -> sa.CTE:
-    """The query's side of BM25."""
+def query_weights(request: CandidateRequest, name: str = "words") -> sa.CTE:
+    """The query's side of BM25, in a part of that name."""
     weights = sa.func.lexical_query(
         literal(request.collection_id),
         parameter("query", sa.Text),
         parameter("prefixes", _TEXTS),
         type_=sa.types.NullType(),
     )
-    return materialized(sa.select(weights.label("weights")), "words")
+    return materialized(sa.select(weights.label("weights")), name)
 
 
 def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
