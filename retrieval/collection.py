@@ -165,7 +165,8 @@ class Collection(
         size = BATCH_ITEMS if vectors is None else _VECTORS_BATCH_ITEMS
         for start in range(0, len(batch), size):
             part = slice(start, start + size)
-            report = report + await writer.add(batch[part], None if vectors is None else vectors[part])
+            one = writer if part.stop >= len(batch) else writer.to_be_continued()
+            report = report + await one.add(batch[part], None if vectors is None else vectors[part])
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
     @told_if_gone

@@ -100,6 +100,8 @@ class Writer:
     embedder: CachedEmbedder | None
     asks: bool = True
     """Whether the embedder is asked at all; otherwise every new text is left pending."""
+    settles: bool = True
+    """Whether a write ends what is written together; otherwise more follows, and the collection's statistics wait."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
@@ -161,6 +163,10 @@ class Writer:
     def without_embedding(self) -> Writer:
         """The same writer, that leaves every item pending."""
         return replace(self, asks=False)
+
+    def to_be_continued(self) -> Writer:
+        """The same writer, for a part of what is written together that is not the last."""
+        return replace(self, settles=False)
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already.
@@ -241,7 +247,12 @@ class Writer:
             return AddReport(), Written({}, 0, None)
         space = self.collection.space
         write = ItemWrite(
-            self.collection.collection_id, items, None if space is None else space.space_id, vectors, only_new
+            self.collection.collection_id,
+            items,
+            None if space is None else space.space_id,
+            vectors,
+            only_new,
+            self.settles,
         )
         written = await store_items(self.database, self.tenant_id, write)
         kept = sum(written.formers.get(item.item_id) == item.content_hash for item in items)

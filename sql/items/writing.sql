@@ -45,10 +45,11 @@ $$;
 -- not for that item) in the table of their space, with everything that is derived from them. Ids come in order, each once;
 -- the arrays are of one length. only_new: an item that is there already is a unique_violation, whose detail is its id.
 -- formers: the content hash of each as it was, NULL: it was not there. stored: how many vectors were new or changed.
+-- settles: false for a part of a write that goes on, whose end settles the statistics of all.
 -- has_new_fields: whether an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single
--- item. The rest is from settle_statistics.
+-- item. drift: see settle_statistics.
 CREATE OR REPLACE FUNCTION write_items(
-    collection bigint, space bigint, only_new boolean,
+    collection bigint, space bigint, only_new boolean, settles boolean,
     ids text[], kinds text[], titles text[], bodies text[], tag_lists text[], attribute_objects text[], statuses text[],
     sources text[], moments text[], hashes bytea[], text_hashes bytea[], vectors halfvec[],
     OUT formers bytea[], OUT stored bigint, OUT has_new_fields boolean, OUT created_at timestamptz,
@@ -130,7 +131,10 @@ BEGIN
         SELECT item.created_at, item.updated_at INTO created_at, updated_at FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = ids[1] AND item.content_hash = hashes[1];
     END IF;
-    drift := settle_statistics(collection, coalesce(cardinality(written), 0));
+    drift := 0;
+    IF settles THEN
+        drift := settle_statistics(collection, coalesce(cardinality(written), 0));
+    END IF;
 END
 $$;
 
@@ -201,10 +205,10 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
-    write_items(bigint, bigint, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[], bytea[],
-                bytea[], halfvec[]),
+    write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
+                bytea[], bytea[], halfvec[]),
     know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
-    write_items(bigint, bigint, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[], bytea[],
-                bytea[], halfvec[]),
+    write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
+                bytea[], bytea[], halfvec[]),
     know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) TO @app@;

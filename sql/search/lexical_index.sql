@@ -306,7 +306,7 @@ GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@;
 -- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
 -- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
 -- collection of fewer than 1,000 items once a tenth of them was written, in any other after 64 writes or a tenth on average,
--- told by lot, which costs no look. So statistics are about that far behind, and by what is being written.
+-- told by lot, which costs no look. So statistics are about that far behind, and by what a call is writing.
 CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, OUT drift real)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

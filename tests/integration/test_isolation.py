@@ -288,8 +288,8 @@ WRITES = (
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
     "SELECT archive_items(%(theirs)s, '{}', ARRAY['1'])",
     (
-        "SELECT write_items(%(theirs)s, NULL, false, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], '{active}', "
-        "'{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
+        "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "
+        "'{active}', '{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
     ),
     CHANGE.replace("%(own)s", "%(theirs)s"),
     "SELECT set_neighbours(%(theirs)s, NULL)",

@@ -38,7 +38,7 @@ CALL_BYTES = 16 * 1024 * 1024
 _WRITE = Compiled(
     """
     SELECT * FROM write_items(
-        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(ids)s, %(kinds)s, %(titles)s, %(bodies)s,
+        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(settles)s::boolean, %(ids)s, %(kinds)s, %(titles)s, %(bodies)s,
         %(tags)s, %(attributes)s, %(statuses)s, %(sources)s, %(moments)s, %(hashes)s, %(text_hashes)s, %(vectors)s
     )
     """,
@@ -117,10 +117,13 @@ class ItemWrite:
     """Vectors of the items in that space, by item id; others wait for theirs."""
     only_new: bool = False
     """Whether an item that is there already is an error."""
+    settles: bool = True
+    """Whether this ends what is written together: then the collection's statistics follow."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""
-        return [self._call(part) for part in _parts(sorted(self.items, key=lambda item: item.item_id))]
+        parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
+        return [self._call(part, settles=self.settles and part is parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> Written:
         """What the statements' answers say."""
@@ -135,7 +138,7 @@ class ItemWrite:
         times = None if created_at is None else (created_at, updated_at)
         return Written(known, sum(row[1] for row in rows), settled, times)
 
-    def _call(self, part: Sequence[Item]) -> Compiled:
+    def _call(self, part: Sequence[Item], *, settles: bool) -> Compiled:
         contents = [item.text for item in part]
         given = None
         if self.vectors is not None and any(item.item_id in self.vectors for item in part):
@@ -144,6 +147,7 @@ class ItemWrite:
             collection=self.collection_id,
             space=self.space_id,
             only_new=self.only_new,
+            settles=settles,
             ids=texts(item.item_id for item in part),
             kinds=texts(item.kind for item in part),
             titles=texts(item.title for item in part),

@@ -13,8 +13,9 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from retrieval import Collection, Platform, Settings, connect
+from retrieval import Collection, Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.items import items as store
 from retrieval.jobs.weights import DRIFT, fold_statistics, refresh_weights
 from tests.support.database import SCHEMA, until_somebody_waits
@@ -319,3 +320,48 @@ async def test_an_item_without_words_is_stored_and_not_found_by_words(platform: 
     await collection.add([{"_id": "empty"}, {"_id": "1", "text": "words"}])
     assert [hit.item_id for hit in await collection.search("words", legs=["lexical"])] == ["1"]
     assert (await collection.info()).documents == 2
+
+
+async def _waiting(platform: Platform, number: int) -> int:
+    """How many writes left differences that nobody has added up."""
+    statement = Compiled("SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s", {"n": number})
+    return int((await platform.database.read(platform.tenant_id, statement))[0][0])
+
+
+async def test_what_nobody_has_added_up_is_found_and_counted(platform: Platform) -> None:
+    """A word of the last item alone is found by itself and by its beginning, as one that a single item has."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number}"} for number in range(100)])
+    number = await _number(collection)
+    assert await _waiting(platform, number) == 0
+    await collection.add([{"_id": "late", "text": "common xylophone"}])
+    assert await _waiting(platform, number) == 1
+    [before] = (await collection.leg_rankings("xylophone", legs=["lexical"]))["lexical"]
+    assert before.item_id == "late"
+    assert [hit.item_id for hit in await collection.search("xyl*", legs=["lexical"])] == ["late"]
+    assert [hit.item_id for hit in await collection.search("nowhere", legs=["lexical"])] == []
+    assert (await collection.refresh()).documents == 101
+    await fold_statistics(platform.database, platform.tenant_id, number)
+    assert await _waiting(platform, number) == 0
+    assert [hit.item_id for hit in await collection.search("xylophone", legs=["lexical"])] == ["late"]
+    [after] = (await collection.leg_rankings("xylophone", legs=["lexical"]))["lexical"]
+    assert after.score == pytest.approx(before.score, rel=0.02)
+
+
+async def test_writers_of_other_items_do_not_wait_for_one_that_is_not_done(
+    platform: Platform, connection: Connection
+) -> None:
+    """Neither to add, to change nor to remove, whatever the open transaction wrote; nor for its statistics."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number}", "tags": ["t"]} for number in range(50)])
+    number = await _number(collection)
+    async with platform.database.transaction(platform.tenant_id) as open_one:
+        await store.write_items(
+            open_one, store.ItemWrite(number, [Item(item_id="open", body="common open", tags=("t",))])
+        )
+        async with asyncio.timeout(10):
+            await collection.add([{"_id": "new", "text": "common other", "tags": ["t"]}])
+            await collection.add([{"_id": "1", "text": "common changed", "tags": ["u"]}])
+            assert await collection.remove("2")
+    await assert_statistics_are_exact(platform, connection, number)
+    assert (await collection.refresh()).documents == 51
