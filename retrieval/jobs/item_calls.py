@@ -120,22 +120,26 @@ class ItemCalls(CollectionHandle):
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
     async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
-        return await self._settle(written.settled, written.added + written.changed)
-
-    async def _settle(self, settled: Settled | None, written: int) -> tuple[str, ...]:
-        """After a write of so many items: weights and indexes follow the collection's size, and the handle knows it."""
-        if settled is None:
+        """After a write of new or changed items: weights and indexes follow the collection's size."""
+        if written.settled is None:
             return ()
-        if settled.drift > DRIFT:
-            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-        await flush_lexical(self._database, written)
-        if written >= BULK_ITEMS or settled.has_new_fields or self._stored.documents < FEW_ITEMS:
-            await self.refresh()
-        else:
-            await self._fresh()
-        if written < BULK_ITEMS and not is_index_off(self._stored):
+        number = written.added + written.changed
+        await flush_lexical(self._database, number)
+        await self._settle(written.settled, number)
+        if number < BULK_ITEMS and not is_index_off(self._stored):
             return ()
         outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
         if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
             await self.refresh()
         return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
+
+    async def _settle(self, settled: Settled | None, number: int) -> None:
+        """After a write of so many items: they are weighed, and the handle knows how many there are."""
+        if settled is None:
+            return
+        if settled.drift > DRIFT:
+            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        if number >= BULK_ITEMS or settled.has_new_fields or self._stored.documents < FEW_ITEMS:
+            await self.refresh()
+        else:
+            await self._fresh()

@@ -286,7 +286,6 @@ WRITES = (
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
-    "SELECT archive_items(%(theirs)s, '{}', ARRAY['1'])",
     (
         "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "
         "'{active}', '{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
@@ -328,6 +327,9 @@ CHANGES = (
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
     "SELECT WHERE reindex_windows(%(theirs)s, 10) IS NOT NULL",
     "SELECT FROM words_of(%(theirs)s, '{1}')",
+    "SELECT FROM hold_items(%(theirs)s, '{1}')",
+    "SELECT FROM archive_items(%(theirs)s, '{}', '{1}') AS done WHERE done.archived > 0",
+    "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
     "UPDATE attribute_numbers SET value = 2 WHERE collection_id = %(theirs)s",

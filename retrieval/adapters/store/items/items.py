@@ -38,8 +38,9 @@ CALL_BYTES = 16 * 1024 * 1024
 _WRITE = Compiled(
     """
     SELECT * FROM write_items(
-        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(settles)s::boolean, %(ids)s, %(kinds)s, %(titles)s, %(bodies)s,
-        %(tags)s, %(attributes)s, %(statuses)s, %(sources)s, %(moments)s, %(hashes)s, %(text_hashes)s, %(vectors)s
+        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(settles)s::boolean, %(ids)s, %(kinds)s,
+        %(titles)s, %(bodies)s, %(tags)s, %(attributes)s, %(statuses)s, %(sources)s, %(moments)s, %(hashes)s,
+        %(text_hashes)s, %(vectors)s
     )
     """,
     keep=0,
