@@ -20,6 +20,7 @@ depends_on = None
 FILES = (
     "installation/roles",
     "installation/tables",
+    "items/facets",
     "items/tables",
     "search/tables",
     "records/tables",
@@ -27,6 +28,7 @@ FILES = (
     "installation/access",
     "installation/policies",
     "items/attributes",
+    "items/facet_search",
     "items/forgetting",
     "search/terms",
     "search/neighbours",
