@@ -341,6 +341,7 @@ async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
     [
         "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
         "SELECT item_id FROM items_containing(%s, 'shared')",
+        "SELECT item_id FROM items_with_attribute(%s, 'n', '{1}', NULL)",
         "SELECT item_id FROM window_parts(%s, '{1}', 1, 1)",
     ],
 )
@@ -548,6 +549,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "every_collection",
         "find_api_key",
         "items_containing",
+        "items_with_attribute",
         "lexical_search",
         "reached_from",
         "record_feedback",
