@@ -422,4 +422,4 @@ def connect(
         changes["database_url"] = SecretStr(url)
     if tenant is not None:
         changes["tenant"] = tenant
-    return Platform(chosen.changed(**changes), embedder=embedder, llm=llm)
+    return Platform(chosen.changed(**changes) if changes else chosen, embedder=embedder, llm=llm)
