@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from retrieval.surfaces.cli import loading
+from retrieval.adapters.aside import uncollected
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.output import console
 from retrieval.surfaces.cli.state import State
@@ -61,7 +61,7 @@ def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 
 async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
-    with loading():
+    with uncollected():
         from retrieval.platform import connect
 
     async with AsyncExitStack() as stack:
