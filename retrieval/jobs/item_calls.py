@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import read_stored
-from retrieval.adapters.store.items.listing import stored_items_after
 from retrieval.domain.errors import InvalidLimitError, UnknownItemError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item
-from retrieval.domain.merge_patch import checked_changes, merged
-from retrieval.domain.stored_item import StoredItem
 from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.item_ids import checked_item_ids
-from retrieval.jobs.add import AddReport, Writer
-from retrieval.jobs.add_each import AddedEach, add_each, as_item
-from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
-from retrieval.jobs.put import Make, put, remove
-from retrieval.jobs.weights import refresh_weights
+
+if TYPE_CHECKING:
+    from retrieval.domain.stored_item import StoredItem
+    from retrieval.jobs.add import AddReport, Writer
+    from retrieval.jobs.add_each import AddedEach
+    from retrieval.jobs.put import Make
 
 MAX_PAGE = 1000
 """Items that one page holds at most."""
@@ -31,6 +27,8 @@ class ItemCalls(CollectionHandle):
 
     async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
         """The items of those ids that exist, each with its version and times, by item id."""
+        from retrieval.adapters.store.items.items import read_stored
+
         keys = checked_item_ids(item_ids)
         return await read_stored(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
@@ -40,6 +38,8 @@ class ItemCalls(CollectionHandle):
         ``limit`` is 1 to 1000; fewer items mean that these are the last. Archived ones as for ``scan``. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
+        from retrieval.adapters.store.items.listing import stored_items_after
+
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MAX_PAGE}")
         [start] = checked_item_ids([after])
@@ -53,6 +53,8 @@ class ItemCalls(CollectionHandle):
         only if it is not (``""``). Else ``VersionConflictError`` is raised and nothing is changed; of those who put the
         same version at once, one does. Raises ``InvalidItemError``. An embedder that fails leaves the item pending.
         """
+        from retrieval.jobs.add_each import as_item
+
         given = as_item(item)
         return await self._put(given.item_id, lambda _: given, version)
 
@@ -62,6 +64,9 @@ class ItemCalls(CollectionHandle):
         ``{"title": "new", "attributes": {"level": None}}`` sets the title and takes an attribute away. Whatever others
         write meanwhile, no change is lost. Raises ``UnknownItemError`` where there is none of that id.
         """
+        from retrieval.adapters.readers.records import item_from_fields
+        from retrieval.domain.merge_patch import checked_changes, merged
+
         [key] = checked_item_ids([item_id])
         wanted = checked_changes(key, changes)
 
@@ -80,6 +85,9 @@ class ItemCalls(CollectionHandle):
 
         Else as ``delete``.
         """
+        from retrieval.jobs.put import remove
+        from retrieval.jobs.weights import refresh_weights
+
         [key] = checked_item_ids([item_id])
         if self._recorder is not None:
             await self._recorder.recorded()
@@ -98,6 +106,10 @@ class ItemCalls(CollectionHandle):
         What is refused holds up no other: its outcome has the ``InvalidItemError``. Once this returns, the others are
         stored. With ``more`` another call follows at once, and the last one, which may be of no items, sees to indexes.
         """
+        from retrieval.jobs.add import AddReport
+        from retrieval.jobs.add_each import add_each
+        from retrieval.jobs.weights import refresh_weights
+
         added = await add_each(await self._writer(), items)
         if more:
             return added
@@ -107,6 +119,9 @@ class ItemCalls(CollectionHandle):
 
     @told_if_gone
     async def _put(self, item_id: str, make: Make, version: str | None) -> StoredItem:
+        from retrieval.jobs.put import put
+        from retrieval.jobs.weights import refresh_weights
+
         stored, report = await put(await self._writer(), item_id, make, version)
         if report.added or report.changed:
             await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
@@ -114,9 +129,13 @@ class ItemCalls(CollectionHandle):
         return stored
 
     async def _writer(self) -> Writer:
+        from retrieval.jobs.add import Writer
+
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
     async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
+        from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
+
         await flush_lexical(self._database, written.added + written.changed)
         outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
         if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
