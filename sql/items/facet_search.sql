@@ -11,7 +11,6 @@ DECLARE
     numbers bigint[] := ARRAY(
         SELECT jsonb_hash_extended(one.value, place) FROM unnest(wanted || '[]'::jsonb) AS one (value)
     );
-    lists jsonb[] := ARRAY(SELECT jsonb_build_array(one.value) FROM unnest(wanted) AS one (value));
 BEGIN
     PERFORM FROM collections AS owner
     WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
@@ -21,10 +20,13 @@ BEGIN
 
     RETURN QUERY
     SELECT item.item_id FROM items AS item
-    WHERE item.facets && numbers AND item.collection_id + 0 = collection AND item.status <> 'archived' AND (
-        item.attributes -> name = ANY (wanted)
-        OR (jsonb_typeof(item.attributes -> name) = 'array' AND item.attributes -> name @> ANY (lists))
-    )
+    CROSS JOIN LATERAL (SELECT item.attributes -> name AS value) AS given
+    WHERE item.facets && numbers AND item.collection_id + 0 = collection AND item.status <> 'archived'
+        -- There may be thousands of values: both lists of them are hashed, once.
+        AND CASE WHEN jsonb_typeof(given.value) = 'array' THEN EXISTS (
+            SELECT FROM jsonb_array_elements(given.value) AS element
+            WHERE element.value IN (SELECT one.value FROM unnest(wanted) AS one (value))
+        ) ELSE given.value IN (SELECT one.value FROM unnest(wanted) AS one (value)) END
     LIMIT most;
 END
 $$;
