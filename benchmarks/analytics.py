@@ -27,8 +27,8 @@ import psycopg
 from psycopg import sql
 from server import Server, running, settle
 
-from retrieval.adapters.store.analytics import CATALOGUE, analytics_statement, views_of
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.records.analytics import CATALOGUE, analytics_statement, views_of
 from retrieval.domain.analytics import AnalyticsView, Question
 
 RESULTS = Path(__file__).parent / "results"

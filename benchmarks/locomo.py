@@ -137,7 +137,6 @@ def fused(rankings: Mapping[str, Rankings], profile: Profile) -> dict[str, list[
             {leg: found for leg, found in legs.items() if leg in profile.legs},
             profile.legs,
             profile.fusion,
-            depth=HITS,
         )[:HITS]
         for key, legs in rankings.items()
     }

@@ -15,8 +15,8 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from retrieval.adapters.store.embedded import start_embedded
-from retrieval.adapters.store.schema import upgrade
+from retrieval.adapters.store.installation.embedded.server import start_embedded
+from retrieval.adapters.store.installation.schema import upgrade
 
 SHOWN = (
     "server_version",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import ARCHIVED, delete_items
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import ARCHIVED, delete_items
 from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
@@ -24,7 +24,7 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item, check_key
 from retrieval.domain.observer import Observer
-from retrieval.domain.profile import LegName, Profile, leg_name
+from retrieval.domain.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.collection_handle import Embedders, parsed_filter, told_if_gone
@@ -378,9 +378,12 @@ class Collection(
         *,
         where: Where | Filter | None = None,
         legs: Sequence[str] = ("dense", "lexical"),
-        depth: int = 100,
+        depth: int = DEPTH,
     ) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion, best first, for the query as it stands."""
+        """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
+
+        Dense and lexical leg together: behind its own, each has those that the other brought, with their scores in it.
+        """
         stored = await self._fresh()
         profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
         request = checked_request(
@@ -426,7 +429,7 @@ class Collection(
         Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
         found. Raises ``InvalidItemError`` for a status that no item can have.
         """
-        from retrieval.adapters.store.item_status import change_status
+        from retrieval.adapters.store.items.items import change_status
 
         [key] = checked_item_ids([item_id])
         for one in (status,) if was is None else (status, was):

@@ -20,7 +20,9 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.llms.choice import ChosenLLM
-from retrieval.adapters.store.collections import (
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.opening import open_database
+from retrieval.adapters.store.items.collections import (
     StoredCollection,
     add_profile,
     all_collections,
@@ -29,10 +31,10 @@ from retrieval.adapters.store.collections import (
     find_collection,
     set_space,
 )
-from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.months import ensure_months
-from retrieval.adapters.store.opening import open_database
-from retrieval.adapters.store.spaces import StoredSpace, register_space
+from retrieval.adapters.store.records.actors import Pseudonymised, pseudonymise
+from retrieval.adapters.store.records.analytics import analytics_rows, analytics_views
+from retrieval.adapters.store.records.retention import ensure_months
+from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.collection_name import check_collection_name
@@ -55,7 +57,7 @@ from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.actors import Pseudonymised
+    from retrieval.adapters.store.records.actors import Pseudonymised
     from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
     from retrieval.domain.diagnosis import Diagnosis
 
@@ -202,8 +204,6 @@ class Platform(InstallationCalls, KeyCalls):
 
         Raises ``InvalidRequestError`` for a name that no actor can have.
         """
-        from retrieval.adapters.store.actors import pseudonymise
-
         if not Context(actor=actor).actor:
             raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
         await self.recorded()
@@ -290,8 +290,6 @@ class Platform(InstallationCalls, KeyCalls):
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""
-        from retrieval.adapters.store.analytics import analytics_views
-
         return await analytics_views(self.database, self._tenant_id)
 
     async def analytics(
@@ -309,7 +307,6 @@ class Platform(InstallationCalls, KeyCalls):
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
         time without a time zone or a limit below 1.
         """
-        from retrieval.adapters.store.analytics import analytics_rows
         from retrieval.domain.analytics import Question
 
         if collection is not None:

@@ -19,7 +19,7 @@ from hypothesis import settings as hypothesis_settings
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.schema import upgrade
+from retrieval.adapters.store.installation.schema import upgrade
 from tests.support.database import SCHEMA, Source, running_server, source, temporary_database
 
 hypothesis_settings.register_profile(

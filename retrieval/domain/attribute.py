@@ -21,7 +21,7 @@ class AttributeType(StrEnum):
     TIME = "time"
 
 
-# What the database takes for a time too (sql/attribute_time.sql).
+# What the database takes for a time too (sql/items/attributes.sql).
 _ISO_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from retrieval.domain.hit import Contribution
-from retrieval.domain.profile import DEPTH, Fusion, FusionKind
+from retrieval.domain.profile import Fusion, FusionKind
 
 
 class Candidate(NamedTuple):
@@ -16,7 +16,7 @@ class Candidate(NamedTuple):
     leg: str
     item_id: str
     rank: int
-    """From 1."""
+    """From 1, among the candidates whose score in the leg is known."""
     score: float
     """The leg's own score, higher is better."""
 
@@ -39,28 +39,16 @@ _Values = Callable[[Sequence[Candidate], float], list[float]]
 _Valued = tuple[str, Sequence[Candidate], list[float]]
 
 
-def fuse(
-    rankings: Rankings,
-    weights: Mapping[str, float],
-    fusion: Fusion,
-    *,
-    depth: int = DEPTH,
-    limit: int | None = None,
-) -> list[Fused]:
-    """Merge the rankings, best first; equal scores are ordered by item id.
-
-    ``depth`` is how many candidates each leg was asked for; ``limit``, how many merged ones are wanted (None: all).
+def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, limit: int | None = None) -> list[Fused]:
+    """Merge the rankings, best first; equal scores are ordered by item id. ``limit``: how many are wanted (None: all).
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
-    Weighted sum: score(d) = Σ over legs of weight / Σ weights × (s - cut) / (best - cut), with s the leg's own score,
-    best its highest, and cut the most that an item it did not return can have: its last candidate's score where it
-    brought as many as it was asked for, else 0 (or its last one's, if that is negative). A leg whose scores are all at
-    its cut brings each the whole share. The cut follows the depth: a search that asks for more hits than the profile's
-    depth may order them a little differently.
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
+    its highest; a leg without a score above 0 brings nothing.
     Union: score(d) = Σ over signals of weight × value; the legs weigh nothing.
-    An item that a leg did not return gets nothing from it. A leg with weight 0 contributes 0.
+    An item that is not in a leg's ranking gets nothing from it. A leg with weight 0 contributes 0.
     """
-    valued = _valued(rankings, weights, fusion, depth)
+    valued = _valued(rankings, weights, fusion)
     best = _summed(valued)[:limit]
     # Only what is wanted is explained: that costs more than finding out which it is.
     parts: dict[str, list[Contribution]] = {item_id: [] for _, item_id in best}
@@ -72,21 +60,19 @@ def fuse(
     return [Fused(item_id, -negative, tuple(parts[item_id])) for negative, item_id in best]
 
 
-def fused_scores(
-    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH
-) -> list[tuple[str, float]]:
+def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[tuple[str, float]]:
     """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that nobody wants explained."""
-    return [(item_id, -negative) for negative, item_id in _summed(_valued(rankings, weights, fusion, depth))]
+    return [(item_id, -negative) for negative, item_id in _summed(_valued(rankings, weights, fusion))]
 
 
-def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, depth: int = DEPTH) -> list[str]:
+def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
-    return [item_id for _, item_id in _summed(_valued(rankings, weights, fusion, depth))]
+    return [item_id for _, item_id in _summed(_valued(rankings, weights, fusion))]
 
 
-def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int) -> list[_Valued]:
+def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
     """Each leg's candidates with what they bring."""
-    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings), depth)
+    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
     return [(leg, candidates, values(candidates, weights.get(leg, 0.0))) for leg, candidates in rankings.items()]
 
 
@@ -100,43 +86,40 @@ def _summed(valued: Sequence[_Valued]) -> list[tuple[float, str]]:
     return sorted([(-score, item_id) for item_id, score in scores.items()])
 
 
-def _values(fusion: Fusion, total_weight: float, depth: int) -> _Values:
+def _values(fusion: Fusion, total_weight: float) -> _Values:
     if fusion.kind is FusionKind.RRF:
         return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
     if fusion.kind is FusionKind.UNION:
         return lambda candidates, weight: [weight * candidate.score for candidate in candidates]
-    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0, depth)
+    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0)
 
 
-def _normalised(candidates: Sequence[Candidate], share: float, depth: int) -> list[float]:
-    """Each score's place between the cut (0) and the leg's best (1), times the leg's share."""
+def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
+    """Each score's part of the leg's best, times the leg's share."""
     scores = [candidate.score for candidate in candidates]
-    return _scaled(scores, share, *bounds(scores, depth))
+    return _scaled(scores, share, best_of(scores))
 
 
-def _scaled(scores: Sequence[float], share: float, cut: float, best: float) -> list[float]:
-    if best <= cut:
-        return [share] * len(scores)
-    return [share * (score - cut) / (best - cut) for score in scores]
+def _scaled(scores: Sequence[float], share: float, best: float) -> list[float]:
+    scale = share / best if best > 0 else 0.0
+    return [scale * score if score > 0 else 0.0 for score in scores]
 
 
-def bounds(scores: Sequence[float], depth: int) -> tuple[float, float]:
-    """The scores of a leg, asked for ``depth`` candidates, that a weighted sum takes as 0 (the cut) and as 1."""
-    best = max(scores, default=0.0)
-    lowest = min(scores, default=0.0)
-    return (lowest if len(scores) >= depth else min(lowest, 0.0)), best
+def best_of(scores: Sequence[float]) -> float:
+    """The score of a leg that a weighted sum takes as 1; 0 where there is none."""
+    return max(scores, default=0.0)
 
 
 def fused_again(
     legs: Mapping[str, Sequence[float | None]],
     ranks: Mapping[str, Sequence[int | None]],
-    limits: Mapping[str, tuple[float, float]],
+    best: Mapping[str, float],
     weights: Mapping[str, float],
     fusion: Fusion,
 ) -> list[float]:
-    """The scores of items of which each leg's raw score, rank and ``bounds`` are known, as ``fuse`` gives them.
+    """The scores of items of which each leg's raw score, rank and best score are known, as ``fuse`` gives them.
 
-    ``legs`` and ``ranks``: by leg, one value an item; None where the leg did not bring it. For parts of a ranking whose
+    ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. For parts of a ranking whose
     other candidates are not at hand any more. One leg alone gives its own scores.
     """
     if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
@@ -145,12 +128,12 @@ def fused_again(
     scores = [0.0] * max(map(len, legs.values()), default=0)
     for leg in weights:  # in the order of the profile, in which the parts were added up
         for place, (raw, rank) in enumerate(zip(legs.get(leg, ()), ranks.get(leg, ()), strict=True)):
-            if raw is None or rank is None:
+            if raw is None:
                 continue
             if fusion.kind is FusionKind.RRF:
-                scores[place] += weights[leg] / (fusion.k + rank)
+                scores[place] += 0.0 if rank is None else weights[leg] / (fusion.k + rank)
             elif fusion.kind is FusionKind.UNION:
                 scores[place] += weights[leg] * raw
             else:
-                scores[place] += _scaled([raw], weights[leg] / total if total else 0.0, *limits[leg])[0]
+                scores[place] += _scaled([raw], weights[leg] / total if total else 0.0, best[leg])[0]
     return scores

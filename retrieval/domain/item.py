@@ -135,7 +135,7 @@ def _check_text(name: str, value: object, item_id: object, *, is_line: bool = Fa
     if fault := text_fault(value, is_line=is_line):
         raise InvalidItemError(
             f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there; take it out, as clean_text and "
-            "retrieval ingest --clean do",
+            "retrieval ingest do",
             item_id=key,
         )
 

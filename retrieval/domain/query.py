@@ -28,7 +28,7 @@ UNSPACED = (
     "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-"""The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/unspaced.sql``."""
+"""The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/search/terms.sql``."""
 
 _TOKEN = re.compile(
     rf"""

@@ -82,7 +82,7 @@ class RecordedSearch:
     ``ranks`` (the same of its ranks), ``relevance``, ``scaled`` (that from 0 to 1), ``score``; where arms were read
     ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where something was learned ``learned``,
     ``effective_sample_size``, ``logit_mean``, ``cosine`` (of the query and those that the item was rewarded for);
-    where a policy drew ``propensity``. And ``bounds``: by leg, the scores that a weighted sum takes as 0 and as 1."""
+    where a policy drew ``propensity``. And ``bests``: by leg, the score that a weighted sum takes as 1."""
     impressions: Sequence[Impression]
 
     @property

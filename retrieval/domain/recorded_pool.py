@@ -37,8 +37,8 @@ class RecordedPool:
     """The legs' own scores; None for what the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By leg, the scores that a weighted sum takes as 0 and as 1."""
+    bests: Mapping[str, float] = field(default_factory=dict)
+    """By leg, the score that a weighted sum takes as 1."""
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
     effective_sample_size: Optional = ()
@@ -71,7 +71,7 @@ def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "scores": signals.get("legs", {}),
         "ranks": signals.get("ranks", {}),
-        "bounds": {leg: (cut, best) for leg, (cut, best) in signals.get("bounds", {}).items()},
+        "bests": signals.get("bests", {}),
         "propensity": signals.get("propensity", ()),
         **{name: signals.get(name, ()) for name in names},
     }

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from retrieval.adapters.store.accesses import Accesses, Counts, add_accesses, outcome_of
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.items.memories import Accesses, Counts, add_accesses, outcome_of
 from retrieval.domain.errors import DatabaseError, RetrievalError
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
@@ -88,7 +88,7 @@ class AnswerCalls(CollectionHandle):
         recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
         limit outside 1 to 1000.
         """
-        from retrieval.adapters.store.session_answers import answers_of
+        from retrieval.adapters.store.records.retrievals import answers_of
         from retrieval.engine.composed_answer import checked_origin
 
         if not Context(session=session).session:

@@ -12,9 +12,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.collections import StoredCollection, find_collection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection, find_collection
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.errors import (
     DatabaseError,

@@ -139,7 +139,7 @@ def _pool_signals(pool: Sequence[ShownItem]) -> Mapping[str, Any]:
     return {
         "legs": {},
         "ranks": {},
-        "bounds": {},
+        "bests": {},
         "relevance": relevance,
         "scaled": relevance,
         "score": [one.score for one in pool],

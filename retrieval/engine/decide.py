@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.exploration import Exploration
@@ -48,7 +48,6 @@ class Undecided:
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     found: Found
-    depth: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +105,8 @@ class Decider:
         """What to read of the candidates: their arms, and how near the query is to those they were rewarded for."""
         if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
             return []
-        from retrieval.adapters.store.arms import arms_statement
-        from retrieval.adapters.store.models import affinities_statement
+        from retrieval.adapters.store.learning.arms import arms_statement
+        from retrieval.adapters.store.learning.models import affinities_statement
 
         item_ids = [candidate.item_id for candidate in one.ranked]
         statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
@@ -157,7 +156,7 @@ def _decided_by(rows: Sequence[Sequence[Row]], one: Undecided, facts: _Known, no
     if not rows:
         decided = Decided(cluster=facts.cluster)
         return Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
-    from retrieval.adapters.store.arms import arms_from
+    from retrieval.adapters.store.learning.arms import arms_from
 
     cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
     return _decision(one, facts, arms_from(rows[0]), cosines, now)
@@ -175,8 +174,8 @@ def _decision(
 
     pool = Pool(
         ranked=one.ranked,
-        relevance=relevances(one.ranked, one.found, one.profile, one.depth),
-        legs=leg_features(one.ranked, one.found, one.depth),
+        relevance=relevances(one.ranked, one.found, one.profile),
+        legs=leg_features(one.ranked, one.found),
         arms=[arms[candidate.item_id] for candidate in one.ranked],
         cosines=[cosines.get(candidate.item_id) for candidate in one.ranked],
         buckets=facts.buckets,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from retrieval.adapters.store.arms import read_arms
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.arms import read_arms
 from retrieval.domain.arm import ItemArms
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.expectation import Expectation

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.feedback import Outcome, actors_of, record_feedback
+from retrieval.adapters.store.learning.feedback import Outcome, actors_of, record_feedback
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.errors import (
     InvalidRequestError,

@@ -120,13 +120,13 @@ class FeedbackCalls(ABC):
 
     async def quarantine(self, actor: str, *, reason: str = "") -> int:
         """Keep what an actor says, and said, from counting; gives how many events stopped doing so."""
-        from retrieval.adapters.store.feedback import quarantine_actor
+        from retrieval.adapters.store.learning.feedback import quarantine_actor
 
         return await quarantine_actor(self.database, self.tenant_id, _checked(actor), reason, is_held=True)
 
     async def release(self, actor: str) -> int:
         """Let an actor's feedback count again, with the weights that were given; gives how many events do."""
-        from retrieval.adapters.store.feedback import quarantine_actor
+        from retrieval.adapters.store.learning.feedback import quarantine_actor
 
         return await quarantine_actor(self.database, self.tenant_id, _checked(actor), "", is_held=False)
 

@@ -10,7 +10,7 @@ from retrieval.domain.hit import Explanation, Hit
 from retrieval.domain.slate import Placed
 
 Columns = Mapping[str, tuple[Any, ...]]
-"""The columns of a hit by item id, in the order of ``retrieval.adapters.store.hit_columns.HIT_COLUMNS``."""
+"""The columns of a hit by item id, in the order of ``retrieval.adapters.store.items.conditions.HIT_COLUMNS``."""
 
 
 def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:

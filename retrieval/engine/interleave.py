@@ -29,7 +29,7 @@ POLICY = "team_draft/1"
 """What chance decided, as it is recorded."""
 
 _NO_SIGNALS: Mapping[str, object] = MappingProxyType(
-    {"legs": {}, "ranks": {}, "bounds": {}, "relevance": [], "scaled": [], "score": []}
+    {"legs": {}, "ranks": {}, "bests": {}, "relevance": [], "scaled": [], "score": []}
 )
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.recording_statement import encoded
-from retrieval.adapters.store.recordings import store_recordings
+from retrieval.adapters.store.records.recording_statement import encoded
+from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.domain.context import Context
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.hit import SearchResult

@@ -53,7 +53,7 @@ class KeyCalls(ABC):
         the scope ``feedback`` alone, 1,000 of any other. ``expires_at`` has a time zone; None: it is good until it is
         revoked. Raises ``InvalidRequestError``.
         """
-        from retrieval.adapters.store.api_keys import add_key
+        from retrieval.adapters.store.installation.access import add_key
         from retrieval.domain.api_key import (
             RANDOM_BYTES,
             ApiKey,
@@ -84,7 +84,7 @@ class KeyCalls(ABC):
 
     async def keys(self) -> list[ApiKey]:
         """The tenant's keys, without their secrets; the oldest first, with those that are revoked or have expired."""
-        from retrieval.adapters.store.api_keys import keys_of
+        from retrieval.adapters.store.installation.access import keys_of
 
         return await keys_of(self.database, self.tenant_id, self.settings.tenant)
 
@@ -93,7 +93,7 @@ class KeyCalls(ABC):
 
         ``key_id`` is the key's id, or its whole text. Raises ``UnknownKeyError``, also for another tenant's.
         """
-        from retrieval.adapters.store.api_keys import revoke_key
+        from retrieval.adapters.store.installation.access import revoke_key
         from retrieval.domain.api_key import is_key_id, key_id_of
 
         wanted = key_id_of(key_id) or key_id

@@ -27,7 +27,7 @@ class ListingCalls(CollectionHandle):
         Archived ones are left out. ``limit`` is 0 to 10,000; fewer items mean that these are the last. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
-        from retrieval.adapters.store.listing import latest_items
+        from retrieval.adapters.store.items.listing import latest_items
 
         _check_page(limit, offset)
         stored, wanted = await self._filtered(where)
@@ -48,7 +48,7 @@ class ListingCalls(CollectionHandle):
         items, archived ones apart. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for an
         attribute that no item has, and the errors of filters.
         """
-        from retrieval.adapters.store.listing import lists_under
+        from retrieval.adapters.store.items.listing import lists_under
 
         _check_page(limit, offset)
         if depth is not None:

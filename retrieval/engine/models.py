@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.embedding import Vector, Vectors
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learned import Learned
@@ -40,7 +40,7 @@ class Models:
         """That version; None for version 0, or one that is gone."""
         if not version:
             return None
-        from retrieval.adapters.store.models import read_definition
+        from retrieval.adapters.store.learning.models import read_definition
 
         key = (collection_id, version)
         if key not in self._models:
@@ -60,7 +60,7 @@ class Models:
         """The cluster that a query lies in; None: it has no vector, or there are no clusters."""
         if vector is None or collection.clustered_at is None or collection.space is None:
             return None
-        from retrieval.adapters.store.clusters import read_centroids
+        from retrieval.adapters.store.learning.clusters import read_centroids
         from retrieval.learning.clusters import nearest
 
         key = (collection.collection_id, collection.clustered_at)

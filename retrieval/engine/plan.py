@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from retrieval.adapters.store.candidate_request import CandidateRequest, Standing
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Standing
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.profile import MAX_DEPTH, LegName, Profile
+from retrieval.domain.profile import MAX_DEPTH, FusionKind, LegName, Profile
 from retrieval.domain.signals.base_relevance import BaseRelevance
 from retrieval.domain.signals.entity import EntityOverlap
 from retrieval.domain.signals.keyword import KeywordOverlap
@@ -27,6 +27,10 @@ class Plan:
     request: CandidateRequest
     profile: Profile
     notes: tuple[str, ...]
+
+
+SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
+"""The legs whose score of any item can be looked up."""
 
 
 def make_plan(
@@ -65,6 +69,7 @@ def make_plan(
             effort=way.effort,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
+            with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),
         ),
         profile=profile,
         notes=notes,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.collections import add_profile
+from retrieval.adapters.store.items.collections import add_profile
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
 from retrieval.domain.filters import Filter, Where
@@ -55,7 +55,7 @@ class ProfileCalls(CollectionHandle, ABC):
 
     async def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
         """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
-        from retrieval.adapters.store.profiles import latest_profiles
+        from retrieval.adapters.store.items.collections import latest_profiles
 
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MOST_LISTED}")
@@ -63,7 +63,7 @@ class ProfileCalls(CollectionHandle, ABC):
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
         """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
-        from retrieval.adapters.store.profiles import stored_profile
+        from retrieval.adapters.store.items.collections import stored_profile
 
         collection_id = (await self._fresh()).collection_id
         is_possible = version is None or _is_version(version)
@@ -86,7 +86,7 @@ class ProfileCalls(CollectionHandle, ABC):
 
     async def use_profile(self, version: int) -> None:
         """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""
-        from retrieval.adapters.store.profiles import use_profile
+        from retrieval.adapters.store.items.collections import use_profile
 
         if not _is_version(version):
             raise self._without(version)

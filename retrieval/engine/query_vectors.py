@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.profile import LegName, Profile

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores
 from retrieval.domain.hit import Contribution
 from retrieval.domain.profile import PREFERRED, Profile
@@ -18,19 +18,19 @@ _ROUNDING = 1e-12
 """What adding up may take from a score that is exactly the least."""
 
 
-def ranking(found: Found, profile: Profile, depth: int, limit: int | None = None) -> list[Fused]:
+def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fused]:
     """The candidates, best first, each score with its parts; at most ``limit`` of them."""
     if len(found.rankings) > 1 or profile.signals:
         weights = profile.weights_of(found.rankings)
-        return _good_enough(fuse(found.rankings, weights, profile.fusion, depth=depth, limit=limit), profile)
+        return _good_enough(fuse(found.rankings, weights, profile.fusion, limit=limit), profile)
     return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
 
 
-def ranked_scores(found: Found, profile: Profile, depth: int, limit: int) -> list[tuple[str, float]]:
+def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str, float]]:
     """Item ids and scores as ``ranking`` has them, several times as fast: without the parts of the scores."""
     if len(found.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(found.rankings), profile.min_score
-        scored = fused_scores(found.rankings, weights, profile.fusion, depth=depth)[:limit]
+        scored = fused_scores(found.rankings, weights, profile.fusion)[:limit]
         return scored if least is None else [one for one in scored if one[1] >= least - _ROUNDING]
     return [(one.item_id, one.score) for candidates in found.rankings.values() for one in candidates[:limit]]
 
@@ -58,6 +58,10 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
     return replace(
         first,
         rankings=rankings,
+        brought={
+            **first.brought,
+            **{f"{leg}{suffix}": some for suffix, one in named for leg, some in one.brought.items()},
+        },
         weighed=sum(one.weighed for one in each),
         fell_short=any(one.fell_short for one in each),
         left_out=max((one.left_out for one in each if one.left_out is not None), default=None),

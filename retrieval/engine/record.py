@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
-from retrieval.adapters.store.candidate_request import Query
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.recording_text import written
+from retrieval.adapters.store.records.recordings import written
+from retrieval.adapters.store.search.candidate_request import Query
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.hit import Hit
 from retrieval.domain.recorded import Impression, RecordedSearch
@@ -19,7 +19,7 @@ from retrieval.domain.slate import Placed
 from retrieval.engine.plan import Plan
 from retrieval.engine.ranking import ranked_scores
 from retrieval.engine.recorded_request import recorded_request
-from retrieval.engine.relevance import ends_of, on_unit_scale
+from retrieval.engine.relevance import bests_of, on_unit_scale
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.shown import score_spread, signals_of, top_score
 
@@ -78,8 +78,6 @@ class Answered:
     query: Query
     found: Found
     """The candidates that the ranking was made of."""
-    depth: int
-    """How many of them each leg was asked for."""
     hits: Sequence[Hit]
     slate: Sequence[Placed] = ()
     """Why the hits stand where they stand; of one that it does not name, its score brought it there."""
@@ -120,7 +118,7 @@ def record(answered: Answered) -> RecordedSearch:
     """Everything that is kept of a search."""
     decided, context, found, hits = answered.decided, answered.context, answered.found, answered.hits
     retrieved_at = time_of(answered.retrieval_id)
-    pool = ranked_scores(found, answered.plan.profile, answered.depth, answered.plan.profile.recording.pool)
+    pool = ranked_scores(found, answered.plan.profile, answered.plan.profile.recording.pool)
     condition, request = recorded_request(answered.request)
     vector = answered.query.vector if answered.request.vector is not None else None
     return RecordedSearch(
@@ -167,18 +165,19 @@ def pool_signals(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[
     legs: dict[str, list[float | None]] = {leg: [None] * len(pool) for leg in rankings}
     ranks: dict[str, list[int | None]] = {leg: [None] * len(pool) for leg in rankings}
     for leg, candidates in rankings.items():
-        scores_of, ranks_of = legs[leg], ranks[leg]
+        scores_of, ranks_of, brought = legs[leg], ranks[leg], answered.found.brought.get(leg)
         for _, item_id, rank, score in candidates:
             place = places.get(item_id)
             if place is not None:
-                scores_of[place], ranks_of[place] = score, rank
-    relevance, ends = [score for _, score in pool], ends_of(answered.found, answered.depth)
+                scores_of[place] = score
+                ranks_of[place] = rank if brought is None or rank <= brought else None
+    relevance, bests = [score for _, score in pool], bests_of(answered.found)
     signals: dict[str, Any] = {
         "legs": legs,
         "ranks": ranks,
-        "bounds": ends,
+        "bests": bests,
         "relevance": relevance,
-        "scaled": on_unit_scale(relevance, ends, answered.plan.profile),
+        "scaled": on_unit_scale(relevance, bests, answered.plan.profile),
         "score": [decided.scores.get(item_id, score) for item_id, score in pool],
     }
     for name, values in decided.signals.items():

@@ -27,7 +27,7 @@ class RecordCalls(CollectionHandle):
         this platform that wait to be recorded are recorded first. Raises ``InvalidLimitError`` for a limit outside 1 to
         1000, ``InvalidRequestError`` for what is no identifier and no session's name.
         """
-        from retrieval.adapters.store.retrieval_list import retrievals_page
+        from retrieval.adapters.store.records.retrievals import retrievals_page
 
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MAX_LIMIT}")

@@ -19,8 +19,7 @@ from uuid import UUID
 from retrieval.adapters.aside import aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.recording_text import written
-from retrieval.adapters.store.recordings import Losses, store_recordings
+from retrieval.adapters.store.records.recordings import Losses, store_recordings, written
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.observer import Observer

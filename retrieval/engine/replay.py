@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from retrieval.adapters.store.item_states import ItemState
+from retrieval.adapters.store.items.items import ItemState
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
@@ -95,7 +95,7 @@ def rescored(
     if profile.learned.combination is Combination.LOGIT_STACK:
         return None if model is None else _stacked(recorded, profile, relevances, model)
     share = profile.learned.share
-    scaled = on_unit_scale(relevances, bounds_of(recorded), profile)
+    scaled = on_unit_scale(relevances, bests_of(recorded), profile)
     return [
         alone if mean is None else (1 - share) * relevant + share * mean
         for alone, relevant, mean in zip(relevances, scaled, learned, strict=True)
@@ -105,11 +105,11 @@ def rescored(
 def _stacked(
     recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel
 ) -> Sequence[float]:
-    signals, ends = recorded.pool_signals, bounds_of(recorded)
+    signals, bests = recorded.pool_signals, bests_of(recorded)
     scores = model.stack.score(
         stack_signals(
-            relevance=on_unit_scale(relevances, ends, profile),
-            legs=leg_features_again(signals["legs"], ends),
+            relevance=on_unit_scale(relevances, bests, profile),
+            legs=leg_features_again(signals["legs"], bests),
             logits=[one or 0.0 for one in signals["logit_mean"]],
             cosines=signals["cosine"],
         )
@@ -118,9 +118,10 @@ def _stacked(
     return [alone if logit is None else score for alone, score, logit in told]
 
 
-def bounds_of(recorded: RecordedSearch) -> dict[str, tuple[float, float]]:
-    """By leg, the scores that a weighted sum takes as 0 and as 1."""
-    return {leg: (low, high) for leg, (low, high) in recorded.pool_signals["bounds"].items()}
+def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
+    """By leg, the score that a weighted sum takes as 1."""
+    bests: Mapping[str, float] = recorded.pool_signals["bests"]
+    return bests
 
 
 def why_not_reproduced(
@@ -139,9 +140,9 @@ def why_not_reproduced(
     pool, signals = recorded.pool_items, recorded.pool_signals
     if len(pool) < min(recorded.hits, 1) or any(one.item_id not in set(pool) for one in _exploited(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
-    ends = bounds_of(recorded)
+    bests = bests_of(recorded)
     weights = profile.weights_of(signals["legs"])
-    relevances = fused_again(signals["legs"], signals["ranks"], ends, weights, profile.fusion)
+    relevances = fused_again(signals["legs"], signals["ranks"], bests, weights, profile.fusion)
     scores = rescored(recorded, profile, relevances, model)
     if scores is None:
         return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)

@@ -141,13 +141,12 @@ def _said(what: str, differing: int, of: int, example: str) -> str:
 
 def _scoring_pool(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> Pool:
     signals = recorded.pool_signals
-    ends = {leg: (cut, best) for leg, (cut, best) in signals["bounds"].items()}
     return Pool(
         ranked=[Fused(item_id, 0.0, ()) for item_id in places],
         relevance=[signals["scaled"][place] for place in places.values()],
         legs={
             leg: [values[place] for place in places.values()]
-            for leg, values in leg_features_again(signals["legs"], ends).items()
+            for leg, values in leg_features_again(signals["legs"], signals["bests"]).items()
         },
         arms=[arms[item_id] for item_id in places],
         cosines=[signals["cosine"][place] for place in places.values()],

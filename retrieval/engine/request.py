@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.rewrites import cached_rewrites, keep_rewrites
+from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import DatabaseError
 from retrieval.engine.stopwatch import Clock
 

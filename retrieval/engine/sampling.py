@@ -10,11 +10,11 @@ import logging
 import random
 from dataclasses import dataclass, field
 
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.samples import keep_sample
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.domain.errors import InvalidFilterError, RetrievalError
 from retrieval.domain.filter_mapping import as_mapping
 from retrieval.domain.filters import parse_where

@@ -15,11 +15,11 @@ from opentelemetry.trace import Span
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found, find_candidates_of_each
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import read_hit_rows
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import read_hit_rows
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each
 from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified
@@ -34,7 +34,7 @@ from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.hits import Columns, hits
-from retrieval.engine.plan import Plan, make_plan, plan_preferred
+from retrieval.engine.plan import SCORED_BOTH_WAYS, Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import QueryVectors, query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking
 from retrieval.engine.record import Answered, Decided
@@ -150,7 +150,8 @@ class Searcher:
         [vector] = vectors.vectors
         plan = self._plan(request, vectors.why_none if vector is None else None)
         query = _query(request, vector, self._now())
-        bare = replace(plan.request, with_items=False)
+        legs = plan.request.legs
+        bare = replace(plan.request, with_items=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs))
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
@@ -235,13 +236,13 @@ class Searcher:
         # What will not be passed over need not be ranked further than it is shown.
         wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
         while True:
-            ranked = await aside(partial(_in_order, one, found, requests[0].depth, wanted), is_long=is_long)
+            ranked = await aside(partial(_in_order, one, found, wanted), is_long=is_long)
             shown = await self._diverse(diversity, ranked, one.request.limit)
             request = requests[0]
             is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
             may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
             if (is_full and not may_rise) or request.least_depth >= deepest:
-                return Ranked(shown, ranked[: self._pool_size(one)], found, request.depth)
+                return Ranked(shown, ranked[: self._pool_size(one)], found)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
             [found] = await self._signalled([one], [await self._find(one, requests)])
@@ -264,7 +265,6 @@ class Searcher:
                 about=one.query.vector if one.request.about is None else one.request.about,
                 ranked=ranked.pool,
                 found=ranked.found,
-                depth=ranked.depth,
             )
             for one, ranked in zip(asked, rankings, strict=True)
         ]
@@ -295,7 +295,7 @@ class Searcher:
         space = self.collection.space
         if space is None:
             return pool[:limit]
-        from retrieval.adapters.store.similarities import read_similarities
+        from retrieval.adapters.store.search.vectors import read_similarities
 
         similarities = await read_similarities(
             self.database, self.tenant_id, self.collection.collection_id, space, [one.item_id for one in pool]
@@ -331,7 +331,6 @@ class Searcher:
             plan=one.plan,
             query=one.query,
             found=final.ranked.found,
-            depth=final.ranked.depth,
             hits=hits(final.shown, columns, fusion, final.slate),
             slate=final.slate,
             timings_ms=timings,
@@ -375,9 +374,9 @@ class Searcher:
         )
 
 
-def _in_order(one: Asked, found: Found, depth: int, wanted: int | None) -> list[Fused]:
+def _in_order(one: Asked, found: Found, wanted: int | None) -> list[Fused]:
     """The candidates, best first; of each group its best, where groups were asked for."""
-    ranked = ranking(found, one.plan.profile, depth, wanted)
+    ranked = ranking(found, one.plan.profile, wanted)
     if one.request.group_by is None:
         return ranked
     return best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})

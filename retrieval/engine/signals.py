@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.candidate_request import Query
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.facts import Candidates, FactsRequest, Known, read_facts
-from retrieval.adapters.store.memories import read_expiries
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.memories import read_expiries
+from retrieval.adapters.store.search.candidate_request import Query
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.facts import Candidates, FactsRequest, Known, read_facts
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Profile
 from retrieval.domain.signals.entity import EntityOverlap

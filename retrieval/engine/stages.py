@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.fusion import Fused
 from retrieval.domain.profile import Profile
@@ -55,7 +55,6 @@ class Ranked:
     pool: list[Fused]
     """The best candidates by relevance, among them those shown."""
     found: Found
-    depth: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,10 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[Candidate] | None
     if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
         return None
     legs, ranks = {leg: pool.scores[leg] for leg in weights}, {leg: pool.ranks[leg] for leg in weights}
-    ends = {leg: pool.bounds[leg] for leg in weights}
-    scores = fused_again(legs, ranks, ends, weights, profile.fusion)
-    relevances = on_unit_scale(scores, ends, profile)
-    features = leg_features_again(legs, ends)
+    bests = {leg: pool.bests[leg] for leg in weights}
+    scores = fused_again(legs, ranks, bests, weights, profile.fusion)
+    relevances = on_unit_scale(scores, bests, profile)
+    features = leg_features_again(legs, bests)
     return [
         Candidate(
             item_id,

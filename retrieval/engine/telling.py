@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.hit import SearchResult
 from retrieval.engine.stages import Asked
 

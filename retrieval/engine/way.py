@@ -15,11 +15,11 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from retrieval.adapters.store.ann_indexes import AnnIndex
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.dense_leg import MAX_EFFORT, SPARE
-from retrieval.adapters.store.ordered_leg import ORDERED_LEGS
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.ordered_legs import ORDERED_LEGS
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 

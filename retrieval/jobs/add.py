@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embeddings import pending_among, pending_items, write_embeddings
-from retrieval.adapters.store.items import ARCHIVED, remove_embeddings, stored_hashes, write_items
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import ARCHIVED, remove_embeddings, stored_hashes, write_items
+from retrieval.adapters.store.search.vectors import pending_among, pending_items, write_embeddings
 from retrieval.domain.embedding import Vectors
 from retrieval.domain.errors import (
     EmbedderRejectedError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from retrieval.adapters.store.items import ARCHIVED, write_new_items
+from retrieval.adapters.store.items.items import ARCHIVED, write_new_items
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.jobs.add import AddReport, Writer

@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retrieval.adapters.store.arm_upkeep import (
+from retrieval.adapters.store.learning.arms import (
     Decay,
     items_with_feedback,
     read_decay,

@@ -6,8 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from retrieval.adapters.store.database import Connection
-from retrieval.adapters.store.item_changes import hold_items, write_attributes
-from retrieval.adapters.store.items import ARCHIVED, delete_items, remove_embeddings, write_items
+from retrieval.adapters.store.items.items import (
+    ARCHIVED,
+    delete_items,
+    hold_items,
+    remove_embeddings,
+    write_attributes,
+    write_items,
+)
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.jobs.add import AddReport, Writer

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.adapters.store.clusters import (
+from retrieval.adapters.store.learning.clusters import (
     assign_clusters,
     cluster_state,
     keep_centroids,
@@ -14,8 +14,7 @@ from retrieval.adapters.store.clusters import (
     settle_centroids,
     vectors_to_assign,
 )
-from retrieval.adapters.store.embeddings import sample_vectors
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
 from retrieval.domain.embedding import Vectors
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters

@@ -1,7 +1,7 @@
 """Comparing two profiles on recorded searches, before anybody is switched over.
 
 What each would have shown is worked out from the recorded candidates; what that would have earned, and how sure it is,
-the database computes (``sql/off_policy_*.sql``).
+the database computes (``sql/learning/off_policy.sql``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.models import definition_within
-from retrieval.adapters.store.off_policy import Compared, RecordedTraffic, read_comparison, read_weighing
-from retrieval.adapters.store.recorded_pools import read_pools
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.models import definition_within
+from retrieval.adapters.store.learning.off_policy import Compared, RecordedTraffic, read_comparison, read_weighing
+from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.estimate import Estimate, Estimator
 from retrieval.domain.recorded_pool import RecordedPool

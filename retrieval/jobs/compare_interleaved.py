@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.interleaved import interleaved_results
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.off_policy import interleaved_results
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.learning.interleaving import Preference, preference
 from retrieval.learning.verdict import Verdict, by_preference

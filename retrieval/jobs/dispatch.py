@@ -9,9 +9,9 @@ from procrastinate import App
 from procrastinate.exceptions import AlreadyEnqueued
 from procrastinate.periodic import PeriodicRegistry
 
-from retrieval.adapters.store.collections import all_collections, collection_by_id
-from retrieval.adapters.store.every_collection import tenants_with_collections
-from retrieval.adapters.store.job_runs import INTERRUPTED
+from retrieval.adapters.store.installation.queue import tenants_with_collections
+from retrieval.adapters.store.items.collections import all_collections, collection_by_id
+from retrieval.adapters.store.records.job_runs import INTERRUPTED
 from retrieval.domain.schedule import schedule
 from retrieval.jobs.registry import Job, job_named, lock_of
 from retrieval.jobs.run import RunReport, run_job

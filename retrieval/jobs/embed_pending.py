@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrieval.adapters.store.embeddings import count_pending
+from retrieval.adapters.store.search.vectors import count_pending
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.forgetting import expired_memories, forget_items
+from retrieval.adapters.store.items.removal import expired_memories, forget_items
 from retrieval.jobs.weights import refresh_weights
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 

@@ -9,27 +9,25 @@ from enum import StrEnum
 
 import psycopg
 
-from retrieval.adapters.store.ann_indexes import (
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.indexes import (
     AnnIndex,
+    build_statement,
+    collection_indexes,
+    drop_failed_builds,
+    drop_statement,
+    failed_builds,
     forget_measured,
     hnsw_definition,
     hnsw_name,
     index_state,
-)
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.concurrent_index import (
-    build_statement,
-    drop_failed_builds,
-    drop_statement,
-    failed_builds,
     rebuild_statement,
 )
-from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.dense_leg import MAX_EFFORT
-from retrieval.adapters.store.index_status import collection_indexes
-from retrieval.adapters.store.installed_sql import quote_identifier
-from retrieval.adapters.store.items import BULK_ITEMS, flush_terms
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.measure_index import measure_index
 

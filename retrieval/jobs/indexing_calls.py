@@ -22,7 +22,7 @@ class IndexingCalls(CollectionHandle):
         declared so already costs nothing. Raises ``InvalidRequestError`` for a name or a type that cannot be, and for
         an attribute that is declared with another type.
         """
-        from retrieval.adapters.store.filterable import declare
+        from retrieval.adapters.store.items.indexing import declare
 
         wanted = checked_filterable(attributes)
         stored = await self.refresh()
@@ -36,7 +36,7 @@ class IndexingCalls(CollectionHandle):
     @told_if_gone
     async def make_unfilterable(self, names: Sequence[str]) -> None:
         """Take back what ``make_filterable`` did; the items keep their attributes, and filters still work, slower."""
-        from retrieval.adapters.store.filterable import clear_undeclared, undeclare
+        from retrieval.adapters.store.items.indexing import clear_undeclared, undeclare
 
         if isinstance(names, str):
             raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
@@ -57,7 +57,7 @@ class IndexingCalls(CollectionHandle):
         go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
         already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
         """
-        from retrieval.adapters.store.neighbours import are_windows_behind, set_neighbours
+        from retrieval.adapters.store.items.indexing import are_windows_behind, set_neighbours
         from retrieval.jobs.indexes import flush_lexical
         from retrieval.jobs.neighbours import refresh_windows
 

@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.items import archive_items, item_ids_after
+from retrieval.adapters.store.items.items import archive_items, item_ids_after
 from retrieval.domain.item import Item
 from retrieval.jobs.add import AddReport, Writer
 from retrieval.jobs.weights import refresh_weights
@@ -41,19 +41,29 @@ class IngestReport:
     """Bad lines."""
     archived: int = 0
     """Items that the input no longer has."""
+    cleaned: int = 0
+    """Items read of which control or format characters were taken out."""
     items: AddReport = field(default_factory=AddReport)
 
     def as_dict(self) -> dict[str, object]:
         """Plain JSON values."""
         counts = self.items.as_dict()
         notes = counts.pop("notes")
-        return {"read": self.read, **counts, "rejected": self.rejected, "archived": self.archived, "notes": notes}
+        return {
+            "read": self.read,
+            **counts,
+            "rejected": self.rejected,
+            "archived": self.archived,
+            "cleaned": self.cleaned,
+            "notes": notes,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
     items: list[Item]
     rejected: list[InputLine]
+    cleaned: int
     offset: int
 
 
@@ -84,6 +94,7 @@ async def ingest(
             report,
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
+            cleaned=report.cleaned + batch.cleaned,
             items=report.items + await _added(writer, batch.items, stopped=report.items.stopped),
         )
         if progress:
@@ -108,11 +119,12 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
     """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
     items: list[Item] = []
     rejected: list[InputLine] = []
-    offset = size = 0
+    offset = size = cleaned = 0
     for line in islice(lines, BATCH_ITEMS):
         offset = line.offset
         if line.item is not None:
             items.append(line.item)
+            cleaned += line.is_cleaned
             size += len(line.raw)
         elif skip:
             rejected.append(line)
@@ -120,7 +132,7 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
             raise line.error
         if size > BATCH_BYTES:
             break
-    return _Batch(items, rejected, offset) if items or rejected else None
+    return _Batch(items, rejected, cleaned, offset) if items or rejected else None
 
 
 async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:

@@ -27,7 +27,7 @@ class ItemCalls(CollectionHandle):
 
     async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
         """The items of those ids that exist, each with its version and times, by item id."""
-        from retrieval.adapters.store.stored_items import read_stored
+        from retrieval.adapters.store.items.items import read_stored
 
         keys = checked_item_ids(item_ids)
         return await read_stored(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
@@ -38,7 +38,7 @@ class ItemCalls(CollectionHandle):
         ``limit`` is 1 to 1000; fewer items mean that these are the last. Archived ones as for ``scan``. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
-        from retrieval.adapters.store.scan import stored_items_after
+        from retrieval.adapters.store.items.listing import stored_items_after
 
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MAX_PAGE}")

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import anyio
 import numpy as np
 
-from retrieval.adapters.store.models import (
+from retrieval.adapters.store.learning.models import (
     RewardedQueries,
     add_model,
     is_model_chosen,
     read_definition,
     withdraw_model,
 )
-from retrieval.adapters.store.training import count_learnable, count_new_verdicts
+from retrieval.adapters.store.learning.training import count_learnable, count_new_verdicts
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learned import Combination, Learned
 from retrieval.jobs.learning_examples import read_examples

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from retrieval.adapters.store.clusters import read_centroids
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.clusters import read_centroids
 from retrieval.domain.errors import RetrievalError
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import DONE, FAILED, RunReport, run_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError
@@ -16,7 +16,7 @@ from retrieval.engine.request import checked_query_vector, checked_words
 from retrieval.jobs.workplace import Workplace
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.models import StoredModel
+    from retrieval.adapters.store.learning.models import StoredModel
     from retrieval.domain.expectation import Expectation
     from retrieval.domain.standing import Standing
     from retrieval.learning.learned_model import LearnedModel
@@ -33,7 +33,7 @@ class LearningCalls(CollectionHandle):
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
         """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
-        from retrieval.adapters.store.standings import read_standings
+        from retrieval.adapters.store.learning.standings import read_standings
 
         keys = checked_item_ids(item_ids)
         return await read_standings(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
@@ -44,7 +44,7 @@ class LearningCalls(CollectionHandle):
         One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
         and ``InvalidRequestError`` for no filter.
         """
-        from retrieval.adapters.store.standings import standings_matching
+        from retrieval.adapters.store.learning.standings import standings_matching
 
         stored, wanted = await self._filtered(where)
         if wanted is None:
@@ -98,7 +98,7 @@ class LearningCalls(CollectionHandle):
         ``at_most``, at least 1: count no further, where it is enough to know that there are so many; the statistics of
         all items are read otherwise. Raises ``InvalidRequestError``.
         """
-        from retrieval.adapters.store.standings import count_verdicts
+        from retrieval.adapters.store.learning.standings import count_verdicts
 
         if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
             raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
@@ -124,7 +124,7 @@ class LearningCalls(CollectionHandle):
 
     async def models(self) -> list[StoredModel]:
         """The models of the learned reward that were fitted, the newest first; the latest twenty."""
-        from retrieval.adapters.store.models import latest_models
+        from retrieval.adapters.store.learning.models import latest_models
 
         return await latest_models(self._database, self._tenant_id, (await self._fresh()).collection_id)
 
@@ -133,7 +133,7 @@ class LearningCalls(CollectionHandle):
 
         Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
         """
-        from retrieval.adapters.store.models import use_model
+        from retrieval.adapters.store.learning.models import use_model
 
         collection_id = (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
@@ -142,7 +142,7 @@ class LearningCalls(CollectionHandle):
 
     async def set_half_life(self, days: float) -> None:
         """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
-        from retrieval.adapters.store.arm_upkeep import Decay, set_decay
+        from retrieval.adapters.store.learning.arms import Decay, set_decay
 
         if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
             raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
@@ -151,7 +151,7 @@ class LearningCalls(CollectionHandle):
 
     async def set_daily_cap(self, events: int) -> None:
         """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
-        from retrieval.adapters.store.feedback import set_daily_cap
+        from retrieval.adapters.store.learning.feedback import set_daily_cap
 
         if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
             raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")

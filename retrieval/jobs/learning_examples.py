@@ -11,8 +11,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.arm_upkeep import read_decay
-from retrieval.adapters.store.training import (
+from retrieval.adapters.store.learning.arms import read_decay
+from retrieval.adapters.store.learning.training import (
     Rated,
     RatedSearch,
     read_item_clusters,
@@ -78,7 +78,7 @@ def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
     wanted = rated | set(search.shown)
     places = {item: place for place, item in enumerate(search.pool_items) if item in wanted}
     signals = search.pool_signals
-    legs = leg_features_again(signals["legs"], {leg: (low, high) for leg, (low, high) in signals["bounds"].items()})
+    legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
         question=search.query or str(search.retrieval_id),
         query=search.query,

@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.adapters.store.ann_indexes import AnnIndex, hnsw_name, index_state, keep_measured
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import bound, find_candidates_of_each, settings
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.dense_leg import MAX_EFFORT
-from retrieval.adapters.store.embeddings import compare_by_key, sample_vectors
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.indexes import AnnIndex, hnsw_name, index_state, keep_measured
+from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import Field, OneOf
 from retrieval.domain.hit import Path

@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import partial
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.forgetting import memories_of_project, memories_of_user
-from retrieval.adapters.store.memories import Place, list_memories, rate_memory, read_memories
+from retrieval.adapters.store.items.memories import Place, list_memories, rate_memory, read_memories
+from retrieval.adapters.store.items.removal import memories_of_project, memories_of_user
 from retrieval.domain.memory import Memory
 from retrieval.jobs.forget import forget
 

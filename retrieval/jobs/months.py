@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrieval.adapters.store.months import are_months_in_question, drop_months, ensure_months
+from retrieval.adapters.store.records.retention import are_months_in_question, drop_months, ensure_months
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
 

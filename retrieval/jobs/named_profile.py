@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retrieval.adapters.store.collections import StoredCollection, find_profile
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection, find_profile
 from retrieval.domain.errors import InvalidProfileError, NotFoundError
 from retrieval.domain.json_text import JSONTextError, json_of
 from retrieval.domain.profile import Profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.neighbours import are_windows_behind, reindex_windows
+from retrieval.adapters.store.items.indexing import are_windows_behind, reindex_windows
 from retrieval.jobs.weights import refresh_weights
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from croniter import croniter
 
-from retrieval.adapters.store.job_runs import JobRun, last_runs_of_tenant
+from retrieval.adapters.store.records.job_runs import JobRun, last_runs_of_tenant
 from retrieval.domain.schedule import schedule
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.workplace import Workplace

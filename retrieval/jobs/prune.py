@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from retrieval.adapters.store.idempotency import remove_expired_writes
-from retrieval.adapters.store.retention import remove_older
+from retrieval.adapters.store.installation.idempotency import remove_expired_writes
+from retrieval.adapters.store.records.retention import remove_older
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 from retrieval.settings import Settings
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from retrieval.adapters.store.database import Connection
-from retrieval.adapters.store.items import (
+from retrieval.adapters.store.items.items import (
     ARCHIVED,
     delete_items,
+    hold_item,
     remove_embeddings,
     write_items,
     write_new_items,
 )
-from retrieval.adapters.store.stored_items import hold_item
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.item import Item
 from retrieval.domain.stored_item import ABSENT, Became, StoredItem, check_version

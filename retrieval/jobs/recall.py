@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from retrieval.adapters.store.candidate_request import CandidateRequest
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.effort import give_up_index, raise_effort
-from retrieval.adapters.store.measurements import Measurement, store_measurements
-from retrieval.adapters.store.probe import Probe, probe
-from retrieval.adapters.store.samples import Sample, has_newer_samples, latest_samples
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.adapters.store.search.recall import (
+    Measurement,
+    Probe,
+    Sample,
+    give_up_index,
+    has_newer_samples,
+    latest_samples,
+    probe,
+    raise_effort,
+    store_measurements,
+)
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Connection
-from retrieval.adapters.store.forgetting import uncache_texts
-from retrieval.adapters.store.items import ARCHIVED, archive_items, known_hashes, write_items
-from retrieval.adapters.store.memories import (
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import ARCHIVED, archive_items, known_hashes, write_items
+from retrieval.adapters.store.items.memories import (
     hold_fingerprint,
     hold_memories,
     hold_rows,
@@ -21,6 +20,7 @@ from retrieval.adapters.store.memories import (
     memories_with,
     write_memories,
 )
+from retrieval.adapters.store.items.removal import uncache_texts
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.item import Item

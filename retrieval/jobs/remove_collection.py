@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.removal import remove_itself, remove_next_items, remove_records
+from retrieval.adapters.store.items.removal import remove_itself, remove_next_items, remove_records
 from retrieval.jobs.indexes import drop_indexes
 from retrieval.jobs.textsearch import TextsearchOutcome, drop_textsearch_index
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from retrieval.adapters.store.arms import arms_from, past_arms_statement
-from retrieval.adapters.store.collections import StoredCollection, collection_by_id, find_profile
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.item_states import read_item_states
-from retrieval.adapters.store.recordings import find_recorded
+from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, find_profile
+from retrieval.adapters.store.items.items import read_item_states
+from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import RecordedSearch

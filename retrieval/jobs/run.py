@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrieval.adapters.embedders.cached import patiently
-from retrieval.adapters.store.job_runs import INTERRUPTED, begin_run, end_run
+from retrieval.adapters.store.records.job_runs import INTERRUPTED, begin_run, end_run
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.jobs.registry import Job

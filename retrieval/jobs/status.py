@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from retrieval.adapters.store.collection_facts import read_facts
-from retrieval.adapters.store.collections import StoredCollection, all_collections
-from retrieval.adapters.store.index_status import IndexStatus
-from retrieval.adapters.store.job_runs import JobRun
-from retrieval.adapters.store.measurements import Measurement
+from retrieval.adapters.store.items.collection_facts import read_facts
+from retrieval.adapters.store.items.collections import StoredCollection, all_collections
+from retrieval.adapters.store.records.job_runs import JobRun
+from retrieval.adapters.store.search.indexes import IndexStatus
+from retrieval.adapters.store.search.recall import Measurement
 from retrieval.jobs.weights import DRIFT
 from retrieval.jobs.workplace import Workplace
 

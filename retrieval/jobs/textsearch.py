@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from enum import StrEnum
 
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.concurrent_index import failed_builds
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.textsearch import (
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.indexes import failed_builds
+from retrieval.adapters.store.search.textsearch import (
     TextsearchState,
     build_index,
     clear_index,

@@ -68,9 +68,12 @@ class Setting:
         return f"weighted sum of {parts}"
 
     def rank(self, rankings: Mapping[str, Sequence[Candidate]], depth: int = DEPTH) -> list[str]:
-        """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg."""
-        used = {leg: rankings.get(leg, ())[:depth] for leg in self.legs}
-        return fused_ids(used, self.legs, self.fusion, depth=depth)
+        """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
+
+        Ranks count for those that a leg brought itself, scores for all whose score is known.
+        """
+        known = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
+        return fused_ids({leg: rankings.get(leg, ())[:known] for leg in self.legs}, self.legs, self.fusion)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

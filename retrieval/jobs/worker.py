@@ -16,7 +16,7 @@ from procrastinate import App
 from procrastinate.exceptions import ConnectorException
 from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
 
-from retrieval.adapters.store.every_collection import check_worker
+from retrieval.adapters.store.installation.queue import check_worker
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError
 from retrieval.jobs.dispatch import Report, add_schedule, add_tasks

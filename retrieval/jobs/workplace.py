@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.settings import Settings
 
 EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]

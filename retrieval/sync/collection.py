@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.models import StoredModel
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.collection import Collection
 from retrieval.domain.bounds import SearchBounds
 from retrieval.domain.collection_info import CollectionInfo
@@ -22,7 +22,7 @@ from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item
 from retrieval.domain.neighbours import Neighbours
 from retrieval.domain.preview import Preview
-from retrieval.domain.profile import Profile
+from retrieval.domain.profile import DEPTH, Profile
 from retrieval.domain.recorded_answer import RecordedAnswer
 from retrieval.domain.recorded_retrieval import RetrievalSummary
 from retrieval.domain.shown_item import ShownItem
@@ -180,7 +180,7 @@ class SyncCollection:
         *,
         where: Where | Filter | None = None,
         legs: Sequence[str] = ("dense", "lexical"),
-        depth: int = 100,
+        depth: int = DEPTH,
     ) -> dict[str, list[Candidate]]:
         """See ``Collection.leg_rankings``."""
         return self._run(self.twin.leg_rankings, query, where=where, legs=legs, depth=depth)

@@ -15,7 +15,7 @@ from uuid import UUID
 from anyio.from_thread import start_blocking_portal
 
 from retrieval.adapters.endpoints.breaker import Outage
-from retrieval.adapters.store.actors import Pseudonymised
+from retrieval.adapters.store.records.actors import Pseudonymised
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
 from retrieval.domain.api_key import ApiKey, NewApiKey
 from retrieval.domain.context import Context

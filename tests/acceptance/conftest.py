@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.embedded import start_embedded
+from retrieval.adapters.store.installation.embedded.server import start_embedded
 from tests.support.database import make_fast
 from tests.support.forked_program import run_forked
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from retrieval.adapters.store.revisions import known_revisions
+from retrieval.adapters.store.installation.revisions import known_revisions
 from tests.acceptance.conftest import Program
 
 HEAD = max(known_revisions())
@@ -23,19 +23,17 @@ def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
     status = program.json("db", "status")
     assert (status["current"], status["head"], status["is_current"]) == (HEAD, HEAD, True)
 
-    assert "at revision 0001" in program.succeeds("db", "downgrade", "0001", "--yes")
-    done = program("db", "status", "--json")
-    assert (done.returncode, json.loads(done.stdout)["current"]) == (1, "0001")
-    program.succeeds("db", "upgrade", "head")
     assert "not set up" in program.succeeds("db", "downgrade", "base", "-y")
+    done = program("db", "status", "--json")
+    assert (done.returncode, json.loads(done.stdout)["current"]) == (1, None)
+    program.succeeds("db", "upgrade", "head")
 
 
 def test_one_revision_back_is_not_an_option(program: Program) -> None:
     """``-1`` is what Alembic calls it."""
     program = program.using(RETRIEVAL_SCHEMA="one_back")
     program.succeeds("db", "upgrade")
-    before = sorted(known_revisions())[-2]
-    assert f"at revision {before}" in program.succeeds("db", "downgrade", "-1", "--yes")
+    assert "not set up" in program.succeeds("db", "downgrade", "-1", "--yes")
 
 
 def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from retrieval.adapters.store.embedded import start_embedded
+from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.jobs.registry import JOBS
 from tests.acceptance.conftest import SECONDS, Program
 

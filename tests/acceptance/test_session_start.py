@@ -90,8 +90,9 @@ def test_nothing_is_loaded_that_it_does_not_need(program: Program) -> None:
     assert not {name.partition(".")[0] for name in loaded} & HEAVY
     assert {name for name in loaded if name.startswith("retrieval.adapters.")} <= {
         f"retrieval.adapters.store.{name}"
-        for name in ("direct", "embedded_account", "embedded_home", "embedded_join", "embedded_lock",
-                     "embedded_socket", "installed_sql", "recording_statement", "revisions", "session_start")
+        for name in ("installation", "installation.direct", "installation.embedded", "installation.embedded.join",
+                     "installation.embedded.lock", "installation.embedded.place", "installation.revisions",
+                     "installed_sql", "records", "records.recording_statement", "records.session_start")
     } | {"retrieval.adapters.store"}  # fmt: skip
 
 

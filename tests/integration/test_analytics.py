@@ -16,8 +16,8 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.analysts import add_analyst, analysts, remove_analyst
-from retrieval.adapters.store.analytics import analytics_statement
+from retrieval.adapters.store.installation.access import add_analyst, analysts, remove_analyst
+from retrieval.adapters.store.records.analytics import analytics_statement
 from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownCollectionError
 from tests.support.analytics_reference import mark, written_into

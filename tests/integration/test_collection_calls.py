@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from retrieval import Collection, Context, EmbeddingSpace, Item, Platform, Profile, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.recordings import find_recorded
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import (
     EmptyQueryError,
     InvalidLimitError,

@@ -9,7 +9,7 @@ import pytest
 from retrieval import Context, Feedback, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.feedback import record_feedback
+from retrieval.adapters.store.learning.feedback import record_feedback
 
 MANY = 2_000
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.items.matching import matching
 from retrieval.domain.filters import parse_where
 from tests.support.database import SCHEMA
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from retrieval import Collection, Context, Platform, Profile
-from retrieval.adapters.store.recordings import find_recorded
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.engine.interleave import NOTHING_TO_COMPARE

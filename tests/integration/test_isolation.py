@@ -18,13 +18,11 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.ann_indexes import AnnIndex, keep_measured
-from retrieval.adapters.store.embeddings import cached_vectors
-from retrieval.adapters.store.job_runs import begin_run
-from retrieval.adapters.store.measurements import Measurement, store_measurements
-from retrieval.adapters.store.rewrites import keep_rewrites
-from retrieval.adapters.store.samples import keep_sample
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.records.job_runs import begin_run
+from retrieval.adapters.store.search.indexes import AnnIndex, keep_measured
+from retrieval.adapters.store.search.recall import Measurement, keep_sample, store_measurements
+from retrieval.adapters.store.search.rewrites import keep_rewrites
+from retrieval.adapters.store.search.vectors import StoredSpace, cached_vectors
 from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
 from retrieval.domain.item import text_hash
 from retrieval.domain.stored_text import text_fault

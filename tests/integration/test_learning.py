@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from retrieval import Collection, Context, Platform
-from retrieval.adapters.store.recordings import find_recorded
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.domain.feedback import Feedback

@@ -14,11 +14,11 @@ import pytest_asyncio
 import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query, Standing
-from retrieval.adapters.store.candidates import Found, bound, find_candidates, settings
 from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.conditions import condition
-from retrieval.adapters.store.matching import matching
+from retrieval.adapters.store.items.conditions import condition
+from retrieval.adapters.store.items.matching import matching
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, Standing
+from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
 from retrieval.adapters.store.tables import items
 from retrieval.domain.filters import parse_where
 from retrieval.domain.profile import LegName

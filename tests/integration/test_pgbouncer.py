@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from retrieval import Collection, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.schema import downgrade, upgrade
+from retrieval.adapters.store.installation.schema import downgrade, upgrade
 from retrieval.domain.hit import Path as SearchPath
 from retrieval.jobs.indexes import IndexOutcome, keep_index
 from retrieval.jobs.registry import JOBS

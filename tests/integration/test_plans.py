@@ -13,11 +13,11 @@ import pytest_asyncio
 from numpy.typing import NDArray
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store.ann_indexes import hnsw_name
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import bound, find_candidates, settings
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import bound, find_candidates, settings
+from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.domain.filters import parse_field, parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName

@@ -14,8 +14,8 @@ import pytest_asyncio
 from numpy.typing import NDArray
 
 from retrieval import Settings, connect
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import find_candidates_of_each
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import find_candidates_of_each
 from retrieval.domain.filters import parse_where
 from retrieval.domain.hit import Path, SearchResult
 from retrieval.domain.profile import LegName

@@ -15,8 +15,8 @@ import pytest
 
 from retrieval import Collection, Context, Platform, Profile, SearchResult, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store import recording_statement, recordings
-from retrieval.adapters.store.recordings import find_recorded, recording_losses
+from retrieval.adapters.store.records import recording_statement, recordings
+from retrieval.adapters.store.records.recordings import find_recorded, recording_losses
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.feedback import Feedback
@@ -98,7 +98,7 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     columns = {column.name for column in impressions.columns} - {"collection_id", "retrieval_id", "retrieved_at"}
     assert {name for name in columns if len(_values(shown, name)) == 1} == set()
     assert set().union(*(one.pool_signals for one in found)) == {
-        *("legs", "ranks", "bounds", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
+        *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
         *("learned", "effective_sample_size", "logit_mean", "cosine", "propensity"),
     }
 

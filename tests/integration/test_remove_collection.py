@@ -11,8 +11,8 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
-from retrieval.adapters.store.ann_indexes import hnsw_name, index_state
-from retrieval.adapters.store.removal import remove_next_items
+from retrieval.adapters.store.items.removal import remove_next_items
+from retrieval.adapters.store.search.indexes import hnsw_name, index_state
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.jobs import remove_collection
 from retrieval.jobs.indexes import keep_index

@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, Context, Platform, Profile, Settings, connect
-from retrieval.adapters.store.recorded_pools import read_pools
+from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
 from retrieval.domain.exploration import Exploration, PolicyName

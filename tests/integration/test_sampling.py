@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store import samples
-from retrieval.adapters.store.samples import Sample, latest_samples
+from retrieval.adapters.store.search import recall
+from retrieval.adapters.store.search.recall import Sample, latest_samples
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.engine import sampling
 from retrieval.jobs.indexes import IndexOutcome, keep_index
@@ -66,7 +66,7 @@ async def test_a_sample_that_cannot_be_stored_does_not_break_the_search(
         raise DatabaseUnreachableError("away")
 
     monkeypatch.setattr(sampling, "keep_sample", failing)
-    assert samples.keep_sample is not failing
+    assert recall.keep_sample is not failing
     with caplog.at_level("INFO", logger="retrieval.engine.sampling"):
         async with connect(database_url, settings=settings.changed(recall_sample_rate=1)) as platform:
             collection = await _indexed(platform)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.embedding import TextRole, Vectors
-from retrieval.domain.hit import SearchResult
+from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.profile import Fusion, FusionKind, Profile
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
@@ -24,6 +24,8 @@ from tests.support.database import SCHEMA
 
 WORDS = ["connection", "timeout", "disk", "full", "login", "certificate", "report", "slow", "node", "restart", "backup"]
 QUERIES = ["connection timeout", "disk", "slow report query", "no such thing", "backup restore node"]
+
+BOTH_SCORES = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=10)
 
 
 class CountingEmbedder(HashingEmbedder):
@@ -77,11 +79,12 @@ def _as_seen(result: SearchResult) -> dict[str, Any]:
         {"legs": ["lexical"]},
         {},
         {"where": {"group": [1, 2]}},
+        {"profile": BOTH_SCORES},
         {"where": {"group": {"lt": 3}}, "legs": ["dense"], "limit": 100},
         {"group_by": "group", "limit": 5},
         {"profile": Profile(diversity=Diversity(collapse_above=0.9, relevance_share=0.6))},
     ],
-    ids=["dense", "lexical", "hybrid", "filtered", "filtered dense", "grouped", "diverse"],
+    ids=["dense", "lexical", "hybrid", "filtered", "both scores", "filtered dense", "grouped", "diverse"],
 )
 async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[str, Any]) -> None:
     """Hits, scores, explanations, path, reason, rows weighed: all but the times."""
@@ -89,6 +92,24 @@ async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[st
     assert len(each) == len(QUERIES)
     for query, result in zip(QUERIES, each, strict=True):
         assert _as_seen(result) == _as_seen(await docs.collection.search(query, **same))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [None, {"group": [1, 2, 3]}], ids=["all", "filtered"])
+async def test_a_weighted_sum_knows_the_score_of_a_candidate_in_both_legs(docs: Docs, where: Any) -> None:
+    """Also in the leg that did not bring it: it is the one that a deeper search finds there. No page changes it."""
+    deep = replace(BOTH_SCORES, depth=300)
+    for query in QUERIES:
+        page = await docs.collection.search(query, where=where, profile=BOTH_SCORES, limit=10)
+        larger = await docs.collection.search(query, where=where, profile=BOTH_SCORES, limit=40)
+        every = await docs.collection.search(query, where=where, profile=deep, limit=300)
+        scores = {hit.item_id: (hit.score, _raw(hit)) for hit in every}
+        assert {hit.item_id: (hit.score, _raw(hit)) for hit in page}.items() <= scores.items()
+        assert {hit.item_id: (hit.score, _raw(hit)) for hit in larger}.items() <= scores.items()
+
+
+def _raw(hit: Hit) -> tuple[tuple[str, float], ...]:
+    return tuple((part.leg, part.raw_score) for part in hit.explanation.contributions)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -331,7 +331,7 @@ async def test_a_memory_that_is_older_than_the_check_can_be_changed_and_joined(p
 
 
 async def test_lines_of_a_file_are_refused_one_by_one_or_cleaned(platform: Platform, tmp_path: Path) -> None:
-    """``clean`` takes out what is refused, in CSV and in JSON Lines."""
+    """``clean`` takes out what is refused, in CSV and in JSON Lines, and the report counts it."""
     from retrieval import read_items
 
     rows = [
@@ -343,14 +343,19 @@ async def test_lines_of_a_file_are_refused_one_by_one_or_cleaned(platform: Platf
     csv.write_text('_id,title,text,tags,k\na,"One\ntwo\u202e",\ufeffsoft\xadware\x0cpage,x\ty,\u200bv\nb,,,,\n')
 
     for path in (jsonl, csv):
-        refused, good = read_items(path)
+        refused, good = read_items(path, clean=False)
         assert "title holds U+000A (a line break) at character 4" in str(refused.error)
         assert good.item is not None
-        cleaned = next(read_items(path, clean=True)).item
+        first, second = read_items(path)
+        assert (first.is_cleaned, second.is_cleaned) == (True, False)
+        cleaned = first.item
         assert cleaned is not None
         assert (cleaned.title, cleaned.body, cleaned.tags, cleaned.attributes["k"]) == (
             "One two", "software\npage", ("x y",), "v",
         )  # fmt: skip
     bad: list[object] = []
-    report = await (await platform.collection("notes")).ingest(read_items(jsonl), rejected=bad.append)
-    assert (report.items.added, report.rejected) == (1, 1)
+    collection = await platform.collection("notes")
+    report = await collection.ingest(read_items(jsonl, clean=False), rejected=bad.append)
+    assert (report.items.added, report.rejected, report.cleaned) == (1, 1, 0)
+    report = await collection.ingest(read_items(jsonl))
+    assert (report.items.added, report.rejected, report.cleaned) == (1, 0, 1)

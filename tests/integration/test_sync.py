@@ -19,7 +19,7 @@ from retrieval import Context, Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.embedded import start_embedded
+from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.domain.errors import (
     BadLineError,

@@ -22,8 +22,8 @@ from psycopg import sql
 
 from retrieval import Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.embedded import start_embedded
-from retrieval.adapters.store.embedded_lock import FileLock
+from retrieval.adapters.store.installation.embedded.lock import FileLock
+from retrieval.adapters.store.installation.embedded.server import start_embedded
 
 if TYPE_CHECKING:
     from testcontainers.community.postgres import PostgresContainer

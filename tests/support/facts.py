@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.adapters.store.ann_indexes import AnnIndex
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.examination.collection_state import CollectionState, RecallState
-from retrieval.adapters.store.examination.index_state import IndexState
-from retrieval.adapters.store.examination.queue_state import QueueState
-from retrieval.adapters.store.examination.server_state import ServerState
-from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installation.examination.activity import QueueState
+from retrieval.adapters.store.installation.examination.collection_state import CollectionState, RecallState
+from retrieval.adapters.store.installation.examination.server_state import ServerState
+from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.engine.defaults import default_profile
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.domain.fusion import bounds
-from retrieval.domain.profile import DEPTH
+from retrieval.domain.fusion import best_of
 from retrieval.domain.recorded_pool import RecordedPool
 
 Legs = Mapping[str, Mapping[str, float]]
@@ -38,7 +37,7 @@ def items_of(legs: Legs) -> list[str]:
 
 
 def columns_of(legs: Legs) -> dict[str, dict[str, Any]]:
-    """The legs' ``scores``, ``ranks`` and ``bounds``, in the order of the items."""
+    """The legs' ``scores``, ``ranks`` and ``bests``, in the order of the items."""
     items, ranks = items_of(legs), {}
     for leg, scores in legs.items():
         ordered = sorted(scores, key=lambda item_id: (-scores[item_id], item_id))
@@ -46,5 +45,5 @@ def columns_of(legs: Legs) -> dict[str, dict[str, Any]]:
     return {
         "scores": {leg: [scores.get(item_id) for item_id in items] for leg, scores in legs.items()},
         "ranks": ranks,
-        "bounds": {leg: bounds(list(scores.values()), DEPTH) for leg, scores in legs.items()},
+        "bests": {leg: best_of(list(scores.values())) for leg, scores in legs.items()},
     }

@@ -91,7 +91,7 @@ def _retrieval(collection_id: int, one: Recorded) -> dict[str, Any]:
         "request": Jsonb(dict(one.request)),
         "hits": len(one.shown),
         "pool_items": items_of(one.legs),
-        "pool_signals": Jsonb({"legs": columns["scores"], "ranks": columns["ranks"], "bounds": columns["bounds"]}),
+        "pool_signals": Jsonb({"legs": columns["scores"], "ranks": columns["ranks"], "bests": columns["bests"]}),
     }
 
 

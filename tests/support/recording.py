@@ -6,8 +6,8 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.adapters.store.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
@@ -47,7 +47,7 @@ def answered(
     chosen = profile or Profile()
     asked = request or SearchRequest(query="some words", vector=None, limit=3, condition=None, profile=None)
     found = found_of(SCORES if scores is None else scores)
-    shown = ranking(found, chosen, 100, asked.limit)
+    shown = ranking(found, chosen, asked.limit)
     legs = tuple(map(LegName, found.rankings))
     values: dict[str, Any] = {
         "collection_id": 1,
@@ -64,6 +64,5 @@ def answered(
         plan=Plan(request=CandidateRequest(collection_id=1, legs=legs, depth=100), profile=chosen, notes=("a note",)),
         query=Query(asked.query, asked.vector),
         found=found,
-        depth=100,
         **values,
     )

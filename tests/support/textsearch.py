@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from retrieval.adapters.store.embedded import start_embedded
-from retrieval.adapters.store.embedded_binaries import find_package
+from retrieval.adapters.store.installation.embedded.binaries import find_package
+from retrieval.adapters.store.installation.embedded.server import start_embedded
 from tests.support.database import make_fast
 
 LIBRARY = "pg_textsearch"

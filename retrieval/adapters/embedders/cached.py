@@ -14,8 +14,7 @@ import numpy as np
 
 from retrieval.adapters.endpoints.breaker import Guard, before_deadline
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embeddings import cache_vectors, cached_vectors
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, cached_vectors
 from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, cache_key, checked_vectors
 from retrieval.domain.errors import (
     DatabaseUnreachableError,

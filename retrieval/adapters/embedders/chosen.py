@@ -8,7 +8,7 @@ from retrieval.adapters.embedders.cached import CachedEmbedder, allowed
 from retrieval.adapters.embedders.choice import configured_embedder, embedder_for
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.embedding import Embedder, EmbeddingSpace, TextRole
 from retrieval.settings import Settings
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from retrieval.adapters.readers.csv_columns import plan_columns
 from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, Line, decoded, read_lines, too_long_reason
+from retrieval.adapters.readers.records import item_as_it_is_or_cleaned
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 
 _HEADER_AGAIN = "the header stands here again, as where files were put one behind the other; remove the line"
@@ -22,14 +24,14 @@ def read_csv_rows(
     texts: Collection[str] = (),
     max_line_bytes: int = MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
-    clean: bool = False,
+    clean: bool = True,
 ) -> Iterator[InputLine]:
     """Every record that is not empty throughout, as an item or an error; fields are separated by commas.
 
     A record that is the header again, as where files were put one behind the other, is an error.
     ``header`` is called with the header as it stands in the file, without its line end, before the first
-    record. Raises ``ConfigurationError`` when the header does not fit ``columns`` (see ``plan_columns``), and
-    what ``read_lines`` raises.
+    record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` when the header does not fit ``columns``
+    (see ``plan_columns``), and what ``read_lines`` raises.
     """
     records = _records(file, max_line_bytes)
     first = _header(file, records)
@@ -43,11 +45,11 @@ def read_csv_rows(
             yield bad_line(file, record.start, record.raw, record.fault)
             continue
         try:
-            item = plan.item(record.values, clean=clean)
+            item, is_cleaned = item_as_it_is_or_cleaned(partial(plan.item, record.values), clean=clean)
         except InvalidItemError as error:
             yield bad_line(file, record.start, record.raw, str(error))
         else:
-            yield good_line(file, record.start, record.raw, item)
+            yield good_line(file, record.start, record.raw, item, is_cleaned=is_cleaned)
 
 
 def _names(record: _Record) -> list[str]:

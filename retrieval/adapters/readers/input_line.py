@@ -28,11 +28,13 @@ class InputLine:
     error: BadLineError | None
     offset: int
     """Bytes of the input, packed as it is on disk, consumed so far; rises to the file's size."""
+    is_cleaned: bool = False
+    """Whether characters that are refused were taken out of the item."""
 
 
-def good_line(file: str, line: Line, raw: str, item: Item) -> InputLine:
+def good_line(file: str, line: Line, raw: str, item: Item, *, is_cleaned: bool = False) -> InputLine:
     """The line that held this item."""
-    return InputLine(file, line.number, raw.rstrip("\r\n"), item, None, line.offset)
+    return InputLine(file, line.number, raw.rstrip("\r\n"), item, None, line.offset, is_cleaned)
 
 
 def bad_line(file: str, line: Line, raw: str, reason: str) -> InputLine:

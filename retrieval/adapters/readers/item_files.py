@@ -27,7 +27,7 @@ def read_items(
     format: str | None = None,  # noqa: A002 - what users call it
     max_line_bytes: int = MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
-    clean: bool = False,
+    clean: bool = True,
 ) -> Iterator[InputLine]:
     """Every line of a file, or record of a CSV file, as an item or an error; blank ones are left out.
 
@@ -42,8 +42,9 @@ def read_items(
     texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
     number, ``true`` or ``false`` are that; everything else, the id above all, is text, and so are the attributes that
     ``texts`` names, without space around them. ``header`` is called
-    with the header line as it stands in the file, when reading begins. With ``clean``, items are made without the
-    control and format characters that are refused (see ``retrieval.clean_text``).
+    with the header line as it stands in the file, when reading begins. ``clean`` takes the control and format
+    characters that are refused out of the items that hold some (see ``retrieval.clean_text``), and marks their lines;
+    without it these lines are errors.
 
     Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened and
     ``ConfigurationError`` for an unknown format or columns that the file does not have (of standard input, as

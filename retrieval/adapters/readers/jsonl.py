@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
-from retrieval.adapters.readers.records import item_from_record
+from retrieval.adapters.readers.records import item_as_it_is_or_cleaned, item_from_record
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.domain.json_text import JSONSyntaxError, JSONTextError, json_of
@@ -15,8 +16,8 @@ from retrieval.domain.json_text import JSONSyntaxError, JSONTextError, json_of
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
 
-def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES, clean: bool = False) -> Iterator[InputLine]:
-    """Every line that is not blank, as an item (``clean``: see ``item_from_record``) or an error.
+def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES, clean: bool = True) -> Iterator[InputLine]:
+    """Every line that is not blank, as an item (``clean``: see ``read_items``) or an error.
 
     Raises what ``read_lines`` raises.
     """
@@ -30,11 +31,11 @@ def read_json_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES, clean: b
             yield bad_line(file, line, raw, fault)
             continue
         try:
-            item = item_from_record(_parsed(raw), clean=clean)
+            item, is_cleaned = item_as_it_is_or_cleaned(partial(item_from_record, _parsed(raw)), clean=clean)
         except (JSONTextError, InvalidItemError) as error:
             yield bad_line(file, line, raw, str(error))
         else:
-            yield good_line(file, line, raw, item)
+            yield good_line(file, line, raw, item, is_cleaned=is_cleaned)
 
 
 def item_from_line(data: bytes, read: Callable[[Mapping[str, Any]], Item] = item_from_record) -> Item:

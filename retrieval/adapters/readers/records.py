@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -56,6 +56,19 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
         if fields[field] is None:
             fields[field] = _taken(metadata, FIELD_NAMES[field])
     return item_from_fields(fields, {**metadata, **top}, clean=clean)
+
+
+def item_as_it_is_or_cleaned(make: Callable[..., Item], *, clean: bool) -> tuple[Item, bool]:
+    """The item that ``make`` makes, and whether it had to be cleaned: where it is refused as it is.
+
+    Raises what ``make`` raises; where ``clean`` is false, also for what cleaning would mend.
+    """
+    try:
+        return make(), False
+    except InvalidItemError:
+        if not clean:
+            raise
+        return make(clean=True), True
 
 
 def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *, clean: bool = False) -> Item:

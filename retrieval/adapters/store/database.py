@@ -25,16 +25,15 @@ from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from retrieval.adapters.store.checks import ServerFacts, check_server
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
+from retrieval.adapters.store.installation.checks import ServerFacts, check_server
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
-from retrieval.adapters.store.pool_state import PoolState
+from retrieval.adapters.store.pool import PoolState, put_back, wait_for_connection
 from retrieval.adapters.store.round_trip import Answer, Row, rows_of, run_together, written
 from retrieval.adapters.store.session import SessionConnection, set_statement
 from retrieval.adapters.store.statement_spans import ROUND_TRIP, TRANSACTION, server_of, tell_connected, tell_rows
 from retrieval.adapters.store.translate import translated
-from retrieval.adapters.store.waiting import put_back, wait_for_connection
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
 

@@ -69,13 +69,9 @@ def directory(name: str) -> Path:
     raise ConfigurationError(f"the folder {name!r} is missing from the installation; install the package again")
 
 
-def installed_sql(name: str, names: Names, revision: str | None = None) -> str:
-    """The text of ``sql/<name>.sql`` for this installation.
-
-    ``revision``: as that revision of the schema had it. What has changed since lies in ``sql/former/<revision>``.
-    """
-    former = directory("sql") / "former" / (revision or "") / f"{name}.sql"
-    path = former if revision and former.is_file() else directory("sql") / f"{name}.sql"
+def installed_sql(name: str, names: Names) -> str:
+    """The text of ``sql/<name>.sql`` for this installation."""
+    path = directory("sql") / f"{name}.sql"
     text = path.read_text(encoding="utf-8")
     replacements = {
         "@schema@": quote_identifier(names.schema),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from retrieval.adapters.store.examination.server_state import ServerState
-from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installation.examination.server_state import ServerState
+from retrieval.adapters.store.installation.examination.table_state import TableState
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.findings import qualified

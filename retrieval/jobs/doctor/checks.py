@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from retrieval.adapters.store.ann_indexes import hnsw_name
-from retrieval.adapters.store.examination.collection_state import CollectionState, TenantState
-from retrieval.adapters.store.examination.installation import Installation
+from retrieval.adapters.store.installation.examination.collection_state import CollectionState, TenantState
+from retrieval.adapters.store.installation.examination.installation import Installation
+from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.revisions import SchemaStatus
+from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.domain.diagnosis import Finding
 from retrieval.jobs.doctor.access import check_isolation, check_login, check_roles
 from retrieval.jobs.doctor.collections import check_collection, index_of

@@ -6,9 +6,14 @@ from datetime import datetime
 
 import psycopg
 
-from retrieval.adapters.store.examination.installation import Installation, connected, read_installation, read_revision
+from retrieval.adapters.store.installation.examination.installation import (
+    Installation,
+    connected,
+    read_installation,
+    read_revision,
+)
+from retrieval.adapters.store.installation.revisions import SchemaStatus, status_of
 from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.revisions import SchemaStatus, status_of
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
 from retrieval.domain.errors import DatabaseError, RetrievalError
 from retrieval.jobs.doctor.checks import Surroundings, server_findings

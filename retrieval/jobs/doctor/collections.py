@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from retrieval.adapters.store.ann_indexes import hnsw_name
-from retrieval.adapters.store.examination.collection_state import LOSS_DAYS, CollectionState
-from retrieval.adapters.store.examination.index_state import IndexState
+from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
+from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.findings import several, shell_word
 from retrieval.jobs.indexes import IndexOutcome, index_rows, wanted_outcome

@@ -6,11 +6,11 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrieval.adapters.store.collections import all_collections
-from retrieval.adapters.store.examination.collection_state import TenantState, read_tenant
-from retrieval.adapters.store.examination.installation import Installation, read_installation
+from retrieval.adapters.store.installation.examination.collection_state import TenantState, read_tenant
+from retrieval.adapters.store.installation.examination.installation import Installation, read_installation
+from retrieval.adapters.store.installation.revisions import status_of
 from retrieval.adapters.store.installed_sql import quote_identifier
-from retrieval.adapters.store.revisions import status_of
+from retrieval.adapters.store.items.collections import all_collections
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.jobs.doctor.checks import (

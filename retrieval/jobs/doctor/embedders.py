@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.jobs.workplace import Workplace

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
-from retrieval.adapters.store.collections import find_collection, find_tenant
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.embedded_cluster import hanging_seconds
-from retrieval.adapters.store.embedded_home import default_home
-from retrieval.adapters.store.opening import open_database
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
+from retrieval.adapters.store.installation.embedded.place import default_home
+from retrieval.adapters.store.installation.opening import open_database
+from retrieval.adapters.store.items.collections import find_collection, find_tenant
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, UnknownCollectionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installation.examination.table_state import TableState
 from retrieval.adapters.store.installed_sql import directory
 from retrieval.domain.diagnosis import Finding, Severity
 
@@ -14,7 +14,7 @@ _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(
 
 def expected_functions() -> frozenset[str]:
     """The names of the functions that the installed SQL makes in the schema; the queue's have one of their own."""
-    texts = (path.read_text(encoding="utf-8") for path in directory("sql").glob("*.sql"))
+    texts = (path.read_text(encoding="utf-8") for path in directory("sql").rglob("*.sql"))
     return frozenset(name for text in texts for name in _FUNCTION.findall(text))
 
 

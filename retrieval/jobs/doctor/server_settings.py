@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from retrieval.adapters.store.examination.server_settings import Settings
+from retrieval.adapters.store.installation.examination.server_state import Settings
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.findings import MEGABYTE, size
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from retrieval.adapters.store.examination.index_state import IndexState
-from retrieval.adapters.store.examination.server_settings import Settings
-from retrieval.adapters.store.examination.table_state import TableState
+from retrieval.adapters.store.installation.examination.server_state import Settings
+from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.findings import qualified
 

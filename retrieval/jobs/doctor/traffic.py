@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from retrieval.adapters.store.examination.activity import Holdup
-from retrieval.adapters.store.examination.server_state import ServerState
+from retrieval.adapters.store.installation.examination.activity import Holdup
+from retrieval.adapters.store.installation.examination.server_state import ServerState
 from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.findings import GIGABYTE, duration, size

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrieval.adapters.store.checks import OLDEST_PGVECTOR, OLDEST_POSTGRESQL, SOUND_PGVECTOR
-from retrieval.adapters.store.examination.server_state import ServerState
-from retrieval.adapters.store.revisions import SchemaStatus
+from retrieval.adapters.store.installation.checks import OLDEST_PGVECTOR, OLDEST_POSTGRESQL, SOUND_PGVECTOR
+from retrieval.adapters.store.installation.examination.server_state import ServerState
+from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.domain.diagnosis import Finding, Severity
 
 

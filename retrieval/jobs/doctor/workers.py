@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from retrieval.adapters.store.examination.queue_state import QueueState
+from retrieval.adapters.store.installation.examination.activity import QueueState
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.findings import duration, several
 

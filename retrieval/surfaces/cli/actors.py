@@ -10,7 +10,7 @@ from retrieval.surfaces.cli.options import Json, examples
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.actors import Pseudonymised
+    from retrieval.adapters.store.records.actors import Pseudonymised
     from retrieval.platform import Platform
 
 EXAMPLES = ("retrieval actors pseudonymise ann@example.com",)

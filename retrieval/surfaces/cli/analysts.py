@@ -10,7 +10,7 @@ from retrieval.surfaces.cli.options import Json, examples
 from retrieval.surfaces.cli.state import state_of
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.analysts import Analyst
+    from retrieval.adapters.store.installation.access import Analyst
     from retrieval.platform import Platform
 
 EXAMPLES = ("retrieval analysts add ann", "retrieval analysts add ann --sql")
@@ -44,7 +44,7 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
     from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> list[str]:
-        from retrieval.adapters.store.analysts import add_analyst, adding
+        from retrieval.adapters.store.installation.access import add_analyst, adding
 
         if not only_sql:
             await add_analyst(platform.database, platform.tenant_id, login)
@@ -59,7 +59,7 @@ def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_js
     from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> list[str]:
-        from retrieval.adapters.store.analysts import remove_analyst, removing
+        from retrieval.adapters.store.installation.access import remove_analyst, removing
 
         if not only_sql:
             await remove_analyst(platform.database, platform.tenant_id, login)
@@ -84,7 +84,7 @@ def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
 
 
 async def _analysts(platform: Platform) -> list[Analyst]:
-    from retrieval.adapters.store.analysts import analysts
+    from retrieval.adapters.store.installation.access import analysts
 
     return await analysts(platform.database, platform.tenant_id)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.direct import DirectConnection
+    from retrieval.adapters.store.installation.direct import DirectConnection
 
 Completions = list[tuple[str, str]]
 """What could be meant, each with a line about it."""
@@ -21,21 +21,21 @@ ASK_SECONDS = 1.5
 
 def complete_collection(context: typer.Context, incomplete: str) -> Completions:
     """The tenant's collections."""
-    from retrieval.adapters.store.known_names import collection_names
+    from retrieval.adapters.store.installation.direct import collection_names
 
     return _asked(context, lambda database: collection_names(database, incomplete, seconds=ASK_SECONDS))
 
 
 def complete_view(context: typer.Context, incomplete: str) -> Completions:
     """The views of figures."""
-    from retrieval.adapters.store.known_names import view_names
+    from retrieval.adapters.store.installation.direct import view_names
 
     return _asked(context, lambda database: view_names(database, incomplete, seconds=ASK_SECONDS))
 
 
 def complete_profile(context: typer.Context, incomplete: str) -> Completions:
     """The versions of the profile of the collection that was named before."""
-    from retrieval.adapters.store.known_names import profile_versions
+    from retrieval.adapters.store.installation.direct import profile_versions
 
     name = context.params.get("collection")
     if not isinstance(name, str):
@@ -71,8 +71,8 @@ def _asked(context: typer.Context, ask: Callable[[DirectConnection], Completions
 @contextmanager
 def _connection(tenant: str | None) -> Iterator[DirectConnection | None]:
     """The configured database, or the embedded one if it runs; it is not started for this."""
-    from retrieval.adapters.store.direct import connected
-    from retrieval.adapters.store.embedded_join import joined_server
+    from retrieval.adapters.store.installation.direct import connected
+    from retrieval.adapters.store.installation.embedded.join import joined_server
     from retrieval.adapters.store.installed_sql import Names
     from retrieval.apps.principles.startup.start_settings import start_settings
 

@@ -16,7 +16,7 @@ from retrieval.surfaces.cli.output import print_json
 from retrieval.surfaces.cli.state import State, state_of
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.revisions import SchemaStatus
+    from retrieval.adapters.store.installation.revisions import SchemaStatus
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -45,7 +45,7 @@ def upgrade(
 
     Only one upgrade runs at a time; others wait for it.
     """
-    from retrieval.adapters.store import schema
+    from retrieval.adapters.store.installation import schema
 
     with _server(state_of(context)) as (url, name):
         schema.upgrade(url, name, revision)
@@ -56,7 +56,7 @@ def upgrade(
 @app.command(
     # "-1" is a revision here, not an option.
     context_settings={"ignore_unknown_options": True},
-    epilog=examples("retrieval db downgrade 0001 --yes", "retrieval db downgrade -1"),
+    epilog=examples("retrieval db downgrade base --yes", "retrieval db downgrade -1"),
 )
 def downgrade(
     context: typer.Context,
@@ -69,7 +69,7 @@ def downgrade(
 
     Tables that the older revision does not have are removed with what is in them; 'base' removes everything.
     """
-    from retrieval.adapters.store import schema
+    from retrieval.adapters.store.installation import schema
 
     with _server(state_of(context)) as (url, name):
         _confirm(yes, f"Going back to {revision!r} destroys what newer revisions of schema {name!r} hold. Go on?")
@@ -84,7 +84,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
 
     The exit code is 0 when they are the same and 1 when they are not.
     """
-    from retrieval.adapters.store import schema
+    from retrieval.adapters.store.installation import schema
     from retrieval.adapters.store.translate import server_name
 
     with _server(state_of(context)) as (url, name):
@@ -97,7 +97,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
 @app.command(epilog=examples("retrieval db sql > schema.sql"))
 def sql(context: typer.Context, *, as_json: Json = False) -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
-    from retrieval.adapters.store import schema
+    from retrieval.adapters.store.installation import schema
 
     name = state_of(context).settings().database_schema
     text = schema.upgrade_sql(name)
@@ -110,8 +110,8 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
 @contextmanager
 def _server(state: State) -> Iterator[tuple[str, str]]:
     """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
-    from retrieval.adapters.store.embedded import start_embedded
-    from retrieval.adapters.store.embedded_home import default_home
+    from retrieval.adapters.store.installation.embedded.place import default_home
+    from retrieval.adapters.store.installation.embedded.server import start_embedded
 
     settings = state.settings()
     if settings.database_url is not None:

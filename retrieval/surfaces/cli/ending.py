@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from retrieval.adapters.store.embedded_join import check_is_made
+from retrieval.adapters.store.installation.embedded.join import check_is_made
 from retrieval.apps.principles.startup.end import end_session
 from retrieval.apps.principles.startup.end_options import EndOptions
 from retrieval.apps.principles.startup.folder import look_around

@@ -15,7 +15,7 @@ EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl.gz",
     "retrieval ingest tickets historical_tickets.csv",
     "retrieval ingest notes notes.csv --map _id=number --on-error skip",
-    "retrieval ingest notes pages.jsonl --clean",
+    "retrieval ingest notes pages.jsonl --no-clean",
     "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 
@@ -65,8 +65,11 @@ def ingest(
         ),
     ] = None,
     clean: Annotated[
-        bool, typer.Option("--clean", help="Take control and format characters out, instead of refusing the line.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--clean/--no-clean", help="Take control and format characters out, and tell how often; or refuse the line."
+        ),
+    ] = True,
     prune: Annotated[bool, typer.Option("--prune", help="Archive the items that the files do not have.")] = False,
     language: Annotated[
         str | None,

@@ -26,7 +26,7 @@ class InputFiles:
     """
 
     def __init__(
-        self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None, clean: bool = False
+        self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None, clean: bool = True
     ) -> None:
         if files.count(STANDARD_INPUT) > 1:
             raise InvalidRequestError("standard input ('-') is named twice; it can be read once")

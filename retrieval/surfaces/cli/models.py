@@ -12,7 +12,7 @@ from retrieval.surfaces.cli.state import state_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieval.adapters.store.models import StoredModel
+    from retrieval.adapters.store.learning.models import StoredModel
     from retrieval.platform import Platform
 
 EXAMPLES = ("retrieval models tickets", "retrieval models tickets --use 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from retrieval.adapters.store.collections import all_collections
+from retrieval.adapters.store.items.collections import all_collections
 from retrieval.jobs.registry import Job
 from retrieval.jobs.run import FAILED as RUN_FAILED
 from retrieval.jobs.run import RunReport, run_job

@@ -12,8 +12,8 @@ from retrieval.surfaces.cli.state import state_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieval.adapters.store.index_status import IndexStatus
-    from retrieval.adapters.store.job_runs import JobRun
+    from retrieval.adapters.store.records.job_runs import JobRun
+    from retrieval.adapters.store.search.indexes import IndexStatus
     from retrieval.jobs.status import CollectionStatus
     from retrieval.platform import Platform
 

@@ -12,7 +12,7 @@ from typing import Self
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retrieval.adapters.store.api_keys import StoredKey, find_key, note_key_used
+from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import EVERY_SCOPE, ApiKey
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Authenticator

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
-from retrieval.adapters.store.api_keys import StoredKey
+from retrieval.adapters.store.installation.access import StoredKey
 from retrieval.domain.api_key import ApiKey, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
 from retrieval.engine.stopwatch import Clock

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retrieval.adapters.store.measurements import CollectionRecall, lowest_recalls
-from retrieval.adapters.store.queue_state import QueueState, read_queue_state
+from retrieval.adapters.store.installation.queue import QueueState, read_queue_state
+from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
 from retrieval.domain.errors import RetrievalError
 from retrieval.engine.stopwatch import Clock
 from retrieval.platform import Platform

@@ -19,7 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, set_deadline
-from retrieval.adapters.store.idempotency import Answer, Attempt, Earlier, begin_write, free_key, keep_answer
+from retrieval.adapters.store.installation.idempotency import (
+    Answer,
+    Attempt,
+    Earlier,
+    begin_write,
+    free_key,
+    keep_answer,
+)
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.surfaces.http.refusals import IdempotencyConflictError, IdempotencyMismatchError
 

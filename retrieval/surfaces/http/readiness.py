@@ -16,7 +16,7 @@ from typing import Literal
 
 from retrieval.adapters.endpoints.breaker import EMBEDDER, LANGUAGE_MODEL
 from retrieval.adapters.store.deadline import Deadline, deadline
-from retrieval.adapters.store.still_current import check_revision
+from retrieval.adapters.store.installation.opening import check_revision
 from retrieval.domain.errors import (
     DeadlineError,
     EmbedderUnavailableError,

@@ -8,7 +8,7 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from retrieval.adapters.store.pool_state import PoolState
+from retrieval.adapters.store.pool import PoolState
 from retrieval.platform import Platform
 from retrieval.surfaces.http.figures import Figures
 from retrieval.surfaces.http.load import Load

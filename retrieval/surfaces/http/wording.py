@@ -11,7 +11,7 @@ _REPLACED = (
         re.compile(r"to change it: retrieval collections filterable .*$"),
         "whoever runs the service can change it, with: retrieval collections filterable",
     ),
-    (re.compile(r"; take it out, as clean_text and retrieval ingest --clean do"), "; take it out"),
+    (re.compile(r"; take it out, as clean_text and retrieval ingest do"), "; take it out"),
     (re.compile(r"\breward=, a number"), "reward, a number"),
     (re.compile(r"\bhelpful=True or False\b"), "helpful, true or false"),
     (re.compile(r"\breward= or helpful=, not both"), "reward or helpful, not both"),

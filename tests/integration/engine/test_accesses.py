@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from retrieval import Platform, Settings, connect
-from retrieval.adapters.store.accesses import Accesses, add_accesses, outcome_of
+from retrieval.adapters.store.items.memories import Accesses, add_accesses, outcome_of
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import InvalidRequestError
 

@@ -10,7 +10,7 @@ import pytest
 
 from retrieval import Collection, Context, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.recordings import find_recorded
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.shown_item import ShownItem

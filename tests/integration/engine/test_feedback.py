@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from retrieval import Context, Feedback, Platform
-from retrieval.adapters.store.arms import read_arms
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.training import read_verdicts
+from retrieval.adapters.store.learning.arms import read_arms
+from retrieval.adapters.store.learning.training import read_verdicts
 from retrieval.domain.arm import Arm
 from retrieval.domain.errors import (
     InvalidRequestError,

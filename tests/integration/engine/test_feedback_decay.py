@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from retrieval import Feedback, Platform
-from retrieval.adapters.store.arm_upkeep import recount_arms
-from retrieval.adapters.store.arms import read_arms
+from retrieval.adapters.store.learning.arms import read_arms, recount_arms
 from retrieval.domain.arm import Arm
 
 

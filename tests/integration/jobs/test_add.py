@@ -12,7 +12,7 @@ import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.items import write_items
+from retrieval.adapters.store.items.items import write_items
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import (
     EmbedderRejectedError,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from retrieval import Platform, Profile
-from retrieval.adapters.store.collections import StoredCollection, ensure_tenant
-from retrieval.adapters.store.recorded_pools import read_pools
+from retrieval.adapters.store.items.collections import StoredCollection, ensure_tenant
+from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.estimate import Estimator
 from retrieval.domain.learned import Combination, Learned

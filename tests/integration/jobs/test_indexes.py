@@ -13,8 +13,8 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store.ann_indexes import hnsw_name
-from retrieval.adapters.store.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.jobs.indexes import IndexOutcome, index_rows, keep_index, rebuild_index
 from retrieval.jobs.measure_index import measure_index
 from tests.support.database import SCHEMA, database_url

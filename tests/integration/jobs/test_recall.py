@@ -10,10 +10,8 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store.ann_indexes import AnnIndex, hnsw_name, keep_measured
-from retrieval.adapters.store.effort import MOST_EFFORT
-from retrieval.adapters.store.measurements import last_measurements
-from retrieval.adapters.store.samples import keep_sample, latest_samples
+from retrieval.adapters.store.search.indexes import AnnIndex, hnsw_name, keep_measured
+from retrieval.adapters.store.search.recall import MOST_EFFORT, keep_sample, last_measurements, latest_samples
 from retrieval.domain.embedding import Vectors
 from retrieval.domain.filter_mapping import as_mapping
 from retrieval.domain.filters import parse_where

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrieval import Platform
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.textsearch import TextsearchState, textsearch_state
+from retrieval.adapters.store.search.textsearch import TextsearchState, textsearch_state
 from retrieval.jobs.textsearch import TextsearchOutcome, keep_textsearch_index, rebuild_textsearch_index
 
 

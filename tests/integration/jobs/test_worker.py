@@ -15,8 +15,8 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.job_runs import begin_run, last_runs
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.records.job_runs import begin_run, last_runs
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.dispatch import enqueue, enqueue_needed, forget_failed
 from retrieval.jobs.queue import queue_of

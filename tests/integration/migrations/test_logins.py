@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from retrieval import Settings, connect
-from retrieval.adapters.store.analysts import add_analyst
-from retrieval.adapters.store.schema import downgrade, status, upgrade
+from retrieval.adapters.store.installation.access import add_analyst
+from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
 from tests.support.database import database_url, opened, use
 
@@ -67,38 +67,6 @@ async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
         with opened(url) as connection:
             connection.execute("RESET ROLE")
         downgrade(url, schema, "base")
-
-
-def test_the_tags_of_items_that_are_there_are_taken_into_the_index(database: str, schema: str) -> None:
-    """An upgrade by a login that is no superuser sees the items of every tenant, archived ones aside."""
-    with opened(database) as connection:
-        connection.execute("CREATE EXTENSION vector")
-    with login(database, "CREATEROLE") as (name, url):
-        with opened(database) as connection:
-            here = sql.Identifier(sa.make_url(database).database or "")
-            connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(here, sql.Identifier(name)))
-        upgrade(url, schema, "0002")
-        with opened(database) as connection:
-            connection.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(schema)))
-            connection.execute(FORMER_ITEMS.encode())
-        upgrade(url, schema)
-        with opened(database) as connection:
-            found = connection.execute(
-                sql.SQL("SELECT tag, item_id FROM {} ORDER BY 1, 2").format(sql.Identifier(schema, "item_tags"))
-            ).fetchall()
-        assert found == [("a", "1"), ("b", "1"), ("b", "2")]
-        downgrade(url, schema, "base")
-
-
-FORMER_ITEMS = """
-    WITH owner AS (INSERT INTO tenants (name) VALUES ('one') RETURNING tenant_id),
-    owned AS (INSERT INTO collections (tenant_id, name) SELECT tenant_id, 'docs' FROM owner RETURNING collection_id)
-    INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source,
-                       content_hash, text_hash)
-    SELECT collection_id, item_id, '', '', '', tags::text[], '{}', status, '', '', ''
-    FROM owned, (VALUES ('1', '{a,b}', 'open'), ('2', '{b}', 'active'), ('3', '{b}', 'archived'), ('4', '{}', 'active'))
-        AS item (item_id, tags, status)
-"""
 
 
 async def test_a_login_without_the_application_role_is_told_the_grant(

@@ -13,7 +13,7 @@ import pytest
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.schema import upgrade
+from retrieval.adapters.store.installation.schema import upgrade
 from tests.support.database import SCHEMA
 from tests.support.textsearch import NEEDED, textsearch_package, textsearch_server
 

@@ -12,11 +12,10 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
-from retrieval.adapters.store import textsearch as store
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.protection import protection
-from retrieval.adapters.store.schema import downgrade, upgrade
-from retrieval.adapters.store.textsearch import table_name, textsearch_state
+from retrieval.adapters.store.installation.schema import downgrade, upgrade
+from retrieval.adapters.store.search import textsearch as store
+from retrieval.adapters.store.search.textsearch import protection, table_name, textsearch_state
 from retrieval.jobs.textsearch import (
     TEXTSEARCH_ROWS,
     TextsearchOutcome,
@@ -244,7 +243,7 @@ async def test_going_down_removes_tables_and_indexes(textsearch_url: str, settin
                 collection = await platform.collection("docs", space=None)
                 await collection.add([{"_id": "1", "text": "alpha"}])
                 assert await _keep(platform, collection, 1) is TextsearchOutcome.BUILT
-            downgrade(url, SCHEMA, "0006")
+            downgrade(url, SCHEMA, "base")
             left = await admin.execute(
                 "SELECT relname FROM pg_class WHERE relname ~ '^textsearch_|_bm25$' "
                 "UNION SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND proname ~ 'textsearch'",

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.textsearch import index_name, table_name
+from retrieval.adapters.store.search.textsearch import index_name, table_name
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.textsearch import TextsearchOutcome, keep_textsearch_index
 from tests.support.database import act_as

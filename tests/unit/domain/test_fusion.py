@@ -32,32 +32,33 @@ def test_the_rank_constant_is_the_fusions() -> None:
     assert fuse({"dense": ranking("dense", ("a", 1.0))}, {"dense": 1.0}, Fusion(k=1))[0].score == 0.5
 
 
-def test_a_weighted_sum_places_each_score_between_cut_and_best() -> None:
-    """score = Σ share × (s - cut) / (best - cut), worked by hand: legs that brought all they have are cut at 0."""
+def test_a_weighted_sum_adds_each_score_s_part_of_its_leg_s_best() -> None:
+    """score = Σ share × s / best, worked by hand."""
     rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.4)), "lexical": ranking("lexical", ("b", 10.0))}
-    best, second = fuse(rankings, {"dense": 3.0, "lexical": 1.0}, SUM, depth=100)
+    best, second = fuse(rankings, {"dense": 3.0, "lexical": 1.0}, SUM)
     assert [one.item_id for one in (best, second)] == ["a", "b"]
     assert best.score == pytest.approx(0.75)
     assert second.score == pytest.approx(0.75 / 2 + 0.25)
 
 
-def test_a_full_leg_is_cut_at_its_last_candidate() -> None:
-    """Whatever it did not return could have scored as much as that one, so that one brings nothing."""
+def test_what_stands_further_down_changes_no_score_of_a_weighted_sum() -> None:
+    """A page of another size has the same scores."""
     rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.6), ("c", 0.4))}
-    assert [one.score for one in fuse(rankings, {"dense": 1.0}, SUM, depth=3)] == pytest.approx([1.0, 0.5, 0.0])
-    assert [one.score for one in fuse(rankings, {"dense": 1.0}, SUM, depth=4)] == pytest.approx([1.0, 0.75, 0.5])
+    shorter = {"dense": rankings["dense"][:2]}
+    assert fuse(rankings, {"dense": 1.0}, SUM)[:2] == fuse(shorter, {"dense": 1.0}, SUM)
 
 
-def test_a_full_leg_of_equal_scores_brings_each_the_whole_share() -> None:
+def test_equal_scores_of_a_leg_bring_each_the_whole_share() -> None:
     """They are all its best."""
     rankings = {"lexical": ranking("lexical", ("a", 2.0), ("b", 2.0))}
-    assert [one.score for one in fuse(rankings, {"lexical": 1.0}, SUM, depth=2)] == [1.0, 1.0]
+    assert [one.score for one in fuse(rankings, {"lexical": 1.0}, SUM)] == [1.0, 1.0]
 
 
-def test_negative_scores_keep_their_order_in_a_sum() -> None:
-    """Directions that are all opposed are still more and less opposed."""
-    fused = fuse({"dense": ranking("dense", ("c", -0.1), ("b", -0.5), ("a", -0.9))}, {"dense": 1.0}, SUM)
-    assert [(one.item_id, one.score) for one in fused] == [("c", 1.0), ("b", 0.5), ("a", 0.0)]
+def test_a_score_that_is_not_above_zero_brings_nothing() -> None:
+    """Also where a leg has no other."""
+    some = ranking("dense", ("a", 0.5), ("b", 0.0), ("c", -0.1))
+    assert [one.score for one in fuse({"dense": some}, {"dense": 1.0}, SUM)] == [1.0, 0.0, 0.0]
+    assert [one.score for one in fuse({"dense": some[1:]}, {"dense": 1.0}, SUM)] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("fusion", [RRF, SUM])

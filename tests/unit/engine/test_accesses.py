@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
-from retrieval.adapters.store.accesses import Counts
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.memories import Counts
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import accesses as module
 from retrieval.engine.accesses import AccessCounter

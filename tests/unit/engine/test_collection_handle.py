@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from retrieval.adapters.store.collections import StoredCollection
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.engine import collection_handle as module
 from retrieval.engine.collection_handle import CollectionHandle

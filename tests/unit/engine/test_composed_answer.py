@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrieval.adapters.store.recording_statement import encoded
+from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.retrieval_id import uuid7

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from retrieval.adapters.store.ann_indexes import AnnIndex
-from retrieval.adapters.store.candidate_request import Standing
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidate_request import Standing
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.filters import Filter, parse_where

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Candidate, fuse, fused_ids, fused_scores
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import Fusion, FusionKind, Profile
@@ -49,16 +49,16 @@ def candidates_of(scores: dict[str, dict[str, float]]) -> dict[str, list[Candida
 
 
 @settings(max_examples=120, deadline=None)
-@given(LISTS, st.one_of(FUSED, UNITED), st.integers(1, 6), st.integers(1, 10))
+@given(LISTS, st.one_of(FUSED, UNITED), st.integers(1, 10))
 def test_scores_without_parts_are_those_with_parts(
-    scores: dict[str, dict[str, float]], profile: Profile, depth: int, limit: int
+    scores: dict[str, dict[str, float]], profile: Profile, limit: int
 ) -> None:
     """To the last bit and in the same order, of one leg or several, with a least score or without."""
     found = candidates_of(scores)
     candidates = Found(found, Path.EXACT, 0)
-    explained = ranking(candidates, profile, depth, limit)
-    assert ranked_scores(candidates, profile, depth, limit) == [(one.item_id, one.score) for one in explained]
+    explained = ranking(candidates, profile, limit)
+    assert ranked_scores(candidates, profile, limit) == [(one.item_id, one.score) for one in explained]
     weights = profile.weights_of(found)
-    fused = fuse(found, weights, profile.fusion, depth=depth)
-    assert fused_scores(found, weights, profile.fusion, depth=depth) == [(one.item_id, one.score) for one in fused]
-    assert fused_ids(found, weights, profile.fusion, depth=depth) == [one.item_id for one in fused]
+    fused = fuse(found, weights, profile.fusion)
+    assert fused_scores(found, weights, profile.fusion) == [(one.item_id, one.score) for one in fused]
+    assert fused_ids(found, weights, profile.fusion) == [one.item_id for one in fused]

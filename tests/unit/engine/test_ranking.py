@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import Fusion, FusionKind, Profile

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from retrieval.adapters.store.recording_statement import encoded
-from retrieval.adapters.store.recording_text import written
+from retrieval.adapters.store.records.recording_statement import encoded
+from retrieval.adapters.store.records.recordings import written
 from retrieval.adapters.store.tables import impressions, retrievals
 from retrieval.domain.context import Context
 from retrieval.domain.profile import Fusion, FusionKind, Profile
@@ -38,16 +38,16 @@ def test_its_time_is_that_of_its_identifier() -> None:
 
 
 def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
-    """Raw scores, ranks and bounds by leg, the relevance and the score."""
+    """Raw scores, ranks and the best score by leg, the relevance and the score."""
     made = record(answered())
     assert made.pool_items == ["c", "a", "b", "d"]
     signals = made.pool_signals
     assert signals["legs"] == {"dense": [0.5, 0.9, 0.8, None], "lexical": [7.0, None, None, 3.0]}
     assert signals["ranks"] == {"dense": [3, 1, 2, None], "lexical": [1, None, None, 2]}
-    assert signals["bounds"] == {"dense": (0.0, 0.9), "lexical": (0.0, 7.0)}
+    assert signals["bests"] == {"dense": 0.9, "lexical": 7.0}
     assert signals["relevance"] == signals["score"] == sorted(signals["relevance"], reverse=True)
     assert signals["scaled"][0] == pytest.approx(signals["relevance"][0] * 61 / 2)
-    assert set(signals) == {"legs", "ranks", "bounds", "relevance", "scaled", "score"}
+    assert set(signals) == {"legs", "ranks", "bests", "relevance", "scaled", "score"}
 
 
 @pytest.mark.parametrize(("size", "kept"), [(0, []), (2, ["c", "a"])])

@@ -13,8 +13,7 @@ from uuid import UUID
 import pytest
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.recording_text import written
-from retrieval.adapters.store.recordings import Losses
+from retrieval.adapters.store.records.recordings import Losses, written
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
 from retrieval.engine.record import Answered, WrittenDown, record

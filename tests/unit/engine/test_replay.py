@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.item_states import ItemState
-from retrieval.adapters.store.recording_statement import encoded
+from retrieval.adapters.store.items.items import ItemState
+from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind, Profile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.store.candidates import Found
+from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.fusion import Candidate, Fused, fuse
 from retrieval.domain.hit import Path
@@ -31,25 +31,25 @@ def _profile(kind: FusionKind) -> Profile:
 def test_relevance_keeps_the_order_of_the_fusion_and_ends_at_one(kind: FusionKind) -> None:
     """Whatever scale the fusion has, its best possible score is 1."""
     profile = _profile(kind)
-    ranked = fuse(RANKINGS, profile.legs, profile.fusion, depth=3)
-    found = relevances(ranked, FOUND, profile, 3)
+    ranked = fuse(RANKINGS, profile.legs, profile.fusion)
+    found = relevances(ranked, FOUND, profile)
     assert found == sorted(found, reverse=True)
     assert 0 <= found[-1] < found[0] <= 1
 
 
-def test_of_one_leg_relevance_is_the_place_between_its_cut_and_its_best() -> None:
-    """A leg that brought all it was asked for has its cut at the last; its features tell nothing more."""
+def test_of_one_leg_relevance_is_the_share_of_its_best_score() -> None:
+    """Its features tell nothing more."""
     alone = Found(rankings={"dense": RANKINGS["dense"]}, path=Path.EXACT, weighed=3)
     ranked = [Fused(one.item_id, one.score, ()) for one in RANKINGS["dense"]]
-    assert relevances(ranked, alone, _profile(FusionKind.RRF), 3) == pytest.approx([1.0, 0.5, 0.0])
-    assert leg_features(ranked, alone, 3) == {}
+    assert relevances(ranked, alone, _profile(FusionKind.RRF)) == pytest.approx([1.0, 2 / 3, 1 / 3])
+    assert leg_features(ranked, alone) == {}
 
 
 def test_an_item_that_a_leg_did_not_bring_has_nothing_from_it() -> None:
     """Its feature is 0."""
     ranked = [Fused(item, 0.0, ()) for item in "abcd"]
-    features = leg_features(ranked, FOUND, 3)
-    assert features["dense"] == pytest.approx([1.0, 0.5, 0.0, 0.0])
+    features = leg_features(ranked, FOUND)
+    assert features["dense"] == pytest.approx([1.0, 2 / 3, 1 / 3, 0.0])
     assert features["lexical"] == pytest.approx([0.0, 1.0, 0.0, 0.25])
 
 
@@ -57,16 +57,16 @@ def test_a_leg_that_found_nothing_gives_nothing() -> None:
     """Its best and its cut are one, and that is no reason to give every item the most."""
     found = Found(rankings={"dense": RANKINGS["dense"], "lexical": []}, path=Path.EXACT, weighed=3)
     ranked = [Fused(item, 0.0, ()) for item in "abc"]
-    assert leg_features(ranked, found, 3)["lexical"] == [0.0, 0.0, 0.0]
+    assert leg_features(ranked, found)["lexical"] == [0.0, 0.0, 0.0]
 
 
 def _pool() -> Pool:
     profile = _profile(FusionKind.WEIGHTED_SUM)
-    ranked = fuse(RANKINGS, profile.legs, profile.fusion, depth=3)
+    ranked = fuse(RANKINGS, profile.legs, profile.fusion)
     return Pool(
         ranked=ranked,
-        relevance=relevances(ranked, FOUND, profile, 3),
-        legs=leg_features(ranked, FOUND, 3),
+        relevance=relevances(ranked, FOUND, profile),
+        legs=leg_features(ranked, FOUND),
         arms=[ItemArms(item_id=one.item_id, arms={"": Arm(9.0, 1.0)} if one.item_id == "d" else {}) for one in ranked],
         cosines=[0.9 if one.item_id == "c" else None for one in ranked],
         buckets=("",),

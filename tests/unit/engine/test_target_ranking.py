@@ -59,13 +59,13 @@ def test_a_leg_that_was_not_recorded_leaves_it_open() -> None:
     assert ranked(pool, Profile(legs={"dense": 1.0, "lexical": 0.0})) == {"a": 0.5}
 
 
-def test_recorded_ranks_and_bounds_count_those_that_the_pool_does_not_hold() -> None:
+def test_recorded_ranks_and_best_scores_count_those_that_the_pool_does_not_hold() -> None:
     """A candidate at rank 7 of its leg stays there, though only one that was better is in the pool."""
     legs = {"dense": {"a": 0.9, "b": 0.5}, "lexical": {"a": 2.0}}
-    pool = pool_of(legs, ranks={"dense": [1, 7], "lexical": [3, None]}, bounds={"dense": (0.1, 0.9), "lexical": (0, 4)})
+    pool = pool_of(legs, ranks={"dense": [1, 7], "lexical": [3, None]}, bests={"dense": 1.0, "lexical": 4.0})
     assert ranked(pool, Profile()) == pytest.approx({"a": 1 / 61 + 1 / 63, "b": 1 / 67})
     by_score = Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
-    assert ranked(pool, by_score) == pytest.approx({"a": 0.5 + 0.25, "b": 0.25})
+    assert ranked(pool, by_score) == pytest.approx({"a": 0.45 + 0.25, "b": 0.25})
 
 
 def test_a_learned_reward_is_summed_with_the_relevance() -> None:

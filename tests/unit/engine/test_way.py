@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from retrieval.adapters.store.ann_indexes import AnnIndex
-from retrieval.adapters.store.candidates import Found
-from retrieval.adapters.store.collections import StoredCollection
-from retrieval.adapters.store.dense_leg import MAX_EFFORT, SPARE
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName, Profile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.store.ann_indexes import AnnIndex
+from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.jobs.indexes import IndexOutcome, index_rows, wanted_outcome
 from retrieval.jobs.measure_index import recall_of
 

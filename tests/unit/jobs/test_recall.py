@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.store.measurements import Measurement
-from retrieval.adapters.store.probe import Probe, recall_of
+from retrieval.adapters.store.search.recall import Measurement, Probe, recall_of
 from retrieval.jobs.recall import bucket, measured
 
 

@@ -155,7 +155,7 @@ attribute_times = _attribute_values("attribute_times", Column("value", DateTime(
 
 @lru_cache(maxsize=256)
 def embeddings_table(space_id: int, dimensions: int) -> Table:
-    """The table of one embedding space (made by ``sql/register_embedding_space.sql``)."""
+    """The table of one embedding space (made by ``sql/search/vectors.sql``)."""
     return Table(
         f"embeddings_{space_id}",
         MetaData(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from retrieval.adapters.store.direct import DirectConnection, connected
-from retrieval.adapters.store.embedded_join import JoinedServer, check_is_made, joined_server
+from retrieval.adapters.store.installation.direct import DirectConnection, connected
+from retrieval.adapters.store.installation.embedded.join import JoinedServer, check_is_made, joined_server
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, EmbeddedServerError
@@ -81,7 +81,7 @@ class _Started:
     """A server that was started; whoever is the last to leave it stops it."""
 
     def __init__(self, settings: StartSettings, seconds: float) -> None:
-        from retrieval.adapters.store.embedded import start_embedded
+        from retrieval.adapters.store.installation.embedded.server import start_embedded
 
         self._server = start_embedded(settings.own_home, timeout_seconds=seconds)
         self.url = self._server.url

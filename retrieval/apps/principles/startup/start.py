@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from retrieval.adapters.store.session_start import (
+from retrieval.adapters.store.records.session_start import (
     KnownPrinciple,
     StartQuestion,
     read_start,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrieval.adapters.store.embedded_home import default_home
+from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.domain.errors import ConfigurationError
 
 SECONDS = 5.0

@@ -118,7 +118,7 @@ def _request(limit: int) -> Mapping[str, Any]:
 
 def _pool_signals(pool: Sequence[Chosen]) -> Mapping[str, Any]:
     relevance = [_relevance(one) for one in pool]
-    empty: dict[str, Any] = {"legs": {}, "ranks": {}, "bounds": {}}
+    empty: dict[str, Any] = {"legs": {}, "ranks": {}, "bests": {}}
     return {**empty, "relevance": relevance, "scaled": relevance, "score": [one.score for one in pool]}
 
 

@@ -14,7 +14,7 @@ import pytest
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store import database
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.waiting import wait_for_connection
+from retrieval.adapters.store.pool import wait_for_connection
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
 from tests.support.away import Away
 

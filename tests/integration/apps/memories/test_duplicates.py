@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store.memories import hold_memories
+from retrieval.adapters.store.items.memories import hold_memories
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.embedding import TextRole, Vectors
 

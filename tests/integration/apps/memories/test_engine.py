@@ -15,7 +15,7 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings
-from retrieval.adapters.store.recorded_pools import read_pools
+from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
 from retrieval.apps.memories.scores import compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError

@@ -14,8 +14,8 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from retrieval import Platform, Settings, connect
-from retrieval.adapters.store.arm_upkeep import recount_arms
-from retrieval.adapters.store.forgetting import expired_memories, memories_of_user
+from retrieval.adapters.store.items.removal import expired_memories, memories_of_user
+from retrieval.adapters.store.learning.arms import recount_arms
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.profile import Profile

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from retrieval import Platform
-from retrieval.adapters.store.memories import write_memories
+from retrieval.adapters.store.items.memories import write_memories
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.domain.errors import (
     InvalidItemError,

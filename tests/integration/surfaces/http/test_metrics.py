@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.measurements import Measurement, store_measurements
+from retrieval.adapters.store.search.recall import Measurement, store_measurements
 from retrieval.domain.item import Item
 from retrieval.platform import Platform
 from retrieval.surfaces.http.app import create_app

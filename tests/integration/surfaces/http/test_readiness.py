@@ -19,7 +19,7 @@ from retrieval.surfaces.http.readiness import OK, UNKNOWN, Readiness, ReadinessC
 from retrieval.surfaces.http.service import Service
 from tests.support.database import SCHEMA, opened
 
-OLDER = sql.SQL("UPDATE {}.alembic_version SET version_num = '0001'").format(sql.Identifier(SCHEMA))
+OTHER = sql.SQL("UPDATE {}.alembic_version SET version_num = '9999'").format(sql.Identifier(SCHEMA))
 
 
 class Failing(HashingEmbedder):
@@ -53,7 +53,7 @@ async def test_each_part_says_what_is_wrong_with_it(new_database: Callable[[], s
         assert found.embedder == "the embedding service did not answer; try again in a moment"
 
         with opened(url) as connection:
-            connection.execute(OLDER)
+            connection.execute(OTHER)
         now = 63.0
         found = await check()
         assert (found.status, found.is_ready, found.database) == ("not ready", False, OK)

@@ -11,7 +11,7 @@ from retrieval import EmbeddingSpace, Settings
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.spaces import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace
 
 DATABASE = cast(Database, None)
 """Nothing is read here."""

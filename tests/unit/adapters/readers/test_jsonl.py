@@ -61,7 +61,7 @@ def read(tmp_path: Path, data: bytes, **options: Any) -> list[InputLine]:
 
 def reason(tmp_path: Path, data: bytes) -> str:
     """Why the only line of a file is bad; the lines around it are not."""
-    before, bad, after = read(tmp_path, b'{"_id": "a"}\n' + data + b'\n{"_id": "z"}\n')
+    before, bad, after = read(tmp_path, b'{"_id": "a"}\n' + data + b'\n{"_id": "z"}\n', clean=False)
     assert before.item == Item(item_id="a")
     assert after.item == Item(item_id="z")
     assert bad.item is None

@@ -8,7 +8,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
-from retrieval.adapters.store.schema import status
+from retrieval.adapters.store.installation.schema import status
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import (
     ConfigurationError,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.ann_indexes import AnnIndex
-from retrieval.adapters.store.examination.collection_state import RecallState
-from retrieval.adapters.store.examination.index_state import IndexState
+from retrieval.adapters.store.installation.examination.collection_state import RecallState
+from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.doctor.collections import check_collection
 from tests.support.facts import NOW, collection, hnsw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.store.examination.server_settings import setting_value
+from retrieval.adapters.store.installation.examination.server_state import setting_value
 from retrieval.domain.diagnosis import Severity
 from retrieval.jobs.doctor.server_settings import check_settings
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from retrieval.adapters.store.examination.activity import Holdup
+from retrieval.adapters.store.installation.examination.activity import Holdup
 from retrieval.domain.diagnosis import Severity
 from retrieval.jobs.doctor.traffic import check_clock, check_connections, check_holdups, check_wraparound
 from tests.support.facts import NOW, server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.revisions import SchemaStatus
+from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.domain.diagnosis import Severity
 from retrieval.jobs.doctor.versions import check_pgvector, check_revision, check_server, check_textsearch, version
 from tests.support.facts import server

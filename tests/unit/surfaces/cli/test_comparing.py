@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from retrieval.adapters.store.off_policy import Compared
+from retrieval.adapters.store.learning.off_policy import Compared
 from retrieval.domain.estimate import Estimate, Estimator
 from retrieval.domain.weighing import Weighing
 from retrieval.jobs.compare import ProfileComparison

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from retrieval.adapters.store.api_keys import StoredKey
+from retrieval.adapters.store.installation.access import StoredKey
 from retrieval.domain.api_key import RANDOM_BYTES, ApiKey, Scope, key_hash, key_id_of, key_text
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.http.authentication import (

@@ -80,7 +80,7 @@ def test_the_tenant_of_the_command_line_goes_first() -> None:
 
 def test_without_a_home_it_is_the_platforms() -> None:
     """Where the embedded server of every other command lives."""
-    from retrieval.adapters.store.embedded_home import default_home
+    from retrieval.adapters.store.installation.embedded.place import default_home
 
     assert StartSettings().own_home == default_home()
     assert StartSettings(home=Path("/x")).own_home == Path("/x")

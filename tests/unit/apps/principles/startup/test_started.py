@@ -7,7 +7,7 @@ import random
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from retrieval.adapters.store.recording_statement import encoded
+from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.apps.principles.choosing import Chosen
 from retrieval.apps.principles.principle import Principle
 from retrieval.apps.principles.startup.git_history import History

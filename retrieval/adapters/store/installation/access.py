@@ -1,0 +1,201 @@
+"""Who comes in: the API keys of tenants, and the logins of analysts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from psycopg import sql
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.round_trip import Row
+from retrieval.domain.api_key import ApiKey, Scope
+from retrieval.domain.errors import InvalidRequestError, NotFoundError
+
+_COLUMNS = "key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at"
+_FIND = Compiled(f"""
+    SELECT tenant_id, secret_hash, tenant, {_COLUMNS} FROM find_api_key(%(key_id)s)
+""")  # noqa: S608 - of the names above
+_ADD = Compiled(f"""
+    INSERT INTO api_keys (
+        key_id, tenant_id, name, scopes, secret_hash, requests_per_minute, feedback_cap, created_at, expires_at
+    )
+    VALUES (%(key_id)s, %(tenant_id)s, %(name)s, %(scopes)s::text[], %(secret_hash)s, %(requests_per_minute)s,
+        %(feedback_cap)s, %(created_at)s, %(expires_at)s)
+    RETURNING {_COLUMNS}
+""")  # noqa: S608 - of the names above
+_ALL = Compiled(f"""
+    SELECT {_COLUMNS}
+    FROM api_keys WHERE tenant_id = %(tenant_id)s ORDER BY created_at, key_id
+""")  # noqa: S608 - of the names above
+_REVOKE = Compiled(f"""
+    UPDATE api_keys SET revoked_at = coalesce(revoked_at, %(now)s)
+    WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
+    RETURNING {_COLUMNS}
+""")  # noqa: S608 - of the names above
+_USED = Compiled("""
+    UPDATE api_keys SET last_used_at = %(at)s
+    WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < %(at)s)
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key with what it takes to check one."""
+
+    key: ApiKey
+    tenant_id: int
+    secret_hash: bytes = field(repr=False)
+
+
+async def find_key(database: Database, key_id: str) -> StoredKey | None:
+    """The key of that id, of whichever tenant, or None. Raises ``DatabaseError``."""
+    rows = await database.read(None, _FIND.bind(key_id=key_id))
+    if not rows:
+        return None
+    tenant_id, secret_hash, tenant, *rest = rows[0]
+    return StoredKey(_from_row(tenant, tuple(rest)), int(tenant_id), bytes(secret_hash))
+
+
+async def add_key(database: Database, tenant_id: int, key: ApiKey, secret_hash: bytes) -> ApiKey:
+    """Store a new key of the tenant; gives it as it is stored."""
+    statement = _ADD.bind(
+        key_id=key.key_id, tenant_id=tenant_id, name=key.name, scopes=sorted(key.scopes), secret_hash=secret_hash,
+        requests_per_minute=key.requests_per_minute, feedback_cap=key.feedback_cap, created_at=key.created_at,
+        expires_at=key.expires_at,
+    )  # fmt: skip
+    return _from_row(key.tenant, (await database.write(tenant_id, statement))[0])
+
+
+async def keys_of(database: Database, tenant_id: int, tenant: str) -> list[ApiKey]:
+    """The tenant's keys, the oldest first; ``tenant`` is its name."""
+    return [_from_row(tenant, row) for row in await database.read(tenant_id, _ALL.bind(tenant_id=tenant_id))]
+
+
+async def revoke_key(database: Database, tenant_id: int, tenant: str, key_id: str, now: datetime) -> ApiKey | None:
+    """Let the tenant's key in no more, for good; None where it has none of that id. Doing it again changes nothing."""
+    rows = await database.write(tenant_id, _REVOKE.bind(tenant_id=tenant_id, key_id=key_id, now=now))
+    return _from_row(tenant, rows[0]) if rows else None
+
+
+async def note_key_used(database: Database, tenant_id: int, key_id: str, at: datetime) -> None:
+    """Remember that a request bore the key."""
+    await database.write(tenant_id, _USED.bind(tenant_id=tenant_id, key_id=key_id, at=at))
+
+
+def _from_row(tenant: str, row: Row) -> ApiKey:
+    key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at = row
+    return ApiKey(
+        key_id=key_id,
+        tenant=tenant,
+        name=name,
+        scopes=frozenset(map(Scope, scopes)),
+        requests_per_minute=requests_per_minute,
+        feedback_cap=feedback_cap,
+        created_at=created_at,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        last_used_at=last_used_at,
+    )
+
+
+_LOGIN = """
+    SELECT r.rolsuper OR r.rolbypassrls,
+        EXISTS (
+            SELECT FROM pg_roles AS other
+            WHERE other.rolname = ANY(%(others)s) AND pg_has_role(r.oid, other.oid, 'MEMBER')
+        )
+    FROM pg_roles AS r WHERE r.rolname = %(login)s
+"""
+_ANALYSTS = Compiled("SELECT login, added_at FROM analyst_logins WHERE tenant_id = %(tenant)s ORDER BY login")
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """A login that sees a tenant."""
+
+    login: str
+    added_at: datetime
+
+
+def adding(names: Names, tenant_id: int, login: str) -> list[str]:
+    """The statements that make a login an analyst of a tenant."""
+    return _texts(
+        names,
+        login,
+        tenant_id,
+        "INSERT INTO {schema}.analyst_logins (login, tenant_id) VALUES ({name}, {tenant})",
+        "GRANT {role} TO {login} WITH INHERIT TRUE",
+    )
+
+
+def removing(names: Names, tenant_id: int, login: str) -> list[str]:
+    """The statements that take that away; the login stays."""
+    return _texts(
+        names,
+        login,
+        tenant_id,
+        "DELETE FROM {schema}.analyst_logins WHERE login = {name} AND tenant_id = {tenant}",
+        "REVOKE {role} FROM {login}",
+    )
+
+
+async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
+    """Let the login see the tenant. The platform's own login must be allowed to: the one that set up the schema is.
+
+    Raises ``NotFoundError`` for a login that does not exist, ``InvalidRequestError`` for one that sees more
+    than a tenant or is another tenant's analyst, and ``MissingPrivilegeError``.
+    """
+    async with database.maintenance() as connection, connection.transaction():
+        await _check(connection, database.names, tenant_id, login)
+        table = sql.Identifier(database.names.schema, "analyst_logins")
+        await connection.execute(sql.SQL("DELETE FROM {} WHERE login = %s").format(table), (login,))
+        for statement in adding(database.names, tenant_id, login):
+            await connection.execute(statement.encode())
+
+
+async def remove_analyst(database: Database, tenant_id: int, login: str) -> None:
+    """Let the login see nothing any more. Raises ``NotFoundError`` if it is none of the tenant's analysts."""
+    if login not in [one.login for one in await analysts(database, tenant_id)]:
+        raise NotFoundError(f"{login!r} is no analyst of this tenant; see: retrieval analysts list")
+    async with database.maintenance() as connection, connection.transaction():
+        exists = await connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (login,))
+        statements = removing(database.names, tenant_id, login)
+        for statement in statements if exists.rowcount else statements[:1]:
+            await connection.execute(statement.encode())
+
+
+async def analysts(database: Database, tenant_id: int) -> list[Analyst]:
+    """The tenant's analysts, by login."""
+    return [Analyst(*row) for row in await database.read(tenant_id, _ANALYSTS.bind(tenant=tenant_id))]
+
+
+async def _check(connection: Connection, names: Names, tenant_id: int, login: str) -> None:
+    others = [names.app_role, names.definer_role]
+    row = await (await connection.execute(_LOGIN, {"login": login, "others": others})).fetchone()
+    if row is None:
+        raise NotFoundError(
+            f"there is no login {login!r}; have an administrator run: CREATE ROLE ... LOGIN PASSWORD ..."
+        )
+    if any(row):
+        raise InvalidRequestError(
+            f"login {login!r} is a superuser, bypasses row-level security or may act as {' or '.join(others)}: "
+            "it would see every tenant; make a login of its own for the analyst"
+        )
+    known = sql.SQL("SELECT FROM {} WHERE login = %s AND tenant_id <> %s")
+    found = await connection.execute(known.format(sql.Identifier(names.schema, "analyst_logins")), (login, tenant_id))
+    if found.rowcount:
+        raise InvalidRequestError(f"login {login!r} is another tenant's analyst; a login sees one tenant")
+
+
+def _texts(names: Names, login: str, tenant_id: int, *statements: str) -> list[str]:
+    parts = {
+        "schema": sql.Identifier(names.schema),
+        "role": sql.Identifier(names.analyst_role),
+        "login": sql.Identifier(login),
+        "name": sql.Literal(login),
+        "tenant": sql.Literal(tenant_id),
+    }
+    return [sql.SQL(one).format(**parts).as_string() for one in statements]

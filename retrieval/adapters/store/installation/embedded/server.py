@@ -1,0 +1,178 @@
+"""The embedded PostgreSQL: a server of one's own where none is configured, shared by the user's processes.
+
+Whoever uses the server holds a lease: a shared lock on ``lease.lock`` in the home directory. Starting and
+stopping happen under the exclusive lock of ``guard.lock``. Who gives its lease back and can then lock the
+file alone was the last, and stops the server. The kernel takes a lease back when its process dies, so a
+killed process is never counted; if it was the last, the server runs on until the next one comes and leaves.
+
+A forked child has no lease, whatever its parent holds: its ``close`` does nothing, and neither does its
+exit. A child that works on after its parent takes a lease of its own with ``start_embedded``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import platform
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.lock import FileLock
+from retrieval.adapters.store.installation.embedded.settings import Resources
+from retrieval.domain.errors import ConfigurationError, EmbeddedServerError, RetrievalError
+
+_log = logging.getLogger(__name__)
+
+_STOP_SECONDS = 60.0
+
+
+class EmbeddedServer:
+    """A lease on a running server. ``url`` is its database ``retrieval``, for the superuser ``postgres``.
+
+    Close it when done, or use it in a ``with`` statement; what is still open at exit is closed then.
+    Threads may share it, and one process may hold several.
+    """
+
+    def __init__(self, cluster: Cluster, lease: FileLock) -> None:
+        self.url = cluster.url
+        self._cluster = cluster
+        self._lease: FileLock | None = lease
+        self._closing = threading.Lock()
+        self._owner = os.getpid()
+        atexit.register(self._close_at_exit)
+
+    def close(self) -> None:
+        """Give the lease back; the last one stops the server, ending the connections that are left.
+
+        Closing twice, or in a forked child, does nothing. Raises EmbeddedServerError if it does not stop.
+        """
+        if os.getpid() != self._owner:
+            return
+        with self._closing:
+            lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        atexit.unregister(self._close_at_exit)
+        try:
+            with _guard(self._cluster.home, time.monotonic() + _STOP_SECONDS):
+                if lease.hold():
+                    self._cluster.stop(_STOP_SECONDS)
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"The PostgreSQL in {self._cluster.home} was left, but perhaps not stopped ({error}): "
+                "the next process that uses it stops it when it leaves."
+            ) from error
+        finally:
+            lease.release()
+
+    def _close_at_exit(self) -> None:
+        try:
+            self.close()
+        except RetrievalError as error:
+            _log.warning("%s", error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def start_embedded(home: Path, *, resources: Resources | None = None, timeout_seconds: float = 120.0) -> EmbeddedServer:
+    """Return a lease on the server of ``home``, which is made, or started, or joined, whichever it needs.
+
+    Blocks for a moment if it runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers
+    from a kill: call it in a thread. ``resources`` tune a new server, by default the machine's. Raises
+    ConfigurationError where there can be no embedded server, EmbeddedServerError if it did not start.
+    """
+    if sys.platform == "win32":
+        raise ConfigurationError(
+            "The embedded PostgreSQL runs on Linux and macOS: on Windows set RETRIEVAL_DATABASE_URL to a "
+            "server of your own."
+        )
+    deadline = time.monotonic() + timeout_seconds
+    try:
+        home = home.expanduser().resolve()
+        _make_home(home)
+        with _guard(home, deadline):
+            return _lease(home, resources, deadline)
+    except OSError as error:
+        raise EmbeddedServerError(
+            f"The embedded PostgreSQL cannot use {home} ({error}): mend that, or set RETRIEVAL_HOME to a "
+            "directory that you can write to."
+        ) from error
+
+
+def _lease(home: Path, resources: Resources | None, deadline: float) -> EmbeddedServer:
+    lease = FileLock(home / "lease.lock")
+    try:
+        _require_same_machine(home, lease)
+        lease.share()
+        cluster = Cluster.at(home)
+        cluster.create(resources)
+        cluster.serve(deadline)
+        return EmbeddedServer(cluster, lease)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _require_same_machine(home: Path, lease: FileLock) -> None:
+    """Refuse a home that is in use on another machine, whose server and processes cannot be seen here.
+
+    On a shared file system two servers would otherwise destroy the data. The locks reach across.
+    """
+    note = home / "machine"
+    here = _machine_identity()
+    there, _, name = note.read_text().partition(" ") if note.exists() else ("", "", "")
+    if there == here:
+        return
+    if there and not lease.hold():
+        raise EmbeddedServerError(
+            f"{home} is in use on another machine, {name}: set RETRIEVAL_HOME to a directory of this one, "
+            "or RETRIEVAL_DATABASE_URL to a server that both can reach."
+        )
+    note.write_text(f"{here} {platform.node()}")
+
+
+def _machine_identity() -> str:
+    """Return a word that the containers of one machine share, and no two machines."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{uuid.getnode():x}"
+
+
+def _make_home(home: Path) -> None:
+    """Make what is missing of the path: for this user alone, except that root's server is another user."""
+    missing = [path for path in (home, *home.parents) if not path.exists()]
+    for path in reversed(missing):
+        # When another process has just made it, its permissions are not ours to set.
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            path.chmod(0o755 if os.geteuid() == 0 else 0o700)
+
+
+@contextlib.contextmanager
+def _guard(home: Path, deadline: float) -> Iterator[None]:
+    guard = FileLock(home / "guard.lock")
+    try:
+        if not guard.hold_before(deadline):
+            raise EmbeddedServerError(
+                f"Another process has been starting or stopping the PostgreSQL in {home} for too long: "
+                f"try again, or see {home / 'server.log'}."
+            )
+        yield
+    finally:
+        guard.release()

@@ -1,0 +1,143 @@
+"""How a tenant's collections stand, read for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collection_facts import pending_by_id, pending_statements
+from retrieval.adapters.store.items.collections import StoredCollection
+
+LOSS_DAYS = 7
+"""Searches that were not recorded count for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallState:
+    """What the last measurement of a collection's active space found."""
+
+    recall: float
+    samples: int
+    measured_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionState:
+    """One collection."""
+
+    stored: StoredCollection
+    pending: int = 0
+    """Items that wait for their vector."""
+    are_weights_off: bool = False
+    """Whether BM25 weights wait to be computed again."""
+    without_words: int = 0
+    """Items that the index of words does not know."""
+    recall: RecallState | None = None
+    lost: Mapping[str, int]
+    """Searches of the last week that were to be recorded and were not, by reason."""
+    failed: Mapping[str, str]
+    """Jobs whose last run failed, with its error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantState:
+    """What the application role sees of the installation and of a tenant."""
+
+    revision: str | None
+    missing_months: tuple[str, ...]
+    collections: tuple[CollectionState, ...]
+
+
+_REVISION = Compiled("SELECT version_num FROM alembic_version")
+_MONTHS = Compiled("""
+    SELECT f.family || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM')
+    FROM unnest(ARRAY['impressions', 'retrievals']) AS f (family)
+    CROSS JOIN LATERAL missing_months(month_family(f.family)) AS m (month)
+    ORDER BY 1
+""")
+_WEIGHTS = Compiled("""
+    SELECT t.collection_id FROM collection_statistics t
+    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL OR t.documents > 0
+        AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
+            > %(drift)s * coalesce(t.weighed_length, 0))
+""")
+_RECALL = Compiled("""
+    SELECT m.collection_id, sum(m.recall * m.samples) / sum(m.samples), sum(m.samples)::bigint, max(m.measured_at)
+    FROM recall_measurements m JOIN collections c ON c.collection_id = m.collection_id AND c.space_id = m.space_id
+    WHERE m.collection_id = ANY(%(ids)s) AND m.samples > 0 AND m.measured_at = (
+        SELECT max(l.measured_at) FROM recall_measurements l
+        WHERE l.collection_id = m.collection_id AND l.space_id = m.space_id)
+    GROUP BY m.collection_id
+""")
+_LOST = Compiled("""
+    SELECT l.collection_id, l.reason, sum(l.retrievals)::bigint FROM recording_losses l
+    WHERE l.collection_id = ANY(%(ids)s) AND l.day > current_date - %(days)s::integer
+    GROUP BY l.collection_id, l.reason ORDER BY l.collection_id, l.reason
+""")
+_WITHOUT_WORDS = Compiled("""
+    SELECT item.collection_id, count(*) FROM items AS item
+    WHERE item.collection_id = ANY(%(ids)s) AND item.status <> 'archived' AND NOT EXISTS (
+        SELECT FROM item_terms AS terms
+        WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
+    GROUP BY item.collection_id
+""")
+_FAILED = Compiled("""
+    SELECT last.collection_id, last.job, coalesce(last.details ->> 'error', '')
+    FROM (
+        SELECT DISTINCT ON (r.collection_id, r.job) r.collection_id, r.job, r.outcome, r.details
+        FROM job_runs r WHERE r.collection_id = ANY(%(ids)s) ORDER BY r.collection_id, r.job, r.run_id DESC
+    ) AS last
+    WHERE last.outcome = 'failed' ORDER BY last.collection_id, last.job
+""")
+
+
+async def read_tenant(
+    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
+) -> TenantState:
+    """What is known of those collections of the tenant, in one round trip.
+
+    ``drift``: how far the average length may move, as a share, before the weights count as off.
+    """
+    ids = [one.collection_id for one in collections]
+    statements = [
+        _REVISION,
+        _MONTHS,
+        _WEIGHTS.bind(ids=ids, drift=drift),
+        _RECALL.bind(ids=ids),
+        _LOST.bind(ids=ids, days=LOSS_DAYS),
+        _FAILED.bind(ids=ids),
+        _WITHOUT_WORDS.bind(ids=ids),
+        *pending_statements(collections),
+    ]
+    revision, months, weights, recall, lost, failed, wordless, *pending = await database.read_each(
+        tenant_id, statements
+    )
+    off, waiting, unworded = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
+    measured = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
+    losses, failures = _grouped(lost), _grouped(failed)
+    return TenantState(
+        revision=revision[0][0] if revision else None,
+        missing_months=tuple(row[0] for row in months),
+        collections=tuple(
+            CollectionState(
+                stored=one,
+                pending=waiting.get(one.collection_id, 0),
+                are_weights_off=one.collection_id in off,
+                without_words=unworded.get(one.collection_id, 0),
+                recall=measured.get(one.collection_id),
+                lost=losses.get(one.collection_id, {}),
+                failed=failures.get(one.collection_id, {}),
+            )
+            for one in collections
+        ),
+    )
+
+
+def _grouped(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:
+    """Rows of (collection, name, value), which come by collection, as a mapping for each."""
+    return {key: {row[1]: row[2] for row in group} for key, group in groupby(rows, key=lambda row: row[0])}

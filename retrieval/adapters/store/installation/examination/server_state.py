@@ -1,0 +1,149 @@
+"""The server with its settings, and the login, as the login sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import kwargs_row
+
+from retrieval.adapters.store.installed_sql import Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """One server, one database, one login."""
+
+    version_number: int
+    """As PostgreSQL counts: 180006 is 18.6."""
+    version: str
+    database: str
+    login: str
+    is_superuser: bool
+    """Whether the login is a superuser or bypasses row-level security."""
+    may_act: bool
+    """Whether it may take on the application role."""
+    may_define: bool
+    """Whether it may take on the definer role, as workers and indexing need."""
+    may_stage: bool
+    """Whether the application role may make temporary tables."""
+    sees_activity: bool
+    """Whether it sees what other logins do."""
+    unsafe_roles: tuple[str, ...]
+    """Roles of the installation that may log in or bypass row-level security."""
+    pgvector: str | None
+    pgvector_available: str | None
+    """The release whose files the server has."""
+    textsearch: str | None
+    textsearch_available: str | None
+    is_textsearch_loaded: bool
+    has_schema: bool
+    is_standby: bool
+    encoding: str
+    is_collation_changed: bool
+    """Whether the operating system sorts text otherwise than when the database was made."""
+    checksum_failures: int
+    database_bytes: int
+    connections: int
+    """To all databases of the server."""
+    max_connections: int
+    """Those that are open to a login that is no superuser."""
+    frozen_age: int
+    """Transactions since the oldest one that is not frozen in this database."""
+    freeze_max_age: int
+    now: datetime
+
+
+_STATE = """
+    SELECT
+        current_setting('server_version_num')::int AS version_number,
+        current_setting('server_version') AS version,
+        current_database()::text AS database,
+        session_user::text AS login,
+        (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = session_user) AS is_superuser,
+        coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
+                              THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
+                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
+        coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
+                              THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
+                  FROM pg_roles r WHERE r.rolname = %(definer)s), false) AS may_define,
+        coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
+                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
+        pg_has_role('pg_read_all_stats', 'USAGE') AS sees_activity,
+        ARRAY(SELECT r.rolname::text FROM pg_roles r
+              WHERE r.rolname IN (%(app)s, %(definer)s, %(analyst)s)
+                  AND (r.rolcanlogin OR r.rolsuper OR r.rolbypassrls) ORDER BY 1) AS unsafe_roles,
+        (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'vector') AS pgvector,
+        (SELECT a.default_version FROM pg_available_extensions a WHERE a.name = 'vector') AS pgvector_available,
+        (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pg_textsearch') AS textsearch,
+        (SELECT a.default_version FROM pg_available_extensions a WHERE a.name = 'pg_textsearch')
+            AS textsearch_available,
+        current_setting('pg_textsearch.library_version', true) IS NOT NULL AS is_textsearch_loaded,
+        EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = %(schema)s AND c.relname = 'alembic_version') AS has_schema,
+        pg_is_in_recovery() AS is_standby,
+        pg_encoding_to_char(d.encoding)::text AS encoding,
+        d.datcollversion IS NOT NULL
+            AND d.datcollversion IS DISTINCT FROM pg_database_collation_actual_version(d.oid) AS is_collation_changed,
+        coalesce((SELECT s.checksum_failures FROM pg_stat_database s WHERE s.datid = d.oid), 0) AS checksum_failures,
+        pg_database_size(d.oid) AS database_bytes,
+        (SELECT sum(s.numbackends)::int FROM pg_stat_database s) AS connections,
+        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+            - coalesce(current_setting('reserved_connections', true), '0')::int AS max_connections,
+        age(d.datfrozenxid) AS frozen_age,
+        current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age,
+        clock_timestamp() AS now
+    FROM pg_database d WHERE d.datname = current_database()
+"""
+
+
+async def read_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerState:
+    """The server as the connection's login sees it; it needs no schema."""
+    roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
+    async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
+        await cursor.execute(_STATE, {"schema": names.schema, **roles})
+        row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.errors.NoData("the database is not in pg_database")
+    return row
+
+
+def _state(**values: Any) -> ServerState:
+    return ServerState(**{**values, "unsafe_roles": tuple(values["unsafe_roles"])})
+
+
+SETTINGS = (
+    *("shared_buffers", "maintenance_work_mem", "work_mem", "random_page_cost", "jit"),
+    *("max_parallel_workers_per_gather", "max_parallel_maintenance_workers", "max_wal_size"),
+    *("synchronous_commit", "fsync", "full_page_writes", "autovacuum", "track_counts", "default_transaction_read_only"),
+    *("autovacuum_vacuum_threshold", "autovacuum_vacuum_scale_factor", "statement_timeout"),
+    *("enable_indexscan", "enable_bitmapscan", "enable_seqscan", "enable_sort", "enable_hashjoin", "enable_nestloop"),
+)
+"""Those that are read."""
+
+_READ = "SELECT s.name, s.setting, coalesce(s.unit, '') FROM pg_settings s WHERE s.name = ANY(%s)"
+
+_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS: Mapping[str, float] = {**_BYTES, **_SECONDS}
+
+Settings = Mapping[str, str | float]
+"""Numbers as bytes, seconds or plain numbers; all else as PostgreSQL writes it."""
+
+
+async def read_settings(connection: psycopg.AsyncConnection[Any]) -> Settings:
+    """The settings by name."""
+    cursor = await connection.execute(_READ, (list(SETTINGS),))
+    return {name: setting_value(setting, unit) for name, setting, unit in await cursor.fetchall()}
+
+
+def setting_value(setting: str, unit: str) -> str | float:
+    """A setting as bytes, seconds or a plain number: ``("16384", "8kB")`` is 134217728. Names stay as they are."""
+    try:
+        number = float(setting)
+    except ValueError:
+        return setting
+    return number * _UNITS.get(unit, 1)

@@ -1,0 +1,170 @@
+"""The installation's tables and indexes, as the catalog and the statistics have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, kwargs_row
+
+from retrieval.adapters.store.installed_sql import Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """One table with rows of its own; what is partitioned counts by its parts."""
+
+    name: str
+    live: int
+    """Rows that are there, as the server has counted them."""
+    dead: int
+    """Rows that are gone and still take room."""
+    changed: int
+    """Rows that changed since the planner's statistics were made."""
+    analyzed_at: datetime | None
+    vacuumed_at: datetime | None
+    bytes: int
+    is_private: bool
+    """Whether it holds tenants' rows, by its columns."""
+    is_forced: bool
+    """Whether row-level security is on and forced."""
+    is_granted: bool
+    """Whether the application role may read what a policy shows it; true where no policy names it."""
+    is_logged: bool
+    """Whether it survives a crash."""
+    is_vacuumed: bool
+    """Whether autovacuum looks after it."""
+    dead_share: float | None
+    """The share of dead rows from which autovacuum cleans it; None: the server's setting."""
+    is_shown: bool = True
+    """Whether a policy shows the application role its tenant's rows; true where there are none, and for months."""
+    has_tenant: bool = False
+    """Whether a column names the tenant."""
+    loose_policies: tuple[str, ...] = ()
+    """Policies that show a role of the installation, or everybody, other rows than its tenant's."""
+    columns: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    """What the application role may not do, although a policy is there for it: INSERT, UPDATE, DELETE."""
+
+
+_TABLES = r"""
+    WITH policies AS (
+        SELECT p.polrelid, p.polname, p.polcmd, p.polpermissive,
+            EXISTS (SELECT FROM pg_roles r WHERE r.oid = ANY(p.polroles) AND r.rolname = %(app)s) AS is_apps,
+            0 = ANY(p.polroles) OR EXISTS (
+                SELECT FROM pg_roles r WHERE r.oid = ANY(p.polroles) AND r.rolname IN (%(app)s, %(analyst)s)
+            ) AS is_ours,
+            -- An expression is printed with names qualified where the search path does not find them.
+            NOT EXISTS (
+                SELECT FROM (VALUES (pg_get_expr(p.polqual, p.polrelid)), (pg_get_expr(p.polwithcheck, p.polrelid)))
+                    AS e (said)
+                WHERE regexp_replace(e.said, '\s+|(\m\w+|"[^"]+")\.', '', 'g') NOT IN (
+                    '(tenant_id=current_tenant())', '(tenant_id=analyst_tenant())',
+                    '(collection_idIN(SELECTcollection_idFROMcollectionsc))')
+            ) AS is_own
+        FROM pg_policy p
+    )
+    SELECT
+        c.relname::text AS name,
+        greatest(coalesce(pg_stat_get_live_tuples(c.oid), 0), 0) AS live,
+        greatest(coalesce(pg_stat_get_dead_tuples(c.oid), 0), 0) AS dead,
+        greatest(coalesce(pg_stat_get_mod_since_analyze(c.oid), 0), 0) AS changed,
+        greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
+        greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at,
+        pg_table_size(c.oid) AS bytes,
+        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
+                AND a.attname IN ('collection_id', 'tenant_id')) AS is_private,
+        c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
+        NOT EXISTS (
+            SELECT FROM pg_policy p JOIN pg_roles r ON r.oid = ANY(p.polroles) AND r.rolname = %(app)s
+            WHERE p.polrelid = c.oid AND p.polcmd IN ('r', '*') AND NOT has_any_column_privilege(r.oid, c.oid, 'SELECT')
+        ) AS is_granted,
+        c.relpersistence <> 'u' AS is_logged,
+        coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
+                  WHERE o.option_name = 'autovacuum_enabled')::boolean, true) AS is_vacuumed,
+        (SELECT o.option_value::float FROM pg_options_to_table(c.reloptions) o
+         WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS dead_share,
+        c.relispartition OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
+                                        AND a.attname IN ('collection_id', 'tenant_id'))
+            OR EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.is_own AND p.polpermissive
+                       AND p.polcmd IN ('r', '*')) AS is_shown,
+        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
+                AND a.attname = 'tenant_id') AS has_tenant,
+        ARRAY(SELECT p.polname::text FROM policies p
+              WHERE p.polrelid = c.oid AND p.is_ours AND p.polpermissive AND NOT p.is_own ORDER BY 1) AS loose_policies,
+        ARRAY(SELECT a.attname::text FROM pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+        ARRAY(SELECT w.name FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY AS w (name, place)
+              WHERE EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.polcmd = '*')
+                  AND NOT has_table_privilege((SELECT r.oid FROM pg_roles r WHERE r.rolname = %(app)s), c.oid, w.name)
+              ORDER BY w.place) AS lacking
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p')
+    ORDER BY c.relname
+"""
+
+
+async def read_tables(connection: psycopg.AsyncConnection[Any], names: Names) -> list[TableState]:
+    """The tables of the schema, by name."""
+    async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
+        await cursor.execute(_TABLES, {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role})
+        return await cursor.fetchall()
+
+
+async def read_functions(connection: psycopg.AsyncConnection[Any], names: Names) -> frozenset[str]:
+    """The names of the schema's functions."""
+    statement = """
+        SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
+    """
+    rows = await (await connection.execute(statement, (names.schema,))).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+def _state(**values: Any) -> TableState:
+    lists = {name: tuple(values[name]) for name in ("columns", "loose_policies", "lacking")}
+    return TableState(**{**values, **lists})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexState:
+    """One index."""
+
+    name: str
+    table: str
+    method: str
+    """``btree``, ``hnsw``, ``gin``, ..."""
+    is_valid: bool
+    """Whether searches may use it and writers keep it."""
+    is_being_built: bool
+    is_constraint: bool
+    """Whether it stands for a primary key or a unique constraint."""
+    bytes: int
+
+
+_INDEXES = """
+    SELECT
+        k.relname::text AS name,
+        t.relname::text AS table,
+        m.amname::text AS method,
+        i.indisvalid AND i.indisready AND i.indislive AS is_valid,
+        EXISTS (SELECT FROM pg_stat_progress_create_index p
+                WHERE p.index_relid = i.indexrelid OR (p.relid = i.indrelid AND p.index_relid = 0)) AS is_being_built,
+        EXISTS (SELECT FROM pg_constraint o WHERE o.conindid = i.indexrelid) AS is_constraint,
+        CASE WHEN k.relkind = 'i' THEN pg_relation_size(k.oid) ELSE 0 END AS bytes
+    FROM pg_index i
+    JOIN pg_class k ON k.oid = i.indexrelid
+    JOIN pg_class t ON t.oid = i.indrelid
+    JOIN pg_am m ON m.oid = k.relam
+    JOIN pg_namespace n ON n.oid = k.relnamespace
+    WHERE n.nspname = %(schema)s
+    ORDER BY k.relname
+"""
+
+
+async def read_indexes(connection: psycopg.AsyncConnection[Any], names: Names) -> list[IndexState]:
+    """The indexes of the schema, by name."""
+    async with connection.cursor(row_factory=class_row(IndexState)) as cursor:
+        await cursor.execute(_INDEXES, {"schema": names.schema})
+        return await cursor.fetchall()

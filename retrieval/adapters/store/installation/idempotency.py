@@ -1,0 +1,124 @@
+"""Writes that were answered already: who sends one again is given the same answer, for a day.
+
+Whoever begins a write holds its key until the answer is kept, or the write has failed and the key is free again. Should
+he die in between, it is free when the time is over that he could have taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.records.retention import STEP
+
+KEPT_HOURS = 24
+
+_BEGIN = Compiled("""
+    INSERT INTO idempotency_keys AS k
+        (tenant_id, key_id, idempotency_key, attempt, request_hash, held_until, expires_at)
+    VALUES (%(tenant_id)s, %(key_id)s, %(idempotency_key)s, %(attempt)s, %(request_hash)s,
+        now() + make_interval(secs => %(hold_seconds)s), now() + make_interval(hours => %(hours)s))
+    ON CONFLICT ON CONSTRAINT idempotency_keys_pkey DO UPDATE SET
+        attempt = excluded.attempt, request_hash = excluded.request_hash, held_until = excluded.held_until,
+        expires_at = excluded.expires_at, body_hash = NULL, status = NULL, headers = NULL, body = NULL
+    WHERE k.expires_at <= now() OR (k.status IS NULL AND k.held_until <= now())
+    RETURNING attempt
+""")
+_FOUND = Compiled("""
+    SELECT request_hash, body_hash, status, headers, body FROM idempotency_keys
+    WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
+""")
+_KEEP = Compiled("""
+    UPDATE idempotency_keys SET body_hash = %(body_hash)s, status = %(status)s, headers = %(headers)s, body = %(body)s
+    WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
+        AND attempt = %(attempt)s
+""")
+_FREE = Compiled("""
+    DELETE FROM idempotency_keys
+    WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
+        AND attempt = %(attempt)s AND status IS NULL
+""")
+_REMOVE_EXPIRED = Compiled("SELECT remove_expired_writes(%(most)s)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """Somebody's try at a write."""
+
+    tenant_id: int
+    key_id: str
+    """The API key that the request bore; empty where it needed none. Each has idempotency keys of its own."""
+    idempotency_key: str
+    attempt: UUID
+    """Random: tells this try from others."""
+    request_hash: bytes
+    """Of method and path."""
+
+    def parameters(self) -> dict[str, object]:
+        """For a statement."""
+        return {
+            "tenant_id": self.tenant_id,
+            "key_id": self.key_id,
+            "idempotency_key": self.idempotency_key,
+            "attempt": self.attempt,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a write was answered."""
+
+    body_hash: bytes
+    """Of the request's body."""
+    status: int
+    headers: dict[str, str]
+    body: bytes | None = field(repr=False)
+    """None: it was too long to be kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """An earlier request with the same key."""
+
+    request_hash: bytes
+    answer: Answer | None
+    """None: it is being answered."""
+
+
+async def begin_write(database: Database, attempt: Attempt, *, hold_seconds: float) -> Earlier | None:
+    """Hold the key for this attempt; or, where an earlier request has it, give that one. Raises ``DatabaseError``."""
+    held = {**attempt.parameters(), "request_hash": attempt.request_hash, "hold_seconds": hold_seconds}
+    while True:
+        if await database.write(attempt.tenant_id, _BEGIN.bind(**held, hours=KEPT_HOURS)):
+            return None
+        rows = await database.read(attempt.tenant_id, _FOUND.bind(**attempt.parameters()))
+        if rows:
+            request_hash, body_hash, status, headers, body = rows[0]
+            answer = None
+            if status is not None:
+                kept = None if body is None else bytes(body)
+                answer = Answer(body_hash=bytes(body_hash), status=status, headers=dict(headers), body=kept)
+            return Earlier(request_hash=bytes(request_hash), answer=answer)
+
+
+async def keep_answer(database: Database, attempt: Attempt, answer: Answer) -> None:
+    """Keep the answer to whoever asks again. An attempt that took longer than it held the key keeps nothing."""
+    given = {
+        "body_hash": answer.body_hash, "status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body,
+    }  # fmt: skip
+    await database.write(attempt.tenant_id, _KEEP.bind(**attempt.parameters(), **given))
+
+
+async def free_key(database: Database, attempt: Attempt) -> None:
+    """Let the key be used again: the write came to nothing."""
+    await database.write(attempt.tenant_id, _FREE.bind(**attempt.parameters()))
+
+
+async def remove_expired_writes(database: Database, tenant_id: int) -> int:
+    """Remove a step of what has expired, of all tenants; gives how many. 0: nothing is left to remove."""
+    ((removed,),) = await database.write(tenant_id, _REMOVE_EXPIRED.bind(most=STEP))
+    return int(removed)

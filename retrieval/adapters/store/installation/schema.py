@@ -1,0 +1,168 @@
+"""The schema's revision: upgrade, downgrade, status, and the SQL of it all for a DBA.
+
+Loads Alembic: import it where a schema is changed, not where a platform is opened.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from retrieval.adapters.store.installation.checks import MAJOR_VERSION, check_postgresql
+from retrieval.adapters.store.installation.revisions import SchemaStatus, known_revisions, status_of
+from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.translate import translated, wrong_url
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
+
+_log = logging.getLogger(__name__)
+
+UPGRADE_WAIT_SECONDS = 120.0
+"""How long an upgrade waits for another one to finish."""
+
+
+def status(url: str, schema: str) -> SchemaStatus:
+    """Where the schema stands."""
+    with _connection(url) as connection:
+        context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
+        return status_of(schema, context.get_current_revision())
+
+
+def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
+    """Bring the schema to a revision. Only one upgrade runs at a time; the others wait for it.
+
+    Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` when the role may not,
+    ``SchemaRevisionError`` for a schema that is ahead or a revision that does not exist, and ``DatabaseError`` when a
+    lock was not to be had.
+    """
+    with _connection(url) as connection, _only_one(url, schema, wait_seconds):
+        check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
+        _make_schema(connection, schema)
+        _make_extension(connection)
+        _refuse_if_ahead(connection, schema)
+        with _known_revision(revision):
+            command.upgrade(_config(connection, schema), revision)
+
+
+def downgrade(url: str, schema: str, revision: str = "-1", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
+    """Take the schema back to a revision; ``base`` removes every table, with what is in it."""
+    with _connection(url) as connection, _only_one(url, schema, wait_seconds):
+        _refuse_if_ahead(connection, schema)
+        with _known_revision(revision):
+            command.downgrade(_config(connection, schema), revision)
+
+
+def upgrade_sql(schema: str, vector_schema: str = "public") -> str:
+    """The whole upgrade as SQL text, for a DBA to read and run."""
+    output = io.StringIO()
+    config = _config(None, schema, vector_schema=vector_schema)
+    config.output_buffer = output
+    command.upgrade(config, "head", sql=True)
+    return (
+        "-- Run as a role that may create roles and extensions, with psql's ON_ERROR_STOP set.\n"
+        f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};\n"
+        "CREATE EXTENSION IF NOT EXISTS vector;\n" + output.getvalue()
+    )
+
+
+def _config(connection: sa.Connection | None, schema: str, **attributes: object) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(directory("migrations")).replace("%", "%%"))
+    config.attributes.update(connection=connection, names=Names(schema), **attributes)
+    return config
+
+
+@contextmanager
+def _connection(url: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(
+        _address(url),
+        poolclass=sa.NullPool,
+        connect_args={"prepare_threshold": None, "connect_timeout": 10},
+    )
+    try:
+        with translated(url), engine.connect() as connection:
+            yield connection
+    except DBAPIError as error:
+        with translated(url):
+            raise (error.orig or error) from error
+    finally:
+        engine.dispose()
+
+
+def _address(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url).set(drivername="postgresql+psycopg")
+    except (ValueError, ArgumentError):
+        # What it says holds what stands where a port is looked for: of a password, perhaps.
+        raise wrong_url() from None
+
+
+@contextmanager
+def _only_one(url: str, schema: str, wait_seconds: float) -> Iterator[None]:
+    """Hold the installation's advisory lock in a transaction of its own, so that it works through a pooler too."""
+    take = sa.text("SELECT pg_try_advisory_xact_lock(hashtextextended('retrieval schema ' || :schema, 0))")
+    deadline = time.monotonic() + wait_seconds
+    with _connection(url) as holder:
+        while not holder.execute(take, {"schema": schema}).scalar_one():
+            holder.rollback()
+            if time.monotonic() > deadline:
+                raise DatabaseError(
+                    f"another upgrade of schema {schema!r} has been running for {wait_seconds:g} s; "
+                    "wait for it, or end its session (pg_stat_activity shows it)"
+                )
+            time.sleep(0.1)
+        # The holder sits idle: it must not be timed out, and this statement also lets go of the query's snapshot,
+        # for which a concurrent index build would wait for ever.
+        holder.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
+
+
+def _make_schema(connection: sa.Connection, schema: str) -> None:
+    exists = connection.execute(sa.text("SELECT to_regnamespace(quote_ident(:name)) IS NOT NULL"), {"name": schema})
+    if not exists.scalar_one():
+        connection.execute(sa.schema.CreateSchema(schema))
+    connection.commit()
+
+
+def _make_extension(connection: sa.Connection) -> None:
+    exists = connection.execute(sa.text("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"))
+    if exists.scalar_one():
+        connection.commit()
+        return
+    try:
+        connection.execute(sa.text("CREATE EXTENSION vector"))
+    except DBAPIError as error:
+        raise MissingPrivilegeError(
+            "pgvector is not installed in this database and this role may not install it; "
+            f"have a superuser run: CREATE EXTENSION vector; ({str(error.orig).splitlines()[0]})"
+        ) from error
+    connection.commit()
+
+
+def _refuse_if_ahead(connection: sa.Connection, schema: str) -> None:
+    context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
+    found = status_of(schema, context.get_current_revision())
+    connection.rollback()
+    if found.current is not None and not found.known:
+        found.check()
+
+
+@contextmanager
+def _known_revision(revision: str) -> Iterator[None]:
+    """Alembic's errors are about the revision that was asked for."""
+    try:
+        yield
+    except CommandError as error:
+        raise SchemaRevisionError(
+            f"cannot go to revision {revision!r}: {error}; "
+            f"there are base, {', '.join(sorted(known_revisions()))} and head"
+        ) from error

@@ -1,0 +1,1 @@
+"""Collections and their items: written, found by filters, listed, removed."""

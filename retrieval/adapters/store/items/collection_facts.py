@@ -1,0 +1,201 @@
+"""How collections stand: what waits, how many items have which values, and what jobs found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from psycopg import sql
+
+from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.matching import any_matching
+from retrieval.adapters.store.records.job_runs import JobRun
+from retrieval.adapters.store.search.indexes import IndexStatus
+from retrieval.adapters.store.search.recall import Measurement
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.adapters.store.tables import embeddings_table, item_tags, items
+from retrieval.domain.filters import Field, Filter
+from retrieval.domain.value_count import ValueCount
+
+_PENDING = """
+    SELECT item.collection_id, count(*)
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = item.collection_id AND done.item_id = item.item_id
+    WHERE item.collection_id = ANY(%(ids)s) AND item.status <> 'archived'
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    GROUP BY item.collection_id
+"""
+
+
+def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled]:
+    """The statements that count; none for collections without a space."""
+    ids: dict[StoredSpace, list[int]] = {}
+    for one in collections:
+        if one.space is not None:
+            ids.setdefault(one.space, []).append(one.collection_id)
+    return [
+        Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": those})
+        for space, those in ids.items()
+    ]
+
+
+def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int]:
+    """What the statements told, by collection; one where nothing waits is missing."""
+    return {row[0]: int(row[1]) for rows in answers for row in rows}
+
+
+async def count_pending_each(
+    database: Database, tenant_id: int, collections: Sequence[StoredCollection]
+) -> Mapping[int, int]:
+    """How many items of each collection wait, by its number, in one round trip; one where nothing waits is missing."""
+    statements = pending_statements(collections)
+    return pending_by_id(await database.read_each(tenant_id, statements)) if statements else {}
+
+
+_COUNT_VECTORS = "SELECT count(*) FROM {} AS known WHERE known.collection_id = %(collection_id)s"
+
+
+async def value_counts(
+    database: Database, tenant_id: int, collection: StoredCollection, field: Field, wanted: Filter | None
+) -> list[ValueCount]:
+    """The counts by value, the most frequent first, in one statement; archived items are left out.
+
+    An item counts once for each of its tags.
+    """
+    found = _values(collection, field, wanted).subquery("found")
+    value, number = found.c.value, sa.func.count()
+    statement = sa.select(value, number)
+    if collection.space is None:
+        statement = statement.add_columns(sa.literal_column("0"))
+    else:
+        known = embeddings_table(collection.space.space_id, collection.space.space.dimensions)
+        is_its = sa.and_(known.c.collection_id == _owner(collection), known.c.item_id == found.c.item_id)
+        statement = statement.add_columns(sa.func.count(known.c.item_id)).outerjoin_from(found, known, is_its)
+    statement = statement.group_by(value).order_by(number.desc(), value)
+    rows = await database.read(tenant_id, compiled(statement))
+    return [ValueCount(value=row[0], items=row[1], vectors=row[2]) for row in rows]
+
+
+def _values(collection: StoredCollection, field: Field, wanted: Filter | None) -> sa.Select[Any]:
+    """Rows of (value, item_id)."""
+    table = item_tags if field.name == "tags" and not field.is_attribute else items
+    statement = sa.select(_value(field).label("value"), table.c.item_id)
+    statement = statement.where(table.c.collection_id == _owner(collection))
+    if table is items:
+        statement = statement.where(items.c.status != sa.literal_column("'archived'"))
+    if wanted is not None:
+        matches = any_matching(collection.collection_id, wanted, collection.filterable)
+        statement = statement.where(table.c.item_id == matches)
+    return statement
+
+
+def _value(field: Field) -> sa.ColumnElement[str]:
+    if field.is_attribute:
+        attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
+        name: sa.BindParameter[Any] = sa.bindparam("attribute", [field.name, *field.path], type_=sa.ARRAY(sa.Text()))
+        return sa.func.coalesce(attributes.op("#>>", return_type=sa.Text())(name), sa.literal_column("''"))
+    column: sa.ColumnElement[str] = item_tags.c.tag if field.name == "tags" else items.c[field.name]
+    return column
+
+
+def _owner(collection: StoredCollection) -> sa.ColumnElement[int]:
+    return sa.literal_column(str(int(collection.collection_id)), sa.BigInteger)
+
+
+async def count_vectors(database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None) -> int:
+    """How many items have a vector in the space."""
+    if space is None:
+        return 0
+    statement = sql.SQL(_COUNT_VECTORS).format(sql.Identifier(space.table_name)).as_string()
+    rows = await database.read(tenant_id, Compiled(statement, {"collection_id": collection_id}))
+    return int(rows[0][0])
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionFacts:
+    """What is known of the collections, each by its number; one of which nothing is known is missing."""
+
+    pending: Mapping[int, int]
+    """Items that wait for their vector."""
+    weights_off: frozenset[int]
+    """Those whose BM25 weights wait to be computed again."""
+    indexes: Mapping[int, Sequence[IndexStatus]]
+    """HNSW indexes, by name."""
+    runs: Mapping[int, Sequence[JobRun]]
+    """The last run of each job, by job."""
+    recall: Mapping[int, Sequence[Measurement]]
+    """What the last run measured in the active space, by bucket."""
+    losses: Mapping[int, Sequence[tuple[str, int]]]
+    """Searches that were to be recorded and were not, by reason."""
+
+
+_WEIGHTS = Compiled("""
+    SELECT t.collection_id FROM collection_statistics t
+    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL OR t.documents > 0
+        AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
+            > %(drift)s * coalesce(t.weighed_length, 0))
+""")
+_INDEXES = Compiled("""
+    SELECT named.id, k.relname::text, i.indisvalid, pg_relation_size(k.oid), k.reltuples::bigint
+    FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
+    CROSS JOIN LATERAL (
+        SELECT (regexp_match(k.relname::text, '^embeddings_[0-9]+_([0-9]+)_hnsw'))[1]::bigint
+    ) AS named (id)
+    WHERE n.nspname = current_schema() AND named.id = ANY(%(ids)s)
+    ORDER BY named.id, k.relname
+""")
+_RUNS = Compiled("""
+    SELECT DISTINCT ON (r.collection_id, r.job)
+        r.collection_id, r.job, r.started_at, r.finished_at, r.outcome, r.details
+    FROM job_runs r
+    WHERE r.collection_id = ANY(%(ids)s)
+    ORDER BY r.collection_id, r.job, r.run_id DESC
+""")
+_RECALL = Compiled("""
+    SELECT m.collection_id, m.bucket, m.samples, m.recall, m.short_pages, m.effort, m.measured_at
+    FROM recall_measurements m JOIN collections c ON c.collection_id = m.collection_id AND c.space_id = m.space_id
+    WHERE m.collection_id = ANY(%(ids)s) AND m.measured_at = (
+        SELECT max(l.measured_at) FROM recall_measurements l
+        WHERE l.collection_id = m.collection_id AND l.space_id = m.space_id)
+    ORDER BY m.collection_id, m.bucket
+""")
+_LOSSES = Compiled("""
+    SELECT l.collection_id, l.reason, sum(l.retrievals)::bigint FROM recording_losses l
+    WHERE l.collection_id = ANY(%(ids)s) GROUP BY l.collection_id, l.reason ORDER BY l.collection_id, l.reason
+""")
+_RUN = ("job", "started_at", "finished_at", "outcome", "details")
+_MEASURED = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
+
+
+async def read_facts(
+    database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
+) -> CollectionFacts:
+    """How those collections of the tenant stand.
+
+    ``drift``: how far the average length may move, as a share, before the weights count as off.
+    """
+    ids = [one.collection_id for one in collections]
+    several = [one.bind(ids=ids) for one in (_INDEXES, _RUNS, _RECALL, _LOSSES)]
+    statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
+    weights, indexes, runs, recall, losses, *pending = await database.read_each(tenant_id, statements)
+    return CollectionFacts(
+        pending=pending_by_id(pending),
+        weights_off=frozenset(row[0] for row in weights),
+        indexes=_grouped(indexes, lambda row: IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3])),
+        runs=_grouped(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
+        recall=_grouped(recall, lambda row: Measurement(**dict(zip(_MEASURED, row, strict=True)))),
+        losses=_grouped(losses, lambda row: (row[0], row[1])),
+    )
+
+
+def _grouped(rows: Sequence[tuple[Any, ...]], make: Callable[[tuple[Any, ...]], _T]) -> dict[int, list[_T]]:
+    """Rows that begin with their collection's number, and come by it: what the rest of each makes, for each number."""
+    return {key: [make(row[1:]) for row in group] for key, group in groupby(rows, key=lambda row: row[0])}

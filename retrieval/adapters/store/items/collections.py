@@ -1,0 +1,285 @@
+"""Collections, their profiles with all versions, and their attributes, as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.attribute import AttributeType, Filterable
+from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.neighbours import Neighbours
+from retrieval.domain.profile import Profile
+from retrieval.domain.stored_profile import StoredProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCollection:
+    """A collection as a search needs to know it."""
+
+    collection_id: int
+    name: str
+    text_search_config: str
+    profile: Profile
+    profile_version: int
+    space: StoredSpace | None
+    """The active embedding space; None: lexical search only."""
+    documents: int
+    """Items that a search can find."""
+    ann_index: AnnIndex | None
+    """The HNSW index of its active space; None: every search is exact."""
+    attributes: Mapping[str, tuple[str, ...]]
+    """The JSON types seen, by attribute."""
+    filterable: Filterable = ()
+    """The attributes that have an index of their own."""
+    model_version: int = 0
+    """The published model of the learned reward; 0: none is."""
+    clustered_at: datetime | None = None
+    """When the clusters of its active space were found last; None: it has none."""
+    neighbours: Neighbours | None = None
+    """What its items are indexed together with; None: each stands alone."""
+    has_expiring: bool = False
+    """Whether some of its items are memories that expire, or have expired."""
+    profile_note: str = ""
+    """What was said of the profile when it was stored."""
+
+
+_COLUMNS = """
+    c.collection_id, c.name, c.text_search_config, p.definition, c.profile_version,
+    coalesce(t.documents, 0),
+    s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
+    CASE WHEN EXISTS (
+        SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
+        WHERE i.indisvalid AND n.nspname = current_schema()
+            AND k.relname = 'embeddings_' || s.space_id || '_' || c.collection_id || '_hnsw'
+    ) THEN coalesce((SELECT to_jsonb(a) FROM ann_indexes a
+                     WHERE a.collection_id = c.collection_id AND a.space_id = s.space_id), '{}') END,
+    coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
+              WHERE a.collection_id = c.collection_id), '{}'),
+    coalesce((SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes a
+              WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}'),
+    coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
+    (SELECT max(k.computed_at) FROM cluster_centroids k
+     WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
+    c.neighbours,
+    EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL),
+    p.note
+"""
+
+_FROM = """
+    FROM collections c
+    JOIN profiles p ON p.collection_id = c.collection_id AND p.version = c.profile_version
+    LEFT JOIN embedding_spaces s ON s.space_id = c.space_id
+    LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
+    WHERE c.tenant_id = %(tenant_id)s
+"""
+
+_BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
+_BY_ID = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.collection_id = %(collection_id)s")
+_PROFILE = Compiled("""
+    SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
+    WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
+""")
+_ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
+_PAGE = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
+
+
+async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
+    """The tenant's collection of that name, or None."""
+    rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
+    return _from_row(rows[0]) if rows else None
+
+
+async def collection_by_id(database: Database, tenant_id: int, collection_id: int) -> StoredCollection | None:
+    """The tenant's collection of that number, or None."""
+    rows = await database.read(tenant_id, _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id))
+    return _from_row(rows[0]) if rows else None
+
+
+async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:
+    """That version of a collection's profile, or None."""
+    statement = _PROFILE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
+    rows = await database.read(tenant_id, statement)
+    return Profile.from_dict(rows[0][0]) if rows else None
+
+
+async def all_collections(database: Database, tenant_id: int) -> list[StoredCollection]:
+    """The tenant's collections, by name."""
+    return [_from_row(row) for row in await database.read(tenant_id, _ALL.bind(tenant_id=tenant_id))]
+
+
+async def collections_page(database: Database, tenant_id: int, *, after: str, limit: int) -> list[StoredCollection]:
+    """The tenant's next collections, by name: at most ``limit`` of those whose name comes after ``after``."""
+    statement = _PAGE.bind(tenant_id=tenant_id, after=after, limit=limit)
+    return [_from_row(row) for row in await database.read(tenant_id, statement)]
+
+
+async def ensure_tenant(database: Database, name: str) -> int:
+    """The tenant's id; made if it is missing."""
+    return int((await database.read(None, Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})))[0][0])
+
+
+async def find_tenant(database: Database, name: str) -> int | None:
+    """The tenant's id, or None: nothing is made, for where nothing may be written the function that makes it fails."""
+    statement = Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})
+    try:
+        return int((await database.read_each(None, [statement], {"transaction_read_only": "on"}))[0][0][0])
+    except DatabaseError as error:
+        if isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+            return None
+        raise
+
+
+async def check_text_search_config(connection: Connection, config: str) -> None:
+    """Raise ``InvalidRequestError`` for a configuration that the platform's transactions cannot name."""
+    names = (
+        "SELECT array_agg(cfgname::text ORDER BY cfgname) FROM pg_ts_config "
+        "WHERE pg_ts_config_is_visible(oid) AND quote_ident(cfgname) = cfgname"
+    )
+    row = await (await connection.execute(names)).fetchone()
+    known = row[0] if row else []
+    if config not in known:
+        raise InvalidRequestError(f"there is no text search configuration {config!r}; there are {', '.join(known)}")
+
+
+async def create_collection(
+    connection: Connection,
+    tenant_id: int,
+    name: str,
+    *,
+    language: str,
+    profile: Profile,
+    space_id: int | None,
+    neighbours: Neighbours | None = None,
+) -> None:
+    """Make the collection with version 1 of its profile, unless another transaction made it first."""
+    await check_text_search_config(connection, language)
+    # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
+    cursor = await connection.execute(
+        "INSERT INTO collections (tenant_id, name, text_search_config, space_id, neighbours) "
+        "VALUES (%s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
+        (tenant_id, name, language, space_id, Jsonb(neighbours.as_dict()) if neighbours else None),
+    )
+    made = await cursor.fetchone()
+    if made is not None:
+        await connection.execute(
+            "INSERT INTO profiles (collection_id, version, definition, note) VALUES (%s, 1, %s, 'the default')",
+            (made[0], Jsonb(profile.as_dict())),
+        )
+
+
+async def set_space(connection: Connection, collection_id: int, space_id: int) -> None:
+    """Make the space the collection's active one, if it has none yet."""
+    await connection.execute(
+        "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL",
+        (space_id, collection_id),
+    )
+
+
+async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
+    """Store the profile as a new version, active from now on; gives the version.
+
+    Of those who store one at once, each gets a version of its own. Raises ``UnknownCollectionError`` for a collection
+    that is gone.
+    """
+    # A statement of its own: only one that begins once the row is held sees the version that another just added.
+    cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
+    if await cursor.fetchone() is None:
+        raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
+    cursor = await connection.execute(
+        """
+        WITH added AS (
+            INSERT INTO profiles (collection_id, version, definition, note)
+            SELECT %(id)s, max(version) + 1, %(definition)s, %(note)s FROM profiles WHERE collection_id = %(id)s
+            RETURNING version
+        )
+        UPDATE collections SET profile_version = added.version FROM added WHERE collection_id = %(id)s
+        RETURNING added.version
+        """,
+        {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
+    )
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
+    """The index as measured; as usual where it was not yet; None where there is no valid one."""
+    if measured is None:
+        return None
+    return AnnIndex(**{name: measured[name] for name in AnnIndex.__slots__ if name in measured})
+
+
+def _from_row(row: tuple[Any, ...]) -> StoredCollection:
+    collection_id, name, config, definition, version, documents, space_id, *rest = row
+    *space, index, attributes, filterable, model_version, clustered_at, neighbours, has_expiring, profile_note = rest
+    names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
+    stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
+    return StoredCollection(
+        collection_id=collection_id,
+        name=name,
+        text_search_config=config,
+        profile=Profile.from_dict(definition),
+        profile_version=version,
+        space=stored,
+        documents=documents,
+        ann_index=_ann_index(index),
+        attributes={key: tuple(types) for key, types in attributes.items()},
+        filterable=tuple(sorted((key, AttributeType(kind)) for key, kind in filterable.items())),
+        model_version=model_version,
+        clustered_at=clustered_at,
+        neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
+        has_expiring=has_expiring,
+        profile_note=profile_note,
+    )
+
+
+_PROFILE_COLUMNS = "p.version, p.definition, p.note, p.created_at, p.version = c.profile_version"
+_FROM_PROFILES = """
+    FROM collections AS c JOIN profiles AS p ON p.collection_id = c.collection_id
+    WHERE c.tenant_id = %(tenant_id)s AND c.collection_id = %(collection_id)s
+"""
+_ALL_PROFILES = Compiled(f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} ORDER BY p.version DESC LIMIT %(most)s")
+_ONE = Compiled(
+    f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} AND p.version = coalesce(%(version)s::integer, c.profile_version)"
+)
+_USE = """
+    UPDATE collections AS c SET profile_version = p.version FROM profiles AS p
+    WHERE c.collection_id = %(collection_id)s AND p.collection_id = c.collection_id AND p.version = %(version)s
+    RETURNING c.profile_version
+"""
+
+
+async def latest_profiles(database: Database, tenant_id: int, collection_id: int, most: int) -> list[StoredProfile]:
+    """The versions, the newest first; at most so many."""
+    statement = _ALL_PROFILES.bind(tenant_id=tenant_id, collection_id=collection_id, most=most)
+    return [_profile(row) for row in await database.read(tenant_id, statement)]
+
+
+async def stored_profile(
+    database: Database, tenant_id: int, collection_id: int, version: int | None
+) -> StoredProfile | None:
+    """That version, the active one for None; None if there is no such version."""
+    statement = _ONE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
+    rows = await database.read(tenant_id, statement)
+    return _profile(rows[0]) if rows else None
+
+
+async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:
+    """Make that version the active one; whether there is one."""
+    cursor = await connection.execute(_USE, {"collection_id": collection_id, "version": version})
+    return await cursor.fetchone() is not None
+
+
+def _profile(row: tuple[Any, ...]) -> StoredProfile:
+    version, definition, note, created_at, is_active = row
+    profile = Profile.from_dict(definition)
+    return StoredProfile(version=version, profile=profile, note=note, created_at=created_at, is_active=is_active)

@@ -1,0 +1,152 @@
+"""Items page by page: by their keys, by their last change, and the lists that stand under an attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.composed import KeptStatements
+from retrieval.adapters.store.items.conditions import condition, field_value
+from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
+from retrieval.adapters.store.items.matching import any_matching
+from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.tables import items
+from retrieval.domain.filters import And, Compare, Field, Filter, Not, OneOf, Or
+from retrieval.domain.item import Item
+from retrieval.domain.stored_item import StoredItem
+
+_STATUS = Field("status", is_attribute=False)
+
+
+async def items_after(
+    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, after: str, limit: int
+) -> list[Item]:
+    """The next items that the filter lets through, by item id: at most so many.
+
+    Archived ones only where the filter names that status: then it alone decides.
+    """
+    rows = await _rows_after(database, tenant_id, collection, wanted, ITEM_COLUMNS, after=after, limit=limit)
+    return [item_from_row(row) for row in rows]
+
+
+async def stored_items_after(
+    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, after: str, limit: int
+) -> list[StoredItem]:
+    """The same items, each with its version and times."""
+    rows = await _rows_after(database, tenant_id, collection, wanted, STORED_COLUMNS, after=after, limit=limit)
+    return [stored_from_row(row) for row in rows]
+
+
+async def _rows_after(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    wanted: Filter | None,
+    columns: Sequence[str],
+    *,
+    after: str,
+    limit: int,
+) -> list[Row]:
+    owner = collection.collection_id
+    statement = (
+        sa.select(*(items.c[name] for name in columns))
+        .where(
+            items.c.collection_id == sa.literal_column(str(int(owner)), sa.BigInteger),
+            items.c.item_id > sa.bindparam("after", after, type_=sa.Text()),
+        )
+        .order_by(items.c.item_id)
+        .limit(sa.bindparam("limit", limit, type_=sa.BigInteger()))
+    )
+    if not names_archived(wanted):
+        statement = statement.where(items.c.status != sa.literal_column(f"'{ARCHIVED}'"))
+    if wanted is not None:
+        statement = statement.where(condition(wanted, owner, collection.filterable))
+    return await database.read(tenant_id, compiled(statement))
+
+
+def names_archived(wanted: Filter | None) -> bool:
+    """Whether the filter speaks of archived items."""
+    match wanted:
+        case And(filters) | Or(filters):
+            return any(map(names_archived, filters))
+        case Not(inner):
+            return names_archived(inner)
+        case OneOf(field, values) if field == _STATUS:
+            return ARCHIVED in values
+        case Compare(field, _, value) if field == _STATUS:
+            return value == ARCHIVED
+        case _:
+            return False
+
+
+_ANY_DEPTH = 2**31
+_KEPT = KeptStatements()
+
+
+async def latest_items(
+    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, limit: int, offset: int
+) -> list[StoredItem]:
+    """Those that the filter lets through, archived ones apart; the last changed first, then by item id."""
+
+    def compose(own: Filter | None) -> sa.Select[Any]:
+        statement = _active(collection, own, *(items.c[name] for name in STORED_COLUMNS))
+        return _paged(statement.order_by(items.c.updated_at.desc(), items.c.item_id))
+
+    shape = "latest", collection.collection_id, collection.filterable
+    statement = _KEPT.of(shape, wanted, collection.filterable, compose).bind(limit=limit, offset=offset)
+    return [stored_from_row(row) for row in await database.read(tenant_id, statement)]
+
+
+async def lists_under(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    name: str,
+    wanted: Filter | None,
+    *,
+    depth: int | None,
+    limit: int,
+    offset: int,
+) -> list[tuple[str, ...]]:
+    """The different lists of the items that the filter lets through, each cut to ``depth``; ordered by element."""
+    shape = "lists", collection.collection_id, collection.filterable, name
+    statement = _KEPT.of(shape, wanted, collection.filterable, lambda own: _paged(_lists(collection, name, own)))
+    values = {"limit": limit, "offset": offset, "depth": _ANY_DEPTH if depth is None else depth}
+    return [tuple(row[0]) for row in await database.read(tenant_id, statement.bind(**values))]
+
+
+def _lists(collection: StoredCollection, name: str, wanted: Filter | None) -> sa.Select[Any]:
+    value = field_value(Field(name, is_attribute=True))
+    is_list = sa.func.jsonb_typeof(value) == sa.literal_column("'array'")
+    found = _active(collection, wanted, value.label("list")).where(is_list).distinct().subquery("found")
+    path = sa.func.array(_elements(found.c.list)).label("path")
+    paths = sa.select(path).select_from(found).distinct().subquery("paths")
+    return sa.select(paths.c.path).order_by(sa.collate(sa.type_coerce(paths.c.path, sa.Text()), "C"))
+
+
+def _elements(of: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+    each = sa.func.jsonb_array_elements_text(of).table_valued("value", with_ordinality="place", name="element")
+    element = each.render_derived()
+    within = element.c.place <= sa.bindparam("depth", type_=sa.BigInteger())
+    return sa.select(sa.collate(element.c.value, "C")).where(within).order_by(element.c.place).scalar_subquery()
+
+
+def _active(collection: StoredCollection, wanted: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    owner = collection.collection_id
+    statement = sa.select(*columns).where(
+        items.c.collection_id == sa.literal_column(str(int(owner)), sa.BigInteger),
+        items.c.status != sa.literal_column("'archived'"),
+    )
+    if wanted is None:
+        return statement
+    return statement.where(items.c.item_id == any_matching(owner, wanted, collection.filterable))
+
+
+def _paged(statement: sa.Select[Any]) -> sa.Select[Any]:
+    limit, offset = (sa.bindparam(name, type_=sa.BigInteger()) for name in ("limit", "offset"))
+    return statement.limit(limit).offset(offset)

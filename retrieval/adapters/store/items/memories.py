@@ -1,0 +1,363 @@
+"""Memories as they are stored: what they have beyond items, and how often they were retrieved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from psycopg.errors import InvalidParameterValue
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.round_trip import Row
+from retrieval.domain.errors import DatabaseError
+from retrieval.domain.item import Item
+from retrieval.domain.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
+
+FEW_LISTED = 1000
+"""Up to so many memories of a project are sorted for a page of them."""
+
+_COLUMNS = """
+    item.item_id, item.kind, item.title, item.body, item.attributes, item.status, item.occurred_at,
+    item.created_at, item.updated_at,
+    coalesce(memory.base_relevance, 1), coalesce(memory.accesses, 0), memory.last_accessed_at,
+    memory.expires_at, memory.superseded_by,
+    coalesce((
+        SELECT jsonb_object_agg(linked.entity_type, linked.ids)
+        FROM (
+            SELECT link.entity_type, jsonb_agg(link.entity_id ORDER BY link.entity_id) AS ids
+            FROM memory_links AS link
+            WHERE link.collection_id = memory.collection_id AND link.item_id = memory.item_id
+            GROUP BY link.entity_type
+        ) AS linked
+    ), '{}')
+"""
+# An item that was stored as such is a memory too, of which nothing else is known: searches find it among them.
+_FROM = """
+    FROM items AS item
+    LEFT JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s
+"""
+_READ = Compiled(f"SELECT {_COLUMNS} {_FROM} AND item.item_id = ANY(%(item_ids)s)")
+# Everybody locks items in the order of their keys, then the collection's totals, then memories in the order of their
+# keys. Who changes a memory holds its item, so a memory that is read under that lock stays as it is, but for its count.
+_HOLD = """
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
+    ORDER BY item.item_id FOR NO KEY UPDATE
+"""
+_HOLD_ROWS = """
+    SELECT FROM memories AS memory
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)
+    ORDER BY memory.item_id FOR NO KEY UPDATE
+"""
+_PAGE = f"""
+    SELECT {_COLUMNS} {_FROM}
+        AND item.attributes ->> '{PROJECT}' = %(project_id)s AND item.occurred_at IS NOT NULL
+        AND (memory.expires_at IS NULL OR memory.expires_at > %(now)s)
+        AND (%(kinds)s::text[] IS NULL OR item.kind = ANY(%(kinds)s))
+        AND (%(user_id)s::text IS NULL OR item.attributes ->> '{USER}' = %(user_id)s)
+        AND (%(before)s::timestamptz IS NULL OR (item.occurred_at, item.item_id) < (%(before)s, %(before_id)s))
+"""
+# The index by time is walked until the page is full. Where the project is small, that could take all of the collection:
+# then its memories are looked up by their keys, and sorted.
+_LOOKED_UP = f"""
+    AND item.item_id IN (
+        SELECT known.item_id FROM attribute_texts AS known
+        WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
+            AND known.value = left(%(project_id)s, 300)
+    )
+"""  # noqa: S608 - of the names above
+_IS_ACTIVE = " AND item.status <> 'archived'"
+_COUNT = Compiled(f"""
+    SELECT count(*) FROM (
+        SELECT FROM attribute_texts AS known
+        WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
+            AND known.value = left(%(project_id)s, 300)
+        LIMIT {FEW_LISTED + 1}
+    ) AS member
+""")  # noqa: S608 - of the names above
+_ORDER = " ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"
+
+_WRITE = """
+    INSERT INTO memories AS known (collection_id, item_id, happened_at, base_relevance, expires_at)
+    SELECT %(collection_id)s, given.item_id, given.happened_at, given.base_relevance, given.expires_at
+    FROM unnest(%(item_ids)s::text[], %(times)s::timestamptz[], %(relevances)s::double precision[],
+                %(expiries)s::timestamptz[]) AS given (item_id, happened_at, base_relevance, expires_at)
+    ORDER BY given.item_id COLLATE "C"
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET
+        happened_at = excluded.happened_at, base_relevance = excluded.base_relevance, expires_at = excluded.expires_at,
+        superseded_by = CASE WHEN known.item_id = ANY(%(revived)s) THEN NULL ELSE known.superseded_by END
+    RETURNING known.item_id, known.xmax = 0
+"""
+_UNLINK = "DELETE FROM memory_links WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
+_LINK = """
+    INSERT INTO memory_links (collection_id, item_id, entity_type, entity_id, happened_at)
+    SELECT %(collection_id)s, given.* FROM unnest(
+        %(item_ids)s::text[], %(types)s::text[], %(entities)s::text[], %(times)s::timestamptz[]) AS given
+"""
+_SUPERSEDE = """
+    INSERT INTO memories (collection_id, item_id, happened_at, superseded_by)
+    SELECT item.collection_id, item.item_id, coalesce(item.occurred_at, item.created_at), %(new_id)s
+    FROM items AS item WHERE item.collection_id = %(collection_id)s AND item.item_id = %(old_id)s
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET superseded_by = excluded.superseded_by
+"""
+_RATE = Compiled("""
+    WITH held AS MATERIALIZED (
+        SELECT item.item_id, coalesce(item.occurred_at, item.created_at) AS happened_at FROM items AS item
+        WHERE item.collection_id = %(collection_id)s AND item.item_id = %(item_id)s FOR NO KEY UPDATE
+    )
+    INSERT INTO memories AS memory (collection_id, item_id, happened_at, base_relevance)
+    SELECT %(collection_id)s, held.item_id, held.happened_at, %(relevance)s FROM held
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET base_relevance = excluded.base_relevance
+        WHERE memory.expires_at IS NULL OR memory.expires_at > %(now)s
+    RETURNING memory.item_id
+""")
+_EXPIRIES = Compiled("""
+    SELECT memory.item_id, memory.expires_at FROM memories AS memory
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)
+        AND memory.expires_at IS NOT NULL
+""")
+# The key of a lock says little: where two texts share one, they wait for each other without need.
+_ALONE = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval memory ' || %s || ' ' || %s, 0))"
+_SAME = """
+    SELECT known.item_id
+    FROM attribute_texts AS known
+    JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = known.item_id
+    WHERE known.collection_id = %(collection_id)s AND known.name = 'fingerprint' AND known.value = %(fingerprint)s
+        AND (memory.expires_at IS NULL OR memory.expires_at > %(now)s)
+    ORDER BY known.item_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page of memories begins: behind this one, which happened before those of the page before."""
+
+    happened_at: datetime
+    memory_id: str
+
+
+async def read_memories(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
+) -> dict[str, Memory]:
+    """The memories of those ids that exist, by id."""
+    rows = await database.read(tenant_id, _READ.bind(collection_id=collection_id, item_ids=list(ids)))
+    return {row[0]: _memory(row) for row in rows}
+
+
+async def hold_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
+    """The memories of those ids that exist, by id, kept from change until the transaction's end."""
+    cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
+    # One that was removed and stored anew meanwhile is there, and not held.
+    held = [row[0] for row in await cursor.fetchall()]
+    return await memories_seen(connection, collection_id, held)
+
+
+async def memories_seen(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
+    """The memories of those ids that exist, by id, as the transaction sees them; nothing keeps them so."""
+    cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
+    return {row[0]: _memory(row) for row in await cursor.fetchall()}
+
+
+async def hold_rows(connection: Connection, collection_id: int, ids: Sequence[str]) -> None:
+    """Keep what those memories have beyond items from change, in the order in which everybody takes them."""
+    await connection.execute(_HOLD_ROWS, {"collection_id": collection_id, "item_ids": list(ids)})
+
+
+async def list_memories(
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    project_id: str,
+    *,
+    kinds: Sequence[str] | None,
+    user_id: str | None,
+    are_archived_too: bool,
+    now: datetime,
+    before: Place | None,
+    most: int,
+) -> list[Memory]:
+    """The project's memories that have a time and have not expired, the latest first, at most so many."""
+    where = {"collection_id": collection_id, "project_id": project_id}
+    is_small = False
+    if not are_archived_too:  # those have no keys to look them up by
+        is_small = (await database.read(tenant_id, _COUNT.bind(**where)))[0][0] <= FEW_LISTED
+    way = (_LOOKED_UP if is_small else "") + ("" if are_archived_too else _IS_ACTIVE)
+    statement = Compiled(_PAGE + way + _ORDER).bind(
+        **where,
+        now=now,
+        kinds=None if kinds is None else list(kinds),
+        user_id=user_id,
+        before=before.happened_at if before else None,
+        before_id=before.memory_id if before else None,
+        most=most,
+    )
+    return [_memory(row) for row in await database.read(tenant_id, statement)]
+
+
+async def write_memories(connection: Connection, collection_id: int, memories: Sequence[NewMemory]) -> set[str]:
+    """Store what these memories have beyond items, which are stored already; gives those of which nothing was known.
+
+    Ids must not repeat.
+
+    Of one that is known its access count stays; an active one is superseded no more.
+    """
+    ids = [one.memory_id for one in memories]
+    values: dict[str, Any] = {
+        "collection_id": collection_id,
+        "item_ids": ids,
+        "times": [one.occurred_at for one in memories],
+        "relevances": [float(one.relevance_score) for one in memories],
+        "expiries": [one.expires_at for one in memories],
+        "revived": [one.memory_id for one in memories if one.status == "active"],
+    }
+    written = await (await connection.execute(_WRITE, values)).fetchall()
+    await connection.execute(_UNLINK, {"collection_id": collection_id, "item_ids": ids})
+    links = [
+        (one.memory_id, entity_type, entity_id, one.occurred_at)
+        for one in memories
+        for entity_type, entity_ids in one.links.items()
+        for entity_id in entity_ids
+    ]
+    if links:
+        names = ("item_ids", "types", "entities", "times")
+        columns = dict(zip(names, map(list, zip(*links, strict=True)), strict=True))
+        await connection.execute(_LINK, {"collection_id": collection_id, **columns})
+    return {memory_id for memory_id, is_inserted in written if is_inserted}
+
+
+async def mark_superseded(connection: Connection, collection_id: int, old_id: str, new_id: str) -> None:
+    """Say of a memory which one took its place."""
+    await connection.execute(_SUPERSEDE, {"collection_id": collection_id, "old_id": old_id, "new_id": new_id})
+
+
+async def rate_memory(
+    database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float, *, now: datetime
+) -> bool:
+    """Set a memory's relevance; whether there is such a memory that has not expired."""
+    statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance, now=now)
+    return bool(await database.write(tenant_id, statement))
+
+
+async def read_expiries(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
+) -> dict[str, datetime]:
+    """When those of the memories expire that ever do, by id."""
+    rows = await database.read(tenant_id, _EXPIRIES.bind(collection_id=collection_id, item_ids=list(ids)))
+    return dict(rows)
+
+
+async def hold_fingerprint(connection: Connection, collection_id: int, fingerprint: str) -> None:
+    """Be alone, until the transaction's end, among those who store that text and look for it first."""
+    await connection.execute(_ALONE, (collection_id, fingerprint))
+
+
+async def memories_with(connection: Connection, collection_id: int, fingerprint: str, now: datetime) -> list[str]:
+    """The active memories with that fingerprint that have not expired, by id."""
+    values = {"collection_id": collection_id, "fingerprint": fingerprint, "now": now}
+    return [row[0] for row in await (await connection.execute(_SAME, values)).fetchall()]
+
+
+def _memory(row: Row) -> Memory:
+    item_id, kind, title, body, attributes, status, occurred_at, created_at, updated_at, *own = row
+    relevance, accesses, last_accessed_at, expires_at, superseded_by, links = own
+    item = Item.as_stored(item_id=item_id, body=body, attributes=attributes)
+    metadata = {name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES}
+    return Memory(
+        memory_id=item_id,
+        project_id=attributes.get(PROJECT, ""),
+        interaction_type=kind,
+        content=content_of(item),
+        text=body,
+        summary=title,
+        user_id=attributes.get(USER),
+        links=_links(links),
+        relevance_score=relevance,
+        accesses=accesses,
+        last_accessed_at=last_accessed_at,
+        occurred_at=occurred_at or created_at,
+        expires_at=expires_at,
+        superseded_by=superseded_by,
+        status=status,
+        metadata=MappingProxyType(metadata),
+        created_at=created_at,
+        updated_at=updated_at,
+    )
+
+
+def _links(stored: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+    return MappingProxyType({entity_type: tuple(stored[entity_type]) for entity_type in sorted(stored)})
+
+
+# Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.
+_ADD = """
+    WITH given AS MATERIALIZED (
+        SELECT one.collection_id, one.item_id COLLATE "C" AS item_id, one.number, one.at
+        FROM unnest(%(collections)s::bigint[], %(items)s::text[], %(numbers)s::bigint[], %(times)s::timestamptz[])
+            AS one (collection_id, item_id, number, at)
+    ), held AS MATERIALIZED (
+        SELECT memory.collection_id, memory.item_id, given.number, given.at
+        FROM memories AS memory
+        JOIN given ON given.collection_id = memory.collection_id AND given.item_id = memory.item_id
+        ORDER BY memory.collection_id, memory.item_id
+        FOR NO KEY UPDATE OF memory
+    ), counted AS (
+        UPDATE memories AS memory
+        SET accesses = memory.accesses + held.number, last_accessed_at = greatest(memory.last_accessed_at, held.at)
+        FROM held
+        WHERE memory.collection_id = held.collection_id AND memory.item_id = held.item_id
+        RETURNING 1
+    )
+    SELECT pg_current_xact_id()::text, (SELECT count(*) FROM counted)
+"""
+_OUTCOME = Compiled("SELECT coalesce(pg_xact_status(%(transaction)s::xid8), 'aborted')")
+
+
+class Accesses(NamedTuple):
+    """How often, and when last."""
+
+    number: int
+    at: datetime
+
+    def plus(self, other: Accesses) -> Accesses:
+        """Both together."""
+        return Accesses(self.number + other.number, max(self.at, other.at))
+
+
+Counts = Mapping[tuple[int, str], Accesses]
+"""Accesses by collection and item."""
+
+
+async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun: Callable[[str], None]) -> None:
+    """Add them to the memories that there are, in one transaction.
+
+    ``begun`` is told the transaction before it is committed: should the answer to that get lost, ``outcome_of`` knows.
+    """
+    keys = sorted(counts)
+    values = {
+        "collections": [collection_id for collection_id, _ in keys],
+        "items": [item_id for _, item_id in keys],
+        "numbers": [counts[key].number for key in keys],
+        "times": [counts[key].at for key in keys],
+    }
+    async with database.transaction(tenant_id) as connection:
+        row = await (await connection.execute(_ADD, values)).fetchone()
+        if row is not None:
+            begun(str(row[0]))
+
+
+async def outcome_of(database: Database, tenant_id: int, transaction: str) -> str:
+    """What became of a transaction: ``committed``, ``aborted`` or ``in progress``.
+
+    One that the database has never begun, as it was restored or another one took its place, is aborted there.
+    """
+    try:
+        return str((await database.read(tenant_id, _OUTCOME.bind(transaction=transaction)))[0][0])
+    except DatabaseError as error:
+        if isinstance(error.__cause__, InvalidParameterValue):  # "... is in the future"
+            return "aborted"
+        raise

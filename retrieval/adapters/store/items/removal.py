@@ -1,0 +1,181 @@
+"""Items and collections really gone, with all that was derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items.items import delete_items
+from retrieval.domain.embedding import EmbeddingSpace, TextRole, cache_key
+from retrieval.domain.item import Item
+from retrieval.domain.memory import PROJECT, USER
+
+# Alone, like all that changes what is known of events; and first, because feedback holds it before anything else.
+_ALONE = "SELECT pg_advisory_xact_lock(feedback_lock())"
+HOLD_ITEMS = """
+    SELECT item.item_id, item.title, item.body FROM items AS item
+    WHERE item.collection_id = %s AND item.item_id = ANY(%s) ORDER BY item.item_id FOR NO KEY UPDATE
+"""
+# After the items the collection's totals, then the memories, as everybody locks them: removing the items takes their
+# memories with it in any order. Those that were superseded by one of them will say otherwise.
+_HOLD_TOTALS = "SELECT FROM collection_statistics AS total WHERE total.collection_id = %s FOR UPDATE"
+_HOLD_MEMORIES = """
+    SELECT FROM memories AS memory
+    WHERE memory.collection_id = %s AND (memory.item_id = ANY(%s) OR memory.superseded_by = ANY(%s))
+    ORDER BY memory.item_id FOR UPDATE
+"""
+_EXPIRED_OF = """
+    SELECT memory.item_id FROM memories AS memory
+    WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) AND memory.expires_at <= %s
+"""
+_FORGET = "SELECT forget_items(%s, %s, %s)"
+_SPACES = """
+    SELECT space_id, provider, model, revision, dimensions, document_prefix, query_prefix FROM embedding_spaces
+"""
+_UNCACHE = """
+    DELETE FROM embedding_cache AS known
+    USING unnest(%s::bigint[], %s::bytea[]) AS gone (space_id, text_hash)
+    WHERE known.tenant_id = %s AND known.space_id = gone.space_id AND known.text_hash = gone.text_hash
+"""
+_EXPIRED = Compiled("""
+    SELECT memory.item_id FROM memories AS memory
+    WHERE memory.collection_id = %(collection_id)s AND memory.expires_at <= %(now)s
+    ORDER BY memory.expires_at, memory.item_id
+    LIMIT %(most)s
+""")
+_OF_USER = Compiled(f"""
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{USER}' = %(name)s
+""")  # noqa: S608 - a name of the code's
+_OF_PROJECT = Compiled(f"""
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{PROJECT}' = %(name)s
+""")  # noqa: S608 - a name of the code's
+
+
+async def forget_items(
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    pseudonyms: dict[str, str],
+    expired_by: datetime | None = None,
+) -> int:
+    """Remove items, given with the pseudonyms that recorded searches and feedback will know them by; gives how many.
+
+    In one transaction, which all feedback waits for. One that is not there is left as it is; with ``expired_by`` also
+    one that has not expired by then, as its expiry may have been put off since it was looked up.
+    """
+    ids = sorted(pseudonyms)
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_ALONE)
+        rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
+        items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+        if expired_by is not None:  # who changes a memory holds its item, so that this stays true
+            over = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
+            items = [item for item in items if (item.item_id,) in over]
+        held = [item.item_id for item in items]
+        if not held:
+            return 0
+        await connection.execute(_HOLD_TOTALS, (collection_id,))
+        await connection.execute(_HOLD_MEMORIES, (collection_id, held, held))
+        await delete_items(connection, collection_id, held)
+        await connection.execute(_FORGET, (collection_id, held, [pseudonyms[item_id] for item_id in held]))
+        await uncache_texts(connection, tenant_id, [item.text for item in items])
+    return len(held)
+
+
+async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[str]) -> None:
+    """Take the texts' vectors out of the tenant's cache, of every space and as whatever they were embedded."""
+    if not texts:
+        return
+    spaces, hashes = [], []
+    for space_id, space in await _spaces(connection):
+        for role in TextRole:
+            hashes += [cache_key(space, role, text) for text in texts]
+            spaces += [space_id] * len(texts)
+    if hashes:
+        await connection.execute(_UNCACHE, (spaces, hashes, tenant_id))
+
+
+async def _spaces(connection: Connection) -> list[tuple[int, EmbeddingSpace]]:
+    names = ("provider", "model", "revision", "dimensions", "document_prefix", "query_prefix")
+    rows = await (await connection.execute(_SPACES)).fetchall()
+    return [(row[0], EmbeddingSpace(**dict(zip(names, row[1:], strict=True)))) for row in rows]
+
+
+async def expired_memories(
+    database: Database, tenant_id: int, collection_id: int, *, now: datetime, most: int
+) -> list[str]:
+    """The memories that have expired, the longest ago first, at most so many."""
+    statement = _EXPIRED.bind(collection_id=collection_id, now=now, most=most)
+    return [row[0] for row in await database.read(tenant_id, statement)]
+
+
+async def memories_of_user(database: Database, tenant_id: int, collection_id: int, user_id: str) -> list[str]:
+    """All memories of a user, superseded and expired ones too. Reads the whole collection."""
+    rows = await database.read(tenant_id, _OF_USER.bind(collection_id=collection_id, name=user_id))
+    return [row[0] for row in rows]
+
+
+async def memories_of_project(database: Database, tenant_id: int, collection_id: int, project_id: str) -> list[str]:
+    """All memories of a project, superseded and expired ones too. Reads the whole collection."""
+    rows = await database.read(tenant_id, _OF_PROJECT.bind(collection_id=collection_id, name=project_id))
+    return [row[0] for row in rows]
+
+
+_NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
+# What months part has no row addresses of its own, and an index by time.
+_BY_TIME = """
+    DELETE FROM {table} AS old
+    WHERE old.collection_id = %(id)s AND old.retrieved_at <= coalesce(
+        (SELECT one.retrieved_at FROM {table} AS one WHERE one.collection_id = %(id)s
+         ORDER BY one.retrieved_at OFFSET %(most)s - 1 LIMIT 1), 'infinity')
+"""
+_BY_ADDRESS = """
+    DELETE FROM {table} WHERE collection_id = %(id)s
+        AND ctid = ANY (ARRAY(SELECT one.ctid FROM {table} AS one WHERE one.collection_id = %(id)s LIMIT %(most)s))
+"""
+_PARTS = (
+    *(_BY_TIME.format(table=table) for table in ("impressions", "retrievals")),
+    *(
+        _BY_ADDRESS.format(table=table)
+        for table in ("feedback", "arms", "arm_baselines", "rewarded_queries", "query_samples", "job_runs")
+    ),
+    _BY_ADDRESS.format(table="term_statistics"),
+)
+"""The tables that may be large, beside the items; what is small goes with the collection."""
+
+_ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
+
+
+async def remove_next_items(database: Database, tenant_id: int, collection_id: int, most: int) -> int:
+    """Remove so many items with all that hangs on them, in one transaction; gives how many there were.
+
+    The statistics are kept exact, so that what is left of the collection can be searched.
+    """
+    async with database.transaction(tenant_id) as connection:
+        rows = await (await connection.execute(_NEXT_ITEMS, (collection_id, most))).fetchall()
+        return await delete_items(connection, collection_id, [row[0] for row in rows]) if rows else 0
+
+
+async def remove_records(database: Database, tenant_id: int, collection_id: int, most: int) -> None:
+    """Remove what was recorded and learned of the collection, about so many rows in a transaction.
+
+    Each is alone with what feedback changes, which waits for it.
+    """
+    for statement in _PARTS:
+        removed = 1
+        while removed:
+            async with database.transaction(tenant_id) as connection:
+                await connection.execute(_ALONE)
+                cursor = await connection.execute(statement.encode(), {"id": collection_id, "most": most})
+                removed = cursor.rowcount
+
+
+async def remove_itself(database: Database, tenant_id: int, collection_id: int) -> bool:
+    """Remove the collection with what is left of it, and whether it was there; writers of its items are waited for."""
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_ALONE)
+        return (await connection.execute(_ITSELF, (tenant_id, collection_id))).rowcount > 0

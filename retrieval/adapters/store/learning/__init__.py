@@ -1,0 +1,1 @@
+"""Feedback, and what is learned from it."""

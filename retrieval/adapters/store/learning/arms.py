@@ -1,0 +1,203 @@
+"""Arms: read decayed to a moment, as the learned reward and exploration want them, and recounted from their events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.round_trip import Row
+from retrieval.domain.arm import Arm, ItemArms
+
+# An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
+# one, where joins would read a whole collection: the offsets keep it to that, also before the tables are analyzed. What
+# was added and taken away again may leave a rounding error.
+_READ = Compiled("""
+    WITH decay AS MATERIALIZED (
+        SELECT decay_weight(s.landmark, %(now)s::timestamptz, s.half_life_days) AS factor
+        FROM learning_state(%(collection_id)s) AS s
+    )
+    SELECT w.item_id, w.created_at, w.cluster, a.context,
+           greatest(a.successes * decay.factor, 0), greatest(a.failures * decay.factor, 0),
+           a.uses, a.raw_successes, a.last_used_at
+    FROM decay CROSS JOIN (
+        SELECT o.item_id,
+               (SELECT i.created_at FROM items AS i
+                WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),
+               (SELECT k.cluster FROM item_clusters AS k
+                WHERE k.collection_id = %(collection_id)s AND k.item_id = o.item_id)
+        FROM unnest(%(item_ids)s::text[]) AS o (item_id)
+        OFFSET 0
+    ) AS w (item_id, created_at, cluster)
+    LEFT JOIN LATERAL (
+        SELECT known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
+        FROM arms AS known
+        WHERE known.collection_id = %(collection_id)s AND known.item_id = w.item_id
+            AND known.context = ANY(%(buckets)s::text[])
+        OFFSET 0
+    ) AS a ON true
+""")
+
+
+# The events of an item lie together in the key of the feedback, so each item is looked up by itself.
+_PAST = Compiled("""
+    WITH decay AS MATERIALIZED (
+        SELECT s.half_life_days, s.landmark FROM learning_state(%(collection_id)s) AS s
+    )
+    SELECT o.item_id,
+           (SELECT i.created_at FROM items AS i WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),
+           (SELECT k.cluster FROM item_clusters AS k
+            WHERE k.collection_id = %(collection_id)s AND k.item_id = o.item_id),
+           known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
+    FROM decay CROSS JOIN unnest(%(item_ids)s::text[]) AS o (item_id)
+    LEFT JOIN LATERAL (
+        SELECT part.context, sum(part.successes) AS successes, sum(part.failures) AS failures,
+               sum(part.uses)::bigint AS uses, sum(part.raw_successes)::bigint AS raw_successes,
+               max(part.last_used_at) AS last_used_at
+        FROM (
+            SELECT b.context, f.weight * f.reward * share.weight AS successes,
+                   f.weight * (1 - f.reward) * share.weight AS failures, 1::bigint AS uses,
+                   (f.reward >= 0.5)::integer::bigint AS raw_successes, f.occurred_at AS last_used_at
+            FROM feedback AS f
+            CROSS JOIN LATERAL decay_weight(
+                least(f.occurred_at, f.received_at), %(moment)s::timestamptz, decay.half_life_days
+            ) AS share (weight)
+            CROSS JOIN LATERAL unnest(f.contexts) AS b (context)
+            WHERE f.collection_id = %(collection_id)s AND f.item_id = o.item_id AND f.weight > 0
+                AND f.received_at <= %(moment)s::timestamptz
+                AND (f.superseded_at IS NULL OR f.superseded_at > %(moment)s::timestamptz)
+                AND b.context = ANY(%(buckets)s::text[])
+            UNION ALL
+            SELECT a.context, a.successes * share.weight, a.failures * share.weight, a.uses, a.raw_successes,
+                   a.last_used_at
+            FROM arm_baselines AS a
+            CROSS JOIN LATERAL decay_weight(decay.landmark, %(moment)s::timestamptz, decay.half_life_days)
+                AS share (weight)
+            WHERE a.collection_id = %(collection_id)s AND a.item_id = o.item_id
+                AND a.context = ANY(%(buckets)s::text[])
+        ) AS part
+        GROUP BY part.context
+    ) AS known ON true
+""")
+
+
+def arms_statement(collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime) -> Compiled:
+    """The statement whose rows ``arms_from`` understands, for callers that send others with it."""
+    return _READ.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), now=now)
+
+
+def past_arms_statement(
+    collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], moment: datetime
+) -> Compiled:
+    """The arms as they were at that moment, computed from their events; ``arms_from`` understands the rows.
+
+    Only events that still count do: one that was withdrawn, quarantined or capped since is missing. Those that were
+    retired count by their baselines, whenever they came.
+    """
+    return _PAST.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), moment=moment)
+
+
+def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:
+    """The items with their arms, by item id."""
+    arms: dict[str, dict[str, Arm]] = {}
+    facts: dict[str, tuple[Any, ...]] = {}
+    for item_id, created_at, cluster, bucket, *numbers in rows:
+        facts[item_id] = (created_at, cluster)
+        of_item = arms.setdefault(item_id, {})
+        if bucket is not None:
+            of_item[bucket] = Arm(*numbers)
+    return {
+        item_id: ItemArms(item_id=item_id, arms=arms[item_id], created_at=created_at, cluster=cluster)
+        for item_id, (created_at, cluster) in facts.items()
+    }
+
+
+async def read_arms(
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    *,
+    item_ids: Sequence[str],
+    buckets: Sequence[str],
+    now: datetime,
+) -> dict[str, ItemArms]:
+    """Each of the items with its arms in those context buckets, decayed to ``now``, by item id.
+
+    An item of which nothing is known is there too, without arms. ``now`` has a time zone. ``buckets`` are those of
+    ``Context.buckets``. One statement.
+    """
+    wanted = list(dict.fromkeys(item_ids))
+    if not wanted:
+        return {}
+    statement = arms_statement(collection_id, item_ids=wanted, buckets=buckets, now=now)
+    return arms_from(await database.read(tenant_id, statement))
+
+
+_DECAY = Compiled("SELECT half_life_days, landmark FROM learning_state(%(id)s)")
+_ITEMS = Compiled("""
+    SELECT item_id FROM (
+        (SELECT DISTINCT item_id FROM feedback WHERE collection_id = %(id)s AND item_id > %(after)s
+         ORDER BY item_id LIMIT %(most)s)
+        UNION
+        (SELECT DISTINCT item_id FROM arms WHERE collection_id = %(id)s AND item_id > %(after)s
+         ORDER BY item_id LIMIT %(most)s)
+    ) AS known ORDER BY item_id LIMIT %(most)s
+""")
+_RECOUNT = "SELECT arms, mended FROM recount_arms(%s, %s, %s)"
+_SET = "SELECT set_decay(%s, %s, %s, %s)"
+_RETIRE = "SELECT retire_feedback(%s, %s, %s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decay:
+    """How the events of a collection lose weight."""
+
+    half_life_days: float
+    landmark: datetime
+    """The time whose events are stored with the weight 1."""
+
+
+async def read_decay(database: Database, tenant_id: int, collection_id: int) -> Decay:
+    """How the collection's events decay; the default where nobody said otherwise."""
+    half_life_days, landmark = (await database.read(tenant_id, _DECAY.bind(id=collection_id)))[0]
+    return Decay(half_life_days=half_life_days, landmark=landmark)
+
+
+async def set_decay(database: Database, tenant_id: int, collection_id: int, decay: Decay, now: datetime) -> None:
+    """Change it, and compute the collection's arms anew meanwhile; the tenant's feedback waits for that."""
+    values = (collection_id, decay.half_life_days, decay.landmark, now)
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_SET, values)
+
+
+async def items_with_feedback(
+    database: Database, tenant_id: int, collection_id: int, *, after: str, most: int
+) -> list[str]:
+    """The next items, in order, that have an event or an arm."""
+    rows = await database.read(tenant_id, _ITEMS.bind(id=collection_id, after=after, most=most))
+    return [row[0] for row in rows]
+
+
+async def recount_arms(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, tolerance: float
+) -> tuple[int, int]:
+    """Compute the items' arms from their events, and mend what is off; gives how many there are, and how many were off.
+
+    ``tolerance`` is of a decayed sum, relative to its arm.
+    """
+    async with database.transaction(tenant_id) as connection:
+        cursor = await connection.execute(_RECOUNT, (collection_id, list(item_ids), tolerance))
+        row = await cursor.fetchone()
+    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+
+async def retire_feedback(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, received_before: datetime
+) -> int:
+    """Remove the items' events that were received before then; their arms stay as they are. Gives how many."""
+    async with database.transaction(tenant_id) as connection:
+        row = await (await connection.execute(_RETIRE, (collection_id, list(item_ids), received_before))).fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,112 @@
+"""Clusters of a collection's embedding space: their centroids, and the one that each item lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from pgvector import HalfVector
+from psycopg import sql
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.embedding import Vector, Vectors
+
+_CENTROIDS = Compiled("""
+    SELECT centroid FROM cluster_centroids
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
+    ORDER BY cluster
+""")
+_KEEP = """
+    INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
+    SELECT %(collection_id)s, %(space_id)s, entry.number - 1, entry.centroid, 0
+    FROM unnest(%(centroids)s::halfvec[]) WITH ORDINALITY AS entry (centroid, number)
+    ORDER BY entry.number
+    ON CONFLICT (collection_id, space_id, cluster)
+    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = now()
+"""
+_SETTLE = """
+    UPDATE cluster_centroids SET items = %(items)s
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
+"""
+_STATE = """
+    SELECT coalesce((SELECT max(c.items) FROM cluster_centroids AS c
+                     WHERE c.collection_id = %(collection_id)s AND c.space_id = %(space_id)s), 0),
+           EXISTS (SELECT FROM feedback AS f WHERE f.collection_id = %(collection_id)s),
+           EXISTS (SELECT FROM {table} AS e
+                   LEFT JOIN item_clusters AS k ON k.collection_id = e.collection_id AND k.item_id = e.item_id
+                   WHERE e.collection_id = %(collection_id)s AND k.item_id IS NULL)
+"""
+_PAGE = """
+    SELECT e.item_id, e.vector FROM {table} AS e
+    LEFT JOIN item_clusters AS k ON k.collection_id = e.collection_id AND k.item_id = e.item_id
+    WHERE e.collection_id = %(collection_id)s AND e.item_id > %(after)s AND (%(all)s OR k.item_id IS NULL)
+    ORDER BY e.item_id
+    LIMIT %(limit)s
+"""
+_ASSIGN = """
+    INSERT INTO item_clusters AS known (collection_id, item_id, cluster)
+    SELECT i.collection_id, i.item_id, entry.cluster
+    FROM unnest(%(item_ids)s::text[], %(clusters)s::integer[]) AS entry (item_id, cluster)
+    JOIN items AS i ON i.collection_id = %(collection_id)s AND i.item_id = entry.item_id
+    ORDER BY i.item_id
+    ON CONFLICT (collection_id, item_id) DO UPDATE SET cluster = excluded.cluster
+    WHERE known.cluster <> excluded.cluster
+"""
+
+
+async def read_centroids(database: Database, tenant_id: int, collection_id: int, space_id: int) -> Vectors | None:
+    """The centroids by number, shape (clusters, dimensions); None: there are none yet."""
+    rows = await database.read(tenant_id, _CENTROIDS.bind(collection_id=collection_id, space_id=space_id))
+    return np.asarray([row[0].to_numpy() for row in rows], dtype=np.float32) if rows else None
+
+
+async def keep_centroids(connection: Connection, collection_id: int, space_id: int, centroids: Vectors) -> None:
+    """Store the centroids; those of the same numbers move. Until they are settled, items may lie in former clusters."""
+    values = {
+        "collection_id": collection_id,
+        "space_id": space_id,
+        "centroids": [HalfVector(one) for one in centroids],
+    }
+    await connection.execute(_KEEP, values)
+
+
+async def settle_centroids(connection: Connection, collection_id: int, space_id: int, *, items: int) -> None:
+    """Every item has its cluster: the centroids are those of so many items."""
+    values = {"collection_id": collection_id, "space_id": space_id, "items": items}
+    await connection.execute(_SETTLE, values)
+
+
+async def cluster_state(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace
+) -> tuple[int, bool, bool]:
+    """How many items the centroids are of, whether there is feedback, and whether items wait for their cluster.
+
+    0 items: there are no centroids, or not every item has its cluster by them yet.
+    """
+    statement = sql.SQL(_STATE).format(table=sql.Identifier(space.table_name)).as_string()
+    values = {"collection_id": collection_id, "space_id": space.space_id}
+    row = (await database.read(tenant_id, Compiled(statement, values)))[0]
+    return int(row[0]), bool(row[1]), bool(row[2])
+
+
+async def vectors_to_assign(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, every: bool, limit: int
+) -> list[tuple[str, Vector]]:
+    """A page of the collection's vectors by item id: all of them, or of the items that have no cluster yet."""
+    statement = sql.SQL(_PAGE).format(table=sql.Identifier(space.table_name)).as_string()
+    values = {"collection_id": collection_id, "after": after, "all": every, "limit": limit}
+    rows = await database.read(tenant_id, Compiled(statement, values))
+    return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
+
+
+async def assign_clusters(database: Database, tenant_id: int, collection_id: int, clusters: Mapping[str, int]) -> None:
+    """Store the clusters by item id; items that are gone by now are left out."""
+    values = {
+        "collection_id": collection_id,
+        "item_ids": list(clusters),
+        "clusters": list(clusters.values()),
+    }
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_ASSIGN, values)

@@ -1,0 +1,151 @@
+"""Off-policy estimates and what interleaved searches earned, by ``sql/learning/off_policy.sql``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.domain.estimate import CLIP, Estimate, Estimator
+from retrieval.domain.target import Target
+from retrieval.domain.weighing import Weighing
+
+_WEIGHING: LiteralString = """
+    SELECT * FROM off_policy_weighing(
+        %(collection)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
+        %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
+        %(modelled)s::double precision[])
+"""
+_COMPARISON: LiteralString = """
+    SELECT * FROM off_policy_comparison(
+        %(collection)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
+        %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
+        %(modelled)s::double precision[],
+        %(other_retrieval_ids)s::uuid[], %(other_item_ids)s::text[], %(other_probabilities)s::double precision[],
+        %(other_modelled)s::double precision[])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTraffic:
+    """Which recorded searches are meant, and what an impression counts that nobody rated."""
+
+    collection_id: int
+    since: datetime
+    default_reward: float | None = None
+    """None: an impression without feedback tells nothing."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Values for the statements."""
+        return {
+            "collection": self.collection_id,
+            "since": self.since,
+            "default_reward": self.default_reward,
+            "clip": CLIP,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One estimator's estimates of two targets, and of the first minus the second."""
+
+    estimator: Estimator
+    is_clipped: bool
+    first: Estimate
+    second: Estimate
+    difference: Estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "estimator": self.estimator.value,
+            "clipped": self.is_clipped,
+            "first": self.first.as_dict(),
+            "second": self.second.as_dict(),
+            "difference": self.difference.as_dict(),
+        }
+
+
+async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: Target) -> Weighing:
+    """How far the traffic can speak for the target. The transaction acts as the tenant."""
+    cursor = await connection.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
+    row = await cursor.fetchone()
+    counts_and_figures = row or (0, 0, 0, 0.0, None, None, None, None, 0)
+    retrievals, impressions, rated, size, *figures, clipped = counts_and_figures
+    mean, expected, error, largest = map(_number, figures)
+    return Weighing(
+        retrievals=retrievals,
+        impressions=impressions,
+        rated=rated,
+        effective_sample_size=size,
+        mean_weight=mean,
+        expected_weight=expected,
+        weight_error=error,
+        max_weight=largest,
+        clipped=clipped,
+    )
+
+
+async def read_comparison(
+    connection: Connection, traffic: RecordedTraffic, first: Target, second: Target
+) -> dict[tuple[Estimator, bool], Compared]:
+    """By estimator and whether it is clipped; empty where no impression has a reward.
+
+    Both targets speak of the same retrievals. The transaction acts as the tenant.
+    """
+    others = {f"other_{name}": values for name, values in _columns(second).items()}
+    cursor = await connection.execute(_COMPARISON, {**traffic.parameters(), **_columns(first), **others})
+    found = [_compared(row) for row in await cursor.fetchall()]
+    return {(one.estimator, one.is_clipped): one for one in found}
+
+
+def _columns(target: Target) -> Mapping[str, list[Any]]:
+    return {
+        "retrieval_ids": target.retrieval_ids,
+        "item_ids": target.item_ids,
+        # The driver refuses a list in which some numbers are whole.
+        "probabilities": list(map(float, target.probabilities)),
+        "modelled": list(map(float, target.modelled)),
+    }
+
+
+def _compared(row: tuple[Any, ...]) -> Compared:
+    estimator, is_clipped, *figures = row
+    numbers = [_number(figure) for figure in figures]
+    first, second, difference = (
+        Estimate(value=numbers[at], standard_error=numbers[at + 1]) for at in range(0, len(numbers), 2)
+    )
+    return Compared(
+        estimator=Estimator(estimator), is_clipped=is_clipped, first=first, second=second, difference=difference
+    )
+
+
+def _number(figure: float | None) -> float:
+    return math.nan if figure is None else figure
+
+
+_RESULTS = Compiled("""
+    SELECT r.first_earned, r.second_earned
+    FROM interleaved_results(%(collection_id)s, %(since)s, %(first)s, %(second)s) r
+    ORDER BY r.retrieval_id
+""")
+
+
+class Earned(NamedTuple):
+    """What the two profiles' hits earned in one search; None for both: nobody said anything."""
+
+    first: float | None
+    second: float | None
+
+
+async def interleaved_results(
+    database: Database, tenant_id: int, collection_id: int, *, names: tuple[str, str], since: datetime
+) -> list[Earned]:
+    """A result a search that showed the two profiles mixed."""
+    first, second = names
+    values = {"collection_id": collection_id, "since": since, "first": first, "second": second}
+    return [Earned(*row) for row in await database.read(tenant_id, _RESULTS.bind(**values))]

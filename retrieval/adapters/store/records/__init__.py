@@ -1,0 +1,1 @@
+"""What happened: recorded searches, runs of jobs, and figures about them."""

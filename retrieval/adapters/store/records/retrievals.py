@@ -1,0 +1,192 @@
+"""Recorded searches, read: page by page, by session, and with their candidates and what these earned."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.domain.exploration import Exploration
+from retrieval.domain.learned import Learned
+from retrieval.domain.recorded_answer import RecordedAnswer, RecordedHit
+from retrieval.domain.recorded_pool import RecordedPool, columns_of
+from retrieval.domain.recorded_retrieval import RetrievalSummary
+from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.slate import Slot
+
+_COLUMNS = """
+    r.retrieval_id, r.retrieved_at, r.query, coalesce(r.request ->> 'origin', ''), r.actor, r.session, r.domain,
+    r.profile_version, r.path, r.hits, r.top_score, r.retrieval_time_ms
+"""
+_OF_SESSION = "AND r.session = %(session)s AND r.session <> ''"
+# The first condition says the same more loosely: it chooses the months and the place in the index.
+_BEFORE = "AND r.retrieved_at <= %(moment)s AND (r.retrieved_at, r.retrieval_id) < (%(moment)s, %(before)s::uuid)"
+
+
+def _page(*conditions: str) -> Compiled:
+    return Compiled(f"""
+        SELECT {_COLUMNS} FROM retrievals AS r WHERE r.collection_id = %(collection_id)s {" ".join(conditions)}
+        ORDER BY r.retrieved_at DESC, r.retrieval_id DESC LIMIT %(limit)s
+    """)  # noqa: S608 - of the texts above
+
+
+_PAGES = {
+    (False, False): _page(),
+    (False, True): _page(_BEFORE),
+    (True, False): _page(_OF_SESSION),
+    (True, True): _page(_OF_SESSION, _BEFORE),
+}
+"""The statement by whether it is of a session, and whether it goes on behind a search."""
+
+
+async def retrievals_page(
+    database: Database, tenant_id: int, collection_id: int, *, limit: int, before: UUID | None, session: str
+) -> list[RetrievalSummary]:
+    """The latest so many; ``before`` None: of all, else of those before that one; ``session`` empty: of any."""
+    values: dict[str, Any] = {"collection_id": collection_id, "limit": limit}
+    if session:
+        values |= {"session": session}
+    if before is not None:
+        values |= {"before": before, "moment": time_of(before)}
+    statement = _PAGES[bool(session), before is not None].bind(**values)
+    return [RetrievalSummary(**dict(zip(RetrievalSummary.__slots__, row, strict=True)))
+            for row in await database.read(tenant_id, statement)]  # fmt: skip
+
+
+_READ = Compiled("""
+    SELECT r.retrieval_id, r.retrieved_at, coalesce(r.request ->> 'origin', ''), r.query, shown.hits
+    FROM (
+        SELECT * FROM retrievals AS one
+        WHERE one.collection_id = %(collection_id)s AND one.session = %(session)s AND one.session <> ''
+            AND (%(origin)s::text IS NULL OR coalesce(one.request ->> 'origin', '') = %(origin)s)
+        ORDER BY one.retrieved_at DESC, one.retrieval_id DESC
+        LIMIT %(limit)s
+    ) AS r
+    CROSS JOIN LATERAL (
+        SELECT coalesce(json_agg(
+            json_build_array(i.item_id, i.rank, i.score, i.slot, i.propensity, i.rank_propensity) ORDER BY i.rank
+        ), '[]') AS hits
+        FROM impressions AS i
+        WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
+            AND i.retrieved_at = r.retrieved_at
+    ) AS shown
+    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
+""")
+
+
+async def answers_of(
+    database: Database, tenant_id: int, collection_id: int, session: str, *, origin: str | None, limit: int
+) -> list[RecordedAnswer]:
+    """The latest answers of the session, the newest first; ``origin`` None: of whatever origin."""
+    statement = _READ.bind(collection_id=collection_id, session=session, origin=origin, limit=limit)
+    return [
+        RecordedAnswer(
+            retrieval_id=row[0],
+            retrieved_at=row[1],
+            origin=row[2],
+            query=row[3],
+            hits=tuple(_hit(hit) for hit in row[4]),
+        )
+        for row in await database.read(tenant_id, statement)
+    ]
+
+
+def _hit(read: Sequence[Any]) -> RecordedHit:
+    item_id, rank, score, slot, propensity, rank_propensity = read
+    return RecordedHit(
+        item_id=item_id,
+        rank=rank,
+        score=score,
+        slot=Slot(slot),
+        propensity=propensity,
+        rank_propensity=rank_propensity,
+    )
+
+
+_PAGE = 200
+
+# The latest first: each page goes on where the one before it ended.
+_POOLS: LiteralString = """
+    SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
+           r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.pool_items, r.pool_signals, shown.propensities,
+           shown.rewards, r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
+           coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
+           coalesce(r.request->>'origin', '')
+    FROM retrievals r
+    LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
+    CROSS JOIN LATERAL (
+        SELECT coalesce(jsonb_object_agg(i.item_id, i.propensity), '{}') AS propensities,
+               coalesce(jsonb_object_agg(i.item_id, said.reward) FILTER (WHERE said.reward IS NOT NULL), '{}')
+                   AS rewards
+        FROM impressions i
+        LEFT JOIN LATERAL (
+            SELECT sum(f.weight * f.reward) / sum(f.weight) AS reward
+            FROM feedback f
+            WHERE f.collection_id = i.collection_id AND f.retrieval_id = i.retrieval_id AND f.item_id = i.item_id
+                AND f.superseded_at IS NULL AND f.weight > 0
+        ) AS said ON true
+        WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
+            AND i.retrieved_at = r.retrieved_at
+    ) AS shown
+    WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s AND r.hits > 0
+        AND (r.retrieved_at, r.retrieval_id) < (%(before)s, %(before_id)s)
+    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
+    LIMIT %(page)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a page ended; at first, behind everything."""
+
+    before: Any = field(default="infinity")
+    before_id: Any = field(default="ffffffff-ffff-ffff-ffff-ffffffffffff")
+
+
+async def read_pools(
+    connection: Connection, collection_id: int, *, since: datetime, most: int
+) -> AsyncIterator[RecordedPool]:
+    """Searches that showed something, the latest first, at most so many. The transaction acts as the tenant."""
+    place, left = _Place(), most
+    while left > 0:
+        values = {
+            "collection_id": collection_id,
+            "since": since,
+            "before": place.before,
+            "before_id": place.before_id,
+            "page": min(_PAGE, left),
+        }
+        rows = await (await connection.execute(_POOLS, values)).fetchall()
+        for row in rows:
+            yield _pool(row)
+        if len(rows) < values["page"]:
+            return
+        place, left = _Place(rows[-1][1], rows[-1][0]), left - len(rows)
+
+
+def _pool(row: tuple[Any, ...]) -> RecordedPool:
+    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, items, signals, propensities, rewards = row[
+        :11
+    ]
+    model_version, learned, exploration, origin = row[11:]
+    return RecordedPool(
+        retrieval_id=retrieval_id,
+        retrieved_at=retrieved_at,
+        limit=limit,
+        profile_version=version,
+        is_grouped=is_grouped,
+        policy=policy,
+        origin=origin,
+        seed=seed,
+        item_ids=items,
+        model_version=model_version,
+        combination=None if learned is None else Learned(**learned).combination,
+        exploration=None if exploration is None else Exploration(**exploration),
+        **columns_of(signals),
+        shown=propensities,
+        rewards=rewards,
+    )

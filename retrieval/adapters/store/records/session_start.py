@@ -1,0 +1,171 @@
+"""What a session is started with, read in one statement: principles that may be shown, and tags of late.
+
+The principles are those of the best score for the session's tags, and those of which little is known. Light to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from retrieval.adapters.store.installation.direct import DirectConnection
+from retrieval.adapters.store.records.recording_statement import STORE, encoded
+from retrieval.domain.errors import UnknownCollectionError
+from retrieval.domain.recorded import RecordedSearch
+
+LONGEST_BODY = 500
+"""Characters of a body: only its first line is shown."""
+
+# The best by score and tags, ties as choosing breaks them; and of those that may be explored and are not shown anyway
+# the latest, as many with a tag of the session as without while there are of both.
+_READ = """
+    WITH home AS MATERIALIZED (
+        SELECT c.collection_id, coalesce((p.definition #>> '{recording,rate}')::double precision, 1) AS recorded
+        FROM collections AS c LEFT JOIN profiles AS p
+            ON p.collection_id = c.collection_id AND p.version = c.profile_version
+        WHERE c.tenant_id = current_tenant() AND c.name = %(collection)s
+    ), latest AS MATERIALIZED (
+        SELECT one.tags, one.attributes ->> 'outcome' AS outcome,
+               row_number() OVER (ORDER BY one.occurred_at DESC, one.item_id) AS place
+        FROM (
+            SELECT i.tags, i.attributes, i.occurred_at, i.item_id
+            FROM collections AS c JOIN items AS i ON i.collection_id = c.collection_id
+            WHERE c.tenant_id = current_tenant() AND c.name = %(traces)s
+                AND i.status <> 'archived'
+                AND i.occurred_at BETWEEN %(since)s::timestamptz AND %(now)s::timestamptz
+            ORDER BY i.occurred_at DESC, i.item_id
+            LIMIT %(latest_traces)s
+        ) AS one
+    ), recent AS MATERIALIZED (
+        SELECT said.tag, count(DISTINCT latest.place) AS traces, min(latest.place * 1000 + said.place) AS first
+        FROM latest CROSS JOIN unnest(latest.tags) WITH ORDINALITY AS said (tag, place)
+        WHERE latest.outcome = 'success'
+        GROUP BY said.tag
+        ORDER BY traces DESC, first
+        LIMIT %(recent_tags)s
+    ), wanted AS MATERIALIZED (
+        SELECT ARRAY(SELECT unnest(%(tags)s::text[]) UNION SELECT recent.tag FROM recent) AS tags
+    ), known AS MATERIALIZED (
+        SELECT i.item_id, i.title, left(i.body, %(longest)s) AS body, i.tags, i.status,
+               coalesce(i.occurred_at, i.created_at) AS created_at,
+               coalesce(a.uses, 0) AS uses, coalesce(a.raw_successes, 0) AS successes, a.last_used_at, i.source,
+               (coalesce(a.raw_successes, 0) + 1.0) / (coalesce(a.uses, 0) + 2) AS score
+        FROM home JOIN items AS i ON i.collection_id = home.collection_id
+        LEFT JOIN arms AS a ON a.collection_id = i.collection_id AND a.item_id = i.item_id AND a.context = ''
+        WHERE i.kind = %(kind)s AND i.status = ANY(%(in_use)s::text[])
+    ), best AS (
+        SELECT known.*, row_number() OVER (ORDER BY known.score + %(boost)s * (
+            SELECT count(*) FROM unnest(known.tags) AS own (tag) WHERE own.tag = ANY(wanted.tags)
+        ) DESC, known.created_at DESC, known.item_id) AS place
+        FROM known CROSS JOIN wanted
+        WHERE known.status = %(active)s AND known.score >= %(least_score)s
+        ORDER BY place
+        LIMIT %(most)s
+    ), unsure AS (
+        SELECT known.*, row_number() OVER (PARTITION BY known.tags && wanted.tags
+                                           ORDER BY known.created_at DESC, known.item_id) AS place
+        FROM known CROSS JOIN wanted
+        WHERE (known.uses < %(fewer_uses_than)s OR known.created_at > %(young_since)s::timestamptz)
+            AND NOT (known.uses >= %(failed_from)s AND known.score < %(failed_below)s)
+            AND known.item_id NOT IN (SELECT best.item_id FROM best WHERE best.place <= %(certain)s)
+        ORDER BY place, known.tags && wanted.tags DESC
+        LIMIT %(most_unsure)s
+    ), shown AS (
+        SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at, source
+        FROM best
+        UNION SELECT item_id, title, body, tags, status, created_at, uses, successes, last_used_at, source
+        FROM unsure
+    )
+    SELECT home.collection_id, home.recorded,
+           ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),
+           (SELECT json_agg(json_build_array(
+                one.item_id, one.title, one.body, one.tags, one.status, extract(epoch FROM one.created_at),
+                one.uses, one.successes, extract(epoch FROM one.last_used_at), one.source))
+            FROM shown AS one)
+    FROM home
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartQuestion:
+    """What is asked; the numbers are the application's."""
+
+    collection: str
+    traces: str
+    """The collection of the traces; it need not be there."""
+    tags: Sequence[str]
+    most: int
+    """Principles by score, at least 0."""
+    certain: int
+    """Of them so many are shown in any case, and not explored."""
+    kind: str
+    in_use: Sequence[str]
+    """The statuses of what may be shown at all."""
+    active: str
+    """The status of what is shown for its score."""
+    least_score: float
+    boost: float
+    """What each matching tag adds to a score."""
+    fewer_uses_than: int
+    """Little is known of what has fewer uses, ..."""
+    young_since: datetime
+    """... or is younger."""
+    failed_from: int
+    """What has so many uses ..."""
+    failed_below: float
+    """... and a score below that is not explored, however young."""
+    most_unsure: int
+    since: datetime
+    """Traces from then on count, ..."""
+    now: datetime
+    """... until then."""
+    latest_traces: int
+    recent_tags: int
+
+
+class KnownPrinciple(NamedTuple):
+    """A principle as it was read; times are seconds since 1970."""
+
+    item_id: str
+    title: str
+    body: str
+    tags: list[str]
+    status: str
+    created_at: float
+    uses: int
+    successes: int
+    last_used_at: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """What a session may be started with."""
+
+    collection_id: int
+    recorded: float
+    """The share of answers that the collection's profile records, 0 to 1."""
+    recent_tags: tuple[str, ...]
+    principles: tuple[KnownPrinciple, ...]
+
+
+def read_start(connection: DirectConnection, question: StartQuestion, *, seconds: float) -> StartAnswer:
+    """What there is, in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
+    names = StartQuestion.__dataclass_fields__
+    values: dict[str, Any] = {name: getattr(question, name) for name in names}
+    for name in ("tags", "in_use"):
+        values[name] = list(values[name])
+    rows = connection.run([(_READ, {**values, "longest": LONGEST_BODY})], seconds=seconds)[0]
+    if not rows:
+        raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
+    collection_id, recorded, recent, principles = rows[0]
+    return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*one) for one in principles or ()))
+
+
+def record_start(connection: DirectConnection, record: RecordedSearch, *, seconds: float) -> None:
+    """Store what was shown, in one round trip. Raises the errors of ``DatabaseError``."""
+    text = STORE.replace("%(tenant_id)s", "current_tenant()")
+    values = {"searches": f"[{encoded(record)}]", "losses": "[]", "are_alone": False}
+    connection.run([(text, values)], seconds=seconds)

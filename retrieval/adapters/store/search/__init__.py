@@ -1,0 +1,1 @@
+"""Searches: the statement that finds candidates, leg by leg, and the indexes that it reads."""

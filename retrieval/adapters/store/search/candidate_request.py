@@ -1,0 +1,119 @@
+"""What the statement of a search depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from retrieval.domain.attribute import Filterable
+from retrieval.domain.embedding import Vector
+from retrieval.domain.filters import Field, Filter
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+from retrieval.domain.signals.signal import Entity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How candidates that are memories are weighed before their texts are read; the weights of a union's signals."""
+
+    relevance: float = 0.0
+    recency: float = 0.0
+    decay_days: float = 14.0
+    use: float = 0.0
+    words: float = 0.0
+    entities: float = 0.0
+    vectors: float = 0.0
+    stride: int = 1000
+    """How far each leg of stored signals is walked."""
+
+
+SMALL_COLLECTION = 10_000
+"""Up to so many items, each is looked up where a condition is on another table: about 3 µs an item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRequest:
+    """Which candidates are wanted, and by which way, apart from the query itself."""
+
+    collection_id: int
+    legs: tuple[LegName, ...]
+    depth: int
+    """Candidates a leg."""
+    enough: int | None = None
+    """Candidates that stay of all legs, of ``standing``; of a leg so many are enough. None: all, the depth."""
+    standing: Standing | None = None
+    """Candidates are weighed before they are sent; None: each leg's are."""
+    condition: Filter | None = None
+    filterable: Filterable = ()
+    """The attributes that have an index."""
+    path: Path = Path.EXACT
+    """``EXACT`` compares every matching vector. ``APPROXIMATE`` walks the HNSW index, unless ``few`` items match."""
+    space_id: int = 0
+    dimensions: int = 0
+    documents: int = 0
+    """Items that the collection has: an index that brings fewer than there are fell short."""
+    few: int = 0
+    """Under a filter: up to so many matching items are looked at one by one, whatever index there is."""
+    reach: int = 0
+    """Under a filter: the most items that a walk of an index brings before every matching one is looked at."""
+    effort: int = 40
+    """``hnsw.ef_search`` of a walk."""
+    fields: tuple[Field, ...] = ()
+    """Fields whose values come beside each candidate."""
+    with_items: bool = False
+    """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
+    with_both_scores: bool = False
+    """Whether what the dense or the lexical leg brought has its score in the other one too, looked up by key."""
+
+    @property
+    def least_depth(self) -> int:
+        """Candidates that stay at least."""
+        return self.depth if self.enough is None else self.enough
+
+    @property
+    def is_small(self) -> bool:
+        """Whether looking up each item costs little, and the planner may know nothing of the collection yet."""
+        return self.documents <= SMALL_COLLECTION
+
+    def deeper(self, times: int, most: int) -> CandidateRequest:
+        """The same with so many times the candidates that stay, at most ``most``, and legs that are as deep as that."""
+        enough = min(times * self.least_depth, most)
+        if self.standing is None:
+            return replace(self, depth=enough)
+        standing = replace(self.standing, stride=max(self.standing.stride, enough))
+        return replace(self, depth=max(self.depth, enough), enough=enough, standing=standing)
+
+    def shape(self) -> Hashable:
+        """What the statement's text depends on beside the filter: the numbers are parameters."""
+        where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
+        return (
+            self.legs,
+            self.path,
+            where,
+            self.fields,
+            self.with_items,
+            self.with_both_scores,
+            self.standing is not None,
+            self.is_small,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one search looks for."""
+
+    words: str = ""
+    vector: Vector | None = None
+    """Shape (dimensions,), unit length; None where the dense leg does not run."""
+    prefixes: tuple[str, ...] = ()
+    """Beginnings of words, for the lexical leg."""
+    entities: tuple[Entity, ...] = ()
+    """What the question is about, for the linked leg."""
+    tags: tuple[str, ...] = ()
+    """What it is about, for the tagged leg."""
+    as_of: datetime | None = None
+    """The moment that recency goes by. None: nothing is weighed before it is sent."""
+    now: datetime | None = None
+    """The clock's: what has expired by then is not among the popular and the relevant. None: expiry does not count."""

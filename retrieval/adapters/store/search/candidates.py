@@ -1,0 +1,273 @@
+"""The one statement of a search: every leg's candidates, in one round trip and one snapshot.
+
+What the legs share is told here; the module of each says how it finds its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count, groupby, repeat
+from operator import itemgetter
+from typing import Any
+
+import sqlalchemy as sa
+from pgvector import HalfVector
+
+from retrieval.adapters.aside import LONG, aside
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.composed import KeptStatements
+from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
+from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of
+from retrieval.adapters.store.search.lexical_leg import lexical_leg, query_weights, weight_of
+from retrieval.adapters.store.search.ordered_legs import (
+    linked_leg,
+    ordered_settings,
+    popular_leg,
+    recent_leg,
+    relevant_leg,
+)
+from retrieval.adapters.store.search.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
+from retrieval.adapters.store.search.statement_parts import literal, matches_of, materialized, named
+from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
+from retrieval.adapters.store.tables import items
+from retrieval.domain.filters import Filter, extent
+from retrieval.domain.fusion import Candidate
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+
+_LEG_NAMES = frozenset(leg.value for leg in LegName)
+_LEGS = {
+    LegName.DENSE: dense_leg,
+    LegName.LEXICAL: lexical_leg,
+    LegName.RECENT: recent_leg,
+    LegName.POPULAR: popular_leg,
+    LegName.RELEVANT: relevant_leg,
+    LegName.LINKED: linked_leg,
+    LegName.TAGGED: tagged_leg,
+    LegName.RATED: rated_leg,
+}
+_MANY_CONDITIONS = 8
+"""A statement with so many takes some 10 ms to compose, if it was not kept."""
+
+_EVERY = 2**62
+"""More matching items than there can be."""
+
+_KEPT = KeptStatements()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the legs brought."""
+
+    rankings: dict[str, list[Candidate]]
+    """Candidates by leg, best first; equal scores are ordered by item id."""
+    path: Path
+    """How the dense leg went about it in the end."""
+    weighed: int
+    """Rows that the dense leg weighed: vectors that it compared, or that the index brought."""
+    fell_short: bool = False
+    """Whether an index brought less than was asked for, so that every matching item was looked at after all."""
+    left_out: float | None = None
+    """The most that a candidate which did not stay can score; None: all stayed."""
+    brought: Mapping[str, int] = field(default_factory=dict)
+    """By leg, how many candidates it brought, where some of them are gone by now, or have expired."""
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
+
+
+async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
+    """Each leg's candidates for one query."""
+    return (await find_candidates_of_each(database, tenant_id, request, [query]))[0]
+
+
+async def find_candidates_of_each(
+    database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]
+) -> list[Found]:
+    """Each query's candidates for one request, in one round trip.
+
+    Those of which an index brought less than was asked for are looked for once more, among every matching item.
+    """
+    each = await _find(database, tenant_id, request, queries)
+    short = [place for place, one in enumerate(each) if one.fell_short]
+    if short:
+        exact = replace(request, path=Path.EXACT, few=_EVERY, reach=0)
+        again = await _find(database, tenant_id, exact, [queries[place] for place in short])
+        for place, one in zip(short, again, strict=True):
+            each[place] = replace(one, fell_short=True, weighed=each[place].weighed + one.weighed)
+    return each
+
+
+async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
+    statements = await aside(lambda: bound_each(request, queries), is_long=_is_large(request.condition))
+    answers = await database.read_each(tenant_id, statements, settings(request))
+    return await aside(lambda: [found(rows, request) for rows in answers], is_long=sum(map(len, answers)) >= LONG)
+
+
+def _is_large(condition: Filter | None) -> bool:
+    if condition is None:
+        return False
+    conditions, values = extent(condition)
+    return conditions >= _MANY_CONDITIONS or values >= LONG
+
+
+def bound(request: CandidateRequest, query: Query) -> Compiled:
+    """The request's statement with the query's values."""
+    return bound_each(request, [query])[0]
+
+
+def bound_each(request: CandidateRequest, queries: Sequence[Query]) -> list[Compiled]:
+    """The request's statement with the values of each query; those of the filter are the same object in all."""
+    # A plan that was made for a small collection does not serve it once it has four times the items.
+    statement = replace(candidates_statement(request), keep=request.documents.bit_length() // 2)
+    return [statement.bind(**_values(request, query)) for query in queries]
+
+
+def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
+    entities = tuple(dict.fromkeys(query.entities))
+    values: dict[str, Any] = {
+        "query": query.words,
+        "depth": request.depth,
+        "few": request.few,
+        "reach": request.reach,
+        "prefixes": list(query.prefixes),
+        "entity_types": [kind for kind, _ in entities],
+        "entity_ids": [entity_id for _, entity_id in entities],
+        "as_of": query.as_of,
+        "now": query.now,
+        "enough": request.depth if request.enough is None else request.enough,
+        **tag_values(query.tags, request.depth),
+    }
+    if request.standing is not None:
+        values |= standing_values(request.standing, entities=len(entities))
+    if query.vector is not None:
+        values["vector"] = HalfVector(query.vector)
+    return values
+
+
+def settings(request: CandidateRequest) -> Mapping[str, str]:
+    """The settings that the statement runs under."""
+    dense = dense_settings(request) if LegName.DENSE in request.legs else {}
+    return {**ordered_settings(request), **dense}
+
+
+def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
+    """Rows of (leg, item_id, score, …) as rankings; the dense leg's account comes as rows of their own."""
+    by_name: dict[str, list[Row]] = {}
+    for name, some in groupby(rows, key=_NAME):  # those of a leg stand together, mostly
+        by_name.setdefault(name, []).extend(some)
+    account = {name: found_rows[0][2] for name, found_rows in by_name.items() if name not in _LEG_NAMES}
+    brought = {leg.value: by_name.get(leg.value, []) for leg in request.legs}
+    rankings = {leg: _ranked(leg, [*rows, *by_name.get(f"{leg}{_LOOKED_UP}", [])]) for leg, rows in brought.items()}
+    path = _path(request, account)
+    return Found(
+        rankings=rankings,
+        path=path,
+        weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
+        left_out=account.get(LEFT_OUT),
+        fell_short="too_few_found" in account
+        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
+        brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
+        rows=_beside_each(by_name) if rows and len(rows[0]) > _BARE else {},
+    )
+
+
+def _beside_each(by_name: Mapping[str, Sequence[Row]]) -> dict[str, Row]:
+    return {row[1]: row[_BARE:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
+
+
+def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
+    """By score, the best first; equal ones by item id. There are hundreds: no line of Python is run for each."""
+    rows.sort(key=_ITEM)
+    rows.sort(key=_SCORE, reverse=True)  # which leaves equal ones in their order
+    values = zip(repeat(leg), map(_ITEM, rows), count(1), map(_SCORE, rows), strict=False)
+    return list(map(_candidate, values))
+
+
+_candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
+_NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
+_LOOKED_UP = "+"
+"""Behind the name of a leg, of a row that another leg brought."""
+_BARE = 3
+"""Columns of a row that has nothing beside its candidate."""
+
+
+def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
+    if LegName.DENSE not in request.legs:
+        return Path.NONE
+    return Path.APPROXIMATE if request.path is Path.APPROXIMATE and "compared" not in account else Path.EXACT
+
+
+def candidates_statement(request: CandidateRequest) -> Compiled:
+    """Rows of (leg, item_id, score, then what was asked for beside them).
+
+    ``bound`` gives its parameters for each search. The collection's number stands in the text: partial indexes and the
+    planner's idea of its size need it.
+    """
+
+    def compose(own: Filter | None) -> Any:
+        return _legs(replace(request, condition=own))
+
+    return _KEPT.of(request.shape(), request.condition, request.filterable, compose)
+
+
+def _legs(request: CandidateRequest) -> Any:
+    matches = matches_of(request)
+    apart = STANDING_LEGS if request.standing is not None else ()
+    parts = [part for leg in request.legs if leg not in apart for part in _LEGS[leg](request, matches)]
+    if request.standing is not None:
+        parts += standing_legs(request, matches)
+        return _with_fields(sifted(sa.union_all(*parts), request), request)
+    legs = sa.union_all(*parts)
+    return _with_fields(_with_both_scores(legs, request) if request.with_both_scores else legs, request)
+
+
+def _with_both_scores(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
+    """The legs' rows, and the score in the dense or the lexical leg of each item that the other one alone brought."""
+    brought = materialized(legs, "brought")
+    words = query_weights(request, "words_of_both")
+
+    def lacking(leg: LegName, other: LegName) -> sa.Subquery:
+        known = sa.select(brought.c.item_id).where(brought.c.leg == sa.literal_column(f"'{leg}'"))
+        rows = sa.select(brought.c.item_id).where(
+            brought.c.leg == sa.literal_column(f"'{other}'"), brought.c.item_id.not_in(known)
+        )
+        return rows.subquery(f"without_{leg}")
+
+    uncompared, unweighed = lacking(LegName.DENSE, LegName.LEXICAL), lacking(LegName.LEXICAL, LegName.DENSE)
+    compared = similarity_of(request, uncompared.c.item_id)
+    weighed = weight_of(request, unweighed.c.item_id, words)
+    dense = sa.select(named(f"{LegName.DENSE}{_LOOKED_UP}"), uncompared.c.item_id, compared.c.score)
+    lexical = sa.select(named(f"{LegName.LEXICAL}{_LOOKED_UP}"), unweighed.c.item_id, weighed.c.score)
+    return sa.union_all(
+        sa.select(brought),
+        dense.select_from(uncompared.join(compared, sa.true())),
+        lexical.select_from(unweighed.join(words, sa.true()).join(weighed, sa.true())).where(weighed.c.score > 0),
+    )
+
+
+def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:
+    return _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
+
+
+def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:
+    """The candidates with what is asked for beside each: one look-up by key a candidate.
+
+    The limit keeps it one. Where a function brings the candidates, the planner takes them for 1,000 rows, whatever
+    was asked for, and a join would read the whole collection.
+    """
+    columns = [field_value(one) for one in request.fields]
+    if request.with_items:
+        columns += [items.c[name] for name in HIT_COLUMNS]
+    leg, item_id, score = candidate.c
+    row = (
+        sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns)))
+        .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
+        .limit(1)
+        .lateral("beside")
+    )
+    return sa.select(leg, item_id, score, *row.c).select_from(candidate.outerjoin(row, sa.true()))

@@ -1,0 +1,140 @@
+"""The dense leg: the nearest vectors, by comparing every matching one or by walking an HNSW index.
+
+Under a filter the statement itself chooses, by what it counts: few items match, and every one is compared; or many, and
+the index is walked and of what it brings the matching items are kept. The way that is not taken costs nothing: its
+condition is a number computed before, and the scan below it never starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.adapters.store.search.statement_parts import (
+    Matches,
+    account,
+    is_wanted,
+    literal,
+    materialized,
+    named,
+    parameter,
+)
+from retrieval.adapters.store.tables import embeddings_table
+from retrieval.domain.hit import Path
+
+MAX_EFFORT = 1000
+"""The most that ``hnsw.ef_search`` may be."""
+
+SPARE = 2
+"""A filtered walk brings that many times the candidates asked for: it meets them only nearly in order."""
+
+_LOOKED_AT_A_ROW, _LEAST_SCAN = 50, 20_000
+
+Part = sa.Select[Any]
+
+
+def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+    """Rows of ('dense', item_id, cosine similarity), and under a filter rows that tell how many were looked at."""
+    if request.path is not Path.APPROXIMATE:
+        found = [_all_of(_nearest_exactly(request, matches), "dense")]
+        return found if matches is None else [*found, account("compared", matches.count)]
+    if matches is None:
+        walk = _nearest_by_index(request, parameter("depth", sa.BigInteger))
+        return [sa.select(named("dense"), *materialized(walk, "dense").c)]
+    return _chosen(request, matches)
+
+
+def similarity_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
+    """The cosine similarity of one item, looked up by its key; no row where it has no vector."""
+    rows, _, table = _nearest(request)
+    return rows.where(table.c.item_id == item_id).limit(1).lateral("compared")
+
+
+def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
+    """The settings of a walk.
+
+    Without sorting, only the index gives the order: until a table is analyzed anew, the planner takes a collection that
+    has grown for a small one. A plan that sorts after all would look dear enough to be compiled.
+    """
+    if request.path is not Path.APPROXIMATE:
+        return {}
+    settings = {
+        "hnsw.ef_search": str(min(max(request.effort, request.depth), MAX_EFFORT)),
+        "hnsw.iterative_scan": "relaxed_order",
+        "enable_sort": "off",
+        "jit": "off",
+    }
+    if request.condition is not None:
+        # It counts every vector that the graph search looks at, not only those that it brings; reach bounds the latter.
+        settings["hnsw.max_scan_tuples"] = str(max(_LOOKED_AT_A_ROW * request.reach, _LEAST_SCAN))
+    return settings
+
+
+def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
+    met = materialized(_met_by_walk(request, sa.not_(matches.are_few)), "walk")
+    best = sa.select(named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
+    walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
+    return [
+        _all_of(best.limit(parameter("depth", sa.BigInteger)), "dense_of_walk"),
+        _all_of(_nearest_of_few(request, matches), "dense_of_few"),
+        account("walked", walked, sa.not_(matches.are_few)),
+        account("compared", matches.count, matches.are_few),
+    ]
+
+
+def _all_of(statement: Part, name: str) -> Part:
+    return sa.select(materialized(statement, name))
+
+
+def _nearest(request: CandidateRequest) -> tuple[Part, sa.ColumnElement[float], sa.FromClause]:
+    """Rows of (item_id, score) in no order; the distance to order by, and the table."""
+    table = embeddings_table(request.space_id, request.dimensions)
+    # The negative inner product of unit vectors is the negative cosine similarity.
+    distance = table.c.vector.op("<#>", return_type=sa.Float())(parameter("vector"))
+    rows = sa.select(table.c.item_id, (-distance).label("score"))
+    return rows.where(table.c.collection_id == literal(request.collection_id)), distance, table
+
+
+def _nearest_exactly(request: CandidateRequest, matches: Matches | None) -> Part:
+    rows, distance, table = _nearest(request)
+    if matches is not None:
+        rows = rows.join(matches.keys, matches.keys.c.item_id == table.c.item_id)
+    rows = rows.with_only_columns(named("dense"), *rows.selected_columns)
+    # Adding nothing keeps an HNSW index from being used.
+    ordered = rows.order_by(distance + sa.literal_column("0"), table.c.item_id)
+    return ordered.limit(parameter("depth", sa.BigInteger))
+
+
+def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
+    """The matches' vectors are looked up by their keys in one scan, whatever the planner thinks of how many there are.
+
+    Where they are not few, the array is empty, and so is the scan.
+    """
+    rows, distance, table = _nearest(request)
+    keys = sa.select(matches.keys.c.item_id).where(matches.are_few).scalar_subquery()
+    found = rows.with_only_columns(named("dense"), *rows.selected_columns).where(
+        table.c.item_id == sa.func.any(sa.func.array(keys))
+    )
+    # Adding nothing keeps an HNSW index from being used.
+    ordered = found.order_by(distance + sa.literal_column("0"), table.c.item_id)
+    return ordered.limit(parameter("depth", sa.BigInteger))
+
+
+def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -> Part:
+    rows, distance, _ = _nearest(request)
+    # The bare operator, alone, is what an HNSW index can order by.
+    return rows.order_by(distance).limit(limit)
+
+
+def _met_by_walk(request: CandidateRequest, only_if: sa.ColumnElement[bool]) -> Part:
+    """The matching ones among what a walk brings, with their place in it."""
+    near = _nearest_by_index(request, parameter("reach", sa.BigInteger)).subquery("near")
+    placed = sa.select(near.c.item_id, near.c.score, sa.func.row_number().over().label("place")).subquery("placed")
+    return (
+        sa.select(placed.c.item_id, placed.c.score, placed.c.place)
+        .where(only_if, is_wanted(request, placed.c.item_id))
+        .limit(parameter("depth", sa.BigInteger) * SPARE)
+    )

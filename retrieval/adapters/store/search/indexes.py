@@ -1,0 +1,154 @@
+"""HNSW indexes: built while others read and write, what is known of each, and what the server says about them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installed_sql import quote_identifier
+
+_log = logging.getLogger(__name__)
+
+_FAILED = """
+    SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %(schema)s AND starts_with(c.relname::text, %(name)s)
+        AND substr(c.relname::text, length(%(name)s) + 1) ~ '^(_cc(new|old)[0-9]*)?$'
+        AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+        AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
+    ORDER BY c.relname
+"""
+
+
+def build_statement(name: str, schema: str, table: str, definition: str) -> str:
+    """The statement that builds an index concurrently, if it is missing. It must run outside a transaction."""
+    on = f"{quote_identifier(schema)}.{quote_identifier(table)}"
+    return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
+
+
+def rebuild_statement(name: str, schema: str) -> str:
+    """The statement that builds an index anew beside the old one. It must run outside a transaction."""
+    return f"REINDEX INDEX CONCURRENTLY {quote_identifier(schema)}.{quote_identifier(name)}"
+
+
+def drop_statement(name: str, schema: str) -> str:
+    """The statement that drops an index concurrently. It must run outside a transaction."""
+    return f"DROP INDEX CONCURRENTLY IF EXISTS {quote_identifier(schema)}.{quote_identifier(name)}"
+
+
+async def failed_builds(database: Database, name: str) -> list[str]:
+    """The invalid indexes that interrupted builds and rebuilds of the index ``name`` left, itself among them.
+
+    A rebuild goes on beside the index, as ``..._ccnew``, and has the old one as ``..._ccold`` at its end.
+    """
+    rows = await database.read(None, Compiled(_FAILED, {"schema": database.names.schema, "name": name}))
+    return [row[0] for row in rows]
+
+
+async def drop_failed_builds(connection: Connection, schema: str, name: str) -> None:
+    """Drop them concurrently, outside a transaction; PostgreSQL would maintain them and never use them."""
+    cursor = await connection.execute(_FAILED, {"schema": schema, "name": name})
+    for (failed,) in await cursor.fetchall():
+        await connection.execute(drop_statement(failed, schema).encode())
+        _log.warning("index %s was dropped: an interrupted build had left it", failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnIndex:
+    """A valid HNSW index of one collection in one space, as it was measured on the collection's own vectors."""
+
+    rows: int = 0
+    """Vectors when it was measured; 0: it was not yet, and the other numbers are what is usual."""
+    index_bytes: int = 0
+    """Its size then."""
+    effort_10: int = 100
+    """``hnsw.ef_search`` that finds 99 % of the 10 nearest; more than 1000: none does."""
+    effort_100: int = 250
+    """The same for the 100 nearest."""
+    effort_200: int = 400
+    """The same for the 200 nearest: a filtered walk has to rank many more than it keeps."""
+    recall: float = 1.0
+    """Of the 10 nearest, as measured with that effort."""
+    exact_row_us: float = 1.5
+    """Microseconds that comparing one vector takes, looked up by its key."""
+    walk_row_us: float = 6.0
+    """Microseconds that one more row of a filtered walk takes."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the numbers are this index's own."""
+        return self.rows > 0
+
+
+def hnsw_name(space_id: int, collection_id: int) -> str:
+    """The name of a collection's HNSW index in a space."""
+    return f"embeddings_{space_id}_{collection_id}_hnsw"
+
+
+def hnsw_definition(collection_id: int) -> str:
+    """What is indexed: the collection's own vectors, so that there are as many indexes as large collections."""
+    return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
+
+
+_SIZE = """
+    SELECT pg_relation_size(c.oid), i.indisvalid
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+"""
+_KEEP = """
+    INSERT INTO ann_indexes AS known
+        (collection_id, space_id, rows, index_bytes, effort_10, effort_100, effort_200, recall, exact_row_us,
+         walk_row_us)
+    VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s,
+            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s)
+    ON CONFLICT (collection_id, space_id) DO UPDATE SET
+        rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
+        effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
+        exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, measured_at = now()
+"""
+_FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
+
+
+async def index_state(database: Database, name: str) -> tuple[int, bool] | None:
+    """The index's size in bytes and whether it is valid; None where there is none."""
+    statement = Compiled(_SIZE, {"schema": database.names.schema, "name": name})
+    rows = await database.read(None, statement)
+    return (int(rows[0][0]), bool(rows[0][1])) if rows else None
+
+
+async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
+    """Store what was measured."""
+    values = {name: getattr(index, name) for name in AnnIndex.__slots__}
+    await connection.execute(_KEEP, {**values, "collection_id": collection_id, "space_id": space_id})
+
+
+async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
+    """The index is gone."""
+    await connection.execute(_FORGET, (collection_id, space_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """An index, whether it can be used or not."""
+
+    name: str
+    valid: bool
+    bytes: int
+    rows: int
+    """Rows when PostgreSQL last counted them; -1: it has not yet."""
+
+
+_FIND = Compiled("""
+    SELECT k.relname::text, i.indisvalid, pg_relation_size(k.oid), k.reltuples::bigint
+    FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
+    WHERE n.nspname = current_schema() AND k.relname ~ ('^embeddings_[0-9]+_' || %(id)s || '_hnsw')
+    ORDER BY k.relname
+""")
+
+
+async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
+    """The HNSW indexes of a collection, in whichever space, by name."""
+    rows = await database.read(tenant_id, _FIND.bind(id=str(collection_id)))
+    return [IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3]) for row in rows]

@@ -1,0 +1,138 @@
+"""The lexical leg: BM25, by the index of words or over the matching items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.adapters.store.search.statement_parts import (
+    Matches,
+    account,
+    count_of,
+    is_wanted,
+    literal,
+    materialized,
+    named,
+    parameter,
+)
+from retrieval.adapters.store.tables import item_terms
+from retrieval.domain.hit import Path
+
+_FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
+"""Where many items match: how many times what is enough is found by words before the filter is looked at; the second
+number where the first did not do. Finding more costs about as much more."""
+
+_TEXTS = ARRAY(sa.Text)
+
+Part = sa.Select[Any]
+
+
+def lexical_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+    """Rows of ('lexical', item_id, BM25), and one that tells when a filter left too few of those found."""
+    if matches is None:
+        found = _found(request, parameter("depth", sa.Integer))
+        return [sa.select(materialized(sa.select(named("lexical"), found.c.item_id, found.c.score), "lexical"))]
+    if request.path is not Path.APPROXIMATE:
+        return [sa.select(materialized(_best_among(request, matches), "lexical"))]
+    return _chosen(request, matches)
+
+
+def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
+    """Few items match: all of them are ranked. Else what the words find is filtered, and more where that is too few."""
+    first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
+    more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
+    return [
+        sa.select(first.kept).where(sa.not_(first.is_short)),
+        sa.select(more.kept),
+        sa.select(materialized(_best_of_few(request, matches), "lexical_of_few")),
+        account("too_few_found", sa.literal_column("1"), more.is_short),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What the words find up to a number, and what of it the filter lets through."""
+
+    kept: sa.CTE
+    is_short: sa.ColumnElement[bool]
+    """Whether the words would find more, and too few of those found are let through."""
+
+    @classmethod
+    def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
+        """So many times what is enough is found, if it is looked for at all."""
+        most = parameter("enough", sa.Integer) * sa.literal_column(str(times))
+        found = _found(request, most)
+        rows = materialized(sa.select(found.c.item_id, found.c.score).where(only_if), name)
+        kept = materialized(_kept(request, rows), f"lexical_of_{name}")
+        return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("enough", sa.BigInteger)))
+
+
+def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
+    return sa.func.lexical_search(
+        literal(request.collection_id),
+        parameter("query", sa.Text),
+        parameter("prefixes", _TEXTS),
+        sa.cast(sa.null(), sa.Integer),
+        limit,
+    ).table_valued("item_id", "score", name="found")
+
+
+def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
+    """The best of those that the filter lets through, looked up until there are enough.
+
+    The function gives the best first, and a scan of what it gave keeps that order.
+    """
+    return (
+        sa.select(named("lexical"), by_words.c.item_id, by_words.c.score)
+        .where(is_wanted(request, by_words.c.item_id))
+        .limit(parameter("depth", sa.BigInteger))
+    )
+
+
+def query_weights(request: CandidateRequest, name: str = "words") -> sa.CTE:
+    """The query's side of BM25, in a part of that name."""
+    weights = sa.func.lexical_query(
+        literal(request.collection_id),
+        parameter("query", sa.Text),
+        parameter("prefixes", _TEXTS),
+        type_=sa.types.NullType(),
+    )
+    return materialized(sa.select(weights.label("weights")), name)
+
+
+def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
+    """The same for few of them, each looked up by its key, whatever the planner thinks of how many there are."""
+    return _each_weighed(request, matches).where(matches.are_few)
+
+
+def _best_among(request: CandidateRequest, matches: Matches) -> Part:
+    """BM25 of the matching items, every one of them: exact whatever the filter."""
+    return _each_weighed(request, matches)
+
+
+def weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:
+    """BM25 of one item, looked up by its key; ``words``: the query's side of it."""
+    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
+    row = sa.select(score.label("score")).where(
+        item_terms.c.collection_id == literal(request.collection_id), item_terms.c.item_id == item_id
+    )
+    return row.limit(1).lateral("weighed")
+
+
+def _each_weighed(request: CandidateRequest, matches: Matches) -> Part:
+    """The best of the matching items, each looked up by its key, whatever the planner thinks of how many there are."""
+    words = query_weights(request)
+    weighed = weight_of(request, matches.keys.c.item_id, words)
+    return (
+        sa.select(named("lexical"), matches.keys.c.item_id, weighed.c.score)
+        .select_from(matches.keys)
+        .join(words, sa.true())
+        .join(weighed, sa.true())
+        .where(weighed.c.score > 0)
+        .order_by(weighed.c.score.desc(), matches.keys.c.item_id)
+        .limit(parameter("depth", sa.BigInteger))
+    )

@@ -1,0 +1,271 @@
+"""Recall of HNSW indexes: queries that were kept, asked again, what that showed, and the effort that follows.
+
+A probe prepares nothing, so each statement is planned for its own settings: a kept plan would answer the exact search
+with the index's rows, and the recall would look perfect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from pgvector import HalfVector
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items.matching import matching
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found, bound, found, settings
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.domain.embedding import Vector
+from retrieval.domain.filters import Filter, parse_where
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+
+_KEEP = """
+    INSERT INTO query_samples (collection_id, space_id, vector, condition, result_limit)
+    VALUES (%(collection_id)s, %(space_id)s, %(vector)s, %(condition)s, %(limit)s)
+"""
+_LATEST = Compiled("""
+    SELECT s.vector, s.condition, s.result_limit FROM query_samples s
+    WHERE s.collection_id = %(collection_id)s AND s.space_id = %(space_id)s
+    ORDER BY s.sample_id DESC
+    LIMIT %(most)s
+""")
+_NEWER = Compiled("""
+    SELECT EXISTS (
+        SELECT FROM query_samples s
+        WHERE s.collection_id = %(collection_id)s AND s.space_id = %(space_id)s AND s.sampled_at > coalesce(
+            (SELECT max(m.measured_at) FROM recall_measurements m
+             WHERE m.collection_id = %(collection_id)s AND m.space_id = %(space_id)s), '-infinity')
+    )
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was searched for, in the collection's space."""
+
+    vector: Vector
+    condition: Filter | None
+    limit: int
+    """How many nearest items were asked for."""
+
+
+async def keep_sample(
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    space_id: int,
+    *,
+    vector: Vector,
+    condition_json: Mapping[str, Any] | None,
+    limit: int,
+) -> None:
+    """Keep a search that an HNSW index answered; ``condition_json`` is its filter as ``as_mapping`` says it.
+
+    Searches that compared everything are perfect, and nothing can be learned from them. ``vector`` has shape
+    (dimensions,).
+    """
+    values = {
+        "collection_id": collection_id,
+        "space_id": space_id,
+        "vector": HalfVector(vector),
+        "condition": None if condition_json is None else Jsonb(dict(condition_json)),
+        "limit": limit,
+    }
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_KEEP, values)
+
+
+async def latest_samples(
+    database: Database, tenant_id: int, collection_id: int, space_id: int, *, most: int
+) -> list[Sample]:
+    """The latest samples, at most so many."""
+    rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, space_id=space_id, most=most))
+    return [Sample(np.asarray(row[0].to_numpy(), dtype=np.float32), parse_where(row[1]), row[2]) for row in rows]
+
+
+async def has_newer_samples(database: Database, tenant_id: int, collection_id: int, space_id: int) -> bool:
+    """Whether anything was sampled since the recall was last measured."""
+    rows = await database.read(tenant_id, _NEWER.bind(collection_id=collection_id, space_id=space_id))
+    return bool(rows[0][0])
+
+
+_TIE = 1e-6
+"""Scores that differ by less are equal: which of two equal items is found does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the index found of one sample's truth."""
+
+    recall: float
+    """0 to 1."""
+    is_short: bool
+    """Whether there were more items than the index found."""
+    matches: int | None
+    """Items that the filter lets through; None without a filter."""
+    effort: int
+
+
+async def probe(database: Database, tenant_id: int, request: CandidateRequest, sample: Sample) -> Probe:
+    """Ask both ways; ``request`` is the dense leg's, for the sample's filter and limit, on the approximate path.
+
+    A search of which the index brings too little is answered exactly in the end, and so counts as found.
+    """
+    async with database.snapshot(tenant_id) as connection:
+        exact = await _ask(connection, replace(request, path=Path.EXACT), sample)
+        matches = await _count(connection, request)
+        for name, value in settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        walked = await _ask(connection, request, sample)
+    truth, scores = _scores(exact), _scores(walked)
+    return Probe(
+        recall=1.0 if walked.fell_short else recall_of(scores, truth),
+        is_short=len(scores) < len(truth),
+        matches=matches,
+        effort=request.effort,
+    )
+
+
+def recall_of(found: list[float], exact: list[float]) -> float:
+    """The share of the true best that was found, by their scores, best first; 1 where there is nothing to find."""
+    if not exact:
+        return 1.0
+    good = sum(score >= exact[-1] - _TIE for score in found)
+    return min(good, len(exact)) / len(exact)
+
+
+async def _ask(connection: Connection, request: CandidateRequest, sample: Sample) -> Found:
+    statement = bound(request, Query(vector=sample.vector))
+    cursor = await connection.execute(statement.text.encode(), statement.parameters, binary=True)
+    return found(await cursor.fetchall(), request)
+
+
+def _scores(answer: Found) -> list[float]:
+    return [one.score for one in answer.rankings[LegName.DENSE]]
+
+
+async def _count(connection: Connection, request: CandidateRequest) -> int | None:
+    if request.condition is None:
+        return None
+    keys = matching(request.collection_id, request.condition, request.filterable).subquery()
+    statement = compiled(sa.select(sa.func.count()).select_from(keys))
+    row = await (await connection.execute(statement.text.encode(), statement.parameters)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """How much of the truth an index found, for searches that are alike in how many items their filters let through."""
+
+    bucket: str
+    samples: int
+    recall: float
+    """0 to 1: the mean share of the true nearest items that was found."""
+    short_pages: int
+    """Searches that got fewer items than there were."""
+    effort: int
+    """The search effort (``hnsw.ef_search``) of the searches, at least."""
+    measured_at: datetime | None = None
+    """None: now."""
+
+
+_STORE = """
+    INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
+    VALUES (%(collection_id)s, %(space_id)s, %(bucket)s, %(samples)s, %(recall)s, %(short_pages)s, %(effort)s)
+"""
+_LAST = Compiled("""
+    SELECT m.bucket, m.samples, m.recall, m.short_pages, m.effort, m.measured_at
+    FROM recall_measurements m
+    WHERE m.collection_id = %(collection_id)s AND m.space_id = %(space_id)s AND m.measured_at = (
+        SELECT max(l.measured_at) FROM recall_measurements l
+        WHERE l.collection_id = %(collection_id)s AND l.space_id = %(space_id)s)
+    ORDER BY m.bucket
+""")
+
+
+_WORST = Compiled("""
+    SELECT c.name, min(m.recall), sum(m.samples)::bigint, max(m.measured_at)
+    FROM collections c JOIN recall_measurements m ON m.collection_id = c.collection_id AND m.space_id = c.space_id
+    WHERE c.tenant_id = %(tenant_id)s AND m.measured_at = (
+        SELECT max(l.measured_at) FROM recall_measurements l
+        WHERE l.collection_id = c.collection_id AND l.space_id = c.space_id)
+    GROUP BY c.name ORDER BY 2, 1 LIMIT %(limit)s
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionRecall:
+    """What was measured last of one collection."""
+
+    collection: str
+    recall: float
+    """0 to 1: that of the filters for which it is lowest."""
+    samples: int
+    measured_at: datetime
+
+
+async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list[CollectionRecall]:
+    """Of at most so many of the tenant's collections whose recall was measured, those where it is lowest first."""
+    rows = await database.read(tenant_id, _WORST.bind(tenant_id=tenant_id, limit=limit))
+    names = ("collection", "recall", "samples", "measured_at")
+    return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+async def store_measurements(
+    database: Database, tenant_id: int, collection_id: int, space_id: int, found: Sequence[Measurement]
+) -> None:
+    """Store what one run measured, under one time."""
+    async with database.transaction(tenant_id) as connection:
+        for one in found:
+            values: dict[str, Any] = {name: getattr(one, name) for name in Measurement.__slots__}
+            await connection.execute(_STORE, {**values, "collection_id": collection_id, "space_id": space_id})
+
+
+async def last_measurements(database: Database, tenant_id: int, collection_id: int, space_id: int) -> list[Measurement]:
+    """What the last run measured, by bucket."""
+    rows = await database.read(tenant_id, _LAST.bind(collection_id=collection_id, space_id=space_id))
+    names = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
+    return [Measurement(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+MOST_EFFORT = 800
+"""Above, a rebuilt index helps more than a longer walk."""
+
+_RAISE = """
+    UPDATE ann_indexes
+    SET effort_10 = greatest(effort_10, least(%(most)s, ceil(effort_10 * 1.5)::integer)),
+        effort_100 = greatest(effort_100, least(%(most)s, ceil(effort_100 * 1.5)::integer))
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
+        AND (effort_10 < %(most)s OR effort_100 < %(most)s)
+    RETURNING effort_10
+"""
+
+
+_GIVE_UP = """
+    UPDATE ann_indexes SET effort_10 = %(beyond)s, effort_100 = %(beyond)s, effort_200 = %(beyond)s
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
+"""
+
+
+async def give_up_index(connection: Connection, collection_id: int, space_id: int) -> None:
+    """Let every search compare all vectors: no effort makes this index find what it should."""
+    values = {"collection_id": collection_id, "space_id": space_id, "beyond": MAX_EFFORT + 1}
+    await connection.execute(_GIVE_UP, values)
+
+
+async def raise_effort(connection: Connection, collection_id: int, space_id: int) -> int | None:
+    """Let searches through the index go half as far again; gives the effort for ten results.
+
+    None: nothing is known of the index, or its searches go as far already as makes sense.
+    """
+    values = {"collection_id": collection_id, "space_id": space_id, "most": MOST_EFFORT}
+    row = await (await connection.execute(_RAISE, values)).fetchone()
+    return None if row is None else int(row[0])

@@ -1,0 +1,253 @@
+"""How memories stand by what is stored of them, and of all legs' candidates those that can score most.
+
+The best by a sum of signals may be nobody's best by one of them: the first hundred of the latest, the most used and the
+most relevant miss more than half of the true ten best of 100,000 memories. So these legs are walked further, and of all
+that they meet the best stay by the sum of their signals. Of what all legs bring, those stay that are likely to score
+most. All of it happens in the statement; only what stays is sent, and has its texts read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
+
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Standing
+from retrieval.adapters.store.search.statement_parts import (
+    Matches,
+    account,
+    count_of,
+    is_wanted,
+    literal,
+    materialized,
+    named,
+    parameter,
+)
+from retrieval.adapters.store.tables import collections, item_terms, memories
+from retrieval.domain.profile import LegName
+
+STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
+"""The legs that rank by one stored signal each."""
+
+LEFT_OUT = "left_out"
+"""The account of what the best that did not stay is likely to score."""
+
+_VALUE, _HELD = "value", "held"
+"""Rows that tell what the stored signals of an item add up to, and which share of the question's words it holds."""
+
+Part = sa.Select[Any]
+Number = sa.ColumnElement[Any]
+
+_SECONDS_A_DAY = 86_400.0
+
+_KEPT = 2
+"""How many times what is enough stays of the walks: some of them hold words."""
+
+_SHORTER = 5
+"""The latest are walked so many times as far as the others: recency tells many apart, and most are as relevant."""
+
+_ZERO: Number = sa.literal_column("0")
+_ONE: Number = sa.literal_column("1")
+
+_LEAST_EXPONENT = "-700"
+"""Where e to the power of less could not be told from 0, and is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    leg: LegName
+    rows: sa.CTE
+    """Of (item_id, score, value), in the leg's order."""
+
+
+def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+    """Rows of (leg, item_id, score) of the memories that stand best, for each of the legs that met them."""
+    legs = [leg for leg in STANDING_LEGS if leg in request.legs]
+    walks = [_Walk(leg, _walk(request, matches, leg)) for leg in legs]
+    kept = _best_met(request, walks)
+    parts = [_rows_of(walk.leg, walk.rows, kept) for walk in walks]
+    parts.append(sa.select(named(_VALUE), kept.c.item_id, kept.c.value))
+    if matches is None:
+        return parts
+    few = _best_of_few(request, matches)
+    parts += [_rows_of_few(leg, few) for leg in legs]
+    all_met = [count_of(walk.rows) >= _stride(walk.leg) for walk in walks]
+    is_short = sa.case((sa.or_(matches.are_few, count_of(kept) >= parameter("enough", sa.BigInteger)), sa.false()),
+                       else_=sa.or_(*all_met))  # fmt: skip
+    return [*parts, account("too_few_found", sa.literal_column("1"), is_short)]
+
+
+def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
+    """Of all legs, the rows of the items that are likely to score most; accounts stay, and one tells what was left out.
+
+    Words count by the share of the question's that an item holds, as the lexical index knows words.
+    """
+    rows = legs.cte("candidate").prefix_with("MATERIALIZED", dialect="postgresql")
+    leg, item_id, score = rows.c
+    likely = materialized(_likely(_told(request, rows)), "likely")
+    best = likely.c.likely.desc(), likely.c.item_id
+    enough = parameter("enough", sa.BigInteger)
+    kept = sa.select(likely.c.item_id).order_by(*best).limit(enough).subquery()
+    first_out = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("first_out")
+    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
+    left_out = sa.select(sa.literal_column(f"'{LEFT_OUT}'"), sa.literal_column("''"), first_out.c.likely)
+    return sa.union_all(
+        sa.select(leg, item_id, score).where(is_kept, leg != sa.literal_column(f"'{_VALUE}'")), left_out
+    )
+
+
+def _told(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
+    """The candidates' rows, and beside them what is stored of those that no walk met, and the words that each holds.
+
+    Looked up by arrays of keys, each in one scan: row by row, it would cost twice as much.
+    """
+    leg, item_id, score = rows.c
+    is_value = leg == sa.literal_column(f"'{_VALUE}'")
+    met = sa.select(item_id).where(is_value)
+    others = sa.select(item_id).where(item_id != sa.literal_column("''")).except_(met).scalar_subquery()
+    every = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
+    owner = literal(request.collection_id)
+    stored = sa.select(named(_VALUE), memories.c.item_id, _value(memories)).where(
+        memories.c.collection_id == owner, memories.c.item_id == sa.func.any(sa.func.array(others))
+    )
+    asked = materialized(sa.select(_asked_lexemes(request).label("lexemes")), "asked_words")
+    # Cast, it is an array to look into; bare, ANY would take it for rows.
+    lexemes = sa.cast(sa.select(asked.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
+    # The question's are few: each is looked for among the item's, and not the other way round.
+    one = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
+    number = sa.select(sa.func.count()).where(one.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
+    share = sa.cast(number.scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
+    held = sa.select(named(_HELD), item_terms.c.item_id, share).where(
+        sa.func.cardinality(lexemes) > _ZERO,
+        item_terms.c.collection_id == owner,
+        item_terms.c.item_id == sa.func.any(sa.func.array(every)),
+    )
+    return sa.union_all(sa.select(leg, item_id, score), stored, held).subquery("told")
+
+
+def _asked_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
+    owner = literal(request.collection_id)
+    config = sa.select(collections.c.text_search_config).where(collections.c.collection_id == owner).scalar_subquery()
+    words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), parameter("query", sa.Text), sa.false())
+    found = words.table_valued("lexeme", "frequency", "term", name="asked")
+    return sa.select(sa.func.array_agg(found.c.lexeme)).scalar_subquery()
+
+
+def standing_values(standing: Standing, entities: int) -> dict[str, Any]:
+    """The parameters that weigh candidates; ``entities``: how many the question is about."""
+    return {
+        "stride": standing.stride,
+        "short_stride": max(standing.stride // _SHORTER, 1),
+        "decay_seconds": standing.decay_days * _SECONDS_A_DAY,
+        "entities": max(entities, 1),
+        "weight_relevance": standing.relevance,
+        "weight_recency": standing.recency,
+        "weight_use": standing.use,
+        "weight_words": standing.words,
+        "weight_entities": standing.entities,
+        "weight_vectors": standing.vectors,
+    }
+
+
+def _likely(told: sa.Subquery) -> Part:
+    """Rows of (item_id, what it is likely to score); an item that is no memory has the base relevance of 1."""
+    leg, item_id, score = told.c
+
+    def by(name: str, without: Number = _ZERO) -> Number:
+        return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), without)
+
+    entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / parameter("entities", sa.Double), _ONE)
+    likely = (
+        by(_VALUE, parameter("weight_relevance", sa.Double))
+        + parameter("weight_words", sa.Double) * by(_HELD)
+        + parameter("weight_entities", sa.Double) * entities
+        + parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
+    )
+    wanted = sa.select(item_id, likely.label("likely"))
+    return wanted.where(item_id != sa.literal_column("''")).group_by(item_id)
+
+
+def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> sa.CTE:
+    """The first of a leg in its order, whether wanted or not: wanted is asked of those that stand best only."""
+    table = memories.alias(f"{leg}_met")
+    order: Sequence[Number] = {
+        LegName.RECENT: [table.c.happened_at.desc()],
+        LegName.POPULAR: [table.c.accesses.desc(), table.c.happened_at.desc()],
+        LegName.RELEVANT: [table.c.base_relevance.desc(), table.c.happened_at.desc()],
+    }[leg]
+    rows = sa.select(table.c.item_id, _score(table, leg).label("score"), _value(table).label("value"))
+    rows = rows.where(table.c.collection_id == literal(request.collection_id), _is_unexpired(table))
+    if leg is LegName.POPULAR:
+        rows = rows.where(table.c.accesses > sa.literal_column("0"))
+    if matches is not None:
+        rows = rows.where(sa.not_(matches.are_few))
+    return materialized(rows.order_by(*order, table.c.item_id).limit(_stride(leg)), f"{leg}_walk")
+
+
+def _stride(leg: LegName) -> Number:
+    return parameter("stride" if leg is LegName.RECENT else "short_stride", sa.BigInteger)
+
+
+def _best_met(request: CandidateRequest, walks: Sequence[_Walk]) -> sa.CTE:
+    """Of all that was met, what is wanted and stands best."""
+    met = sa.union(*(sa.select(walk.rows.c.item_id, walk.rows.c.value) for walk in walks)).subquery("walked")
+    best = materialized(sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id), "standing")
+    wanted = sa.select(best.c.item_id, best.c.value).where(is_wanted(request, best.c.item_id, is_active=True))
+    return materialized(wanted.limit(_KEPT * parameter("enough", sa.BigInteger)), "standing_wanted")
+
+
+def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
+    """Of few that match, those that stand best; each is looked up by its key."""
+    key = matches.keys.c.item_id
+    scores = [_score(memories, leg).label(leg.value) for leg in STANDING_LEGS]
+    one = (
+        sa.select(_value(memories).label("value"), *scores)
+        .where(
+            memories.c.collection_id == literal(request.collection_id),
+            memories.c.item_id == key,
+            _is_unexpired(memories),
+        )
+        .limit(1)
+        .lateral("one_of_few")
+    )
+    rows = sa.select(key, *(one.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, one, sa.true())
+    best = rows.where(matches.are_few).order_by(one.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
+    return materialized(best, "standing_of_few")
+
+
+def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
+    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
+    return sa.select(named(leg), walk.c.item_id, walk.c.score).where(is_kept)
+
+
+def _rows_of_few(leg: LegName, few: sa.CTE) -> Part:
+    rows = sa.select(named(leg), few.c.item_id, few.c[leg.value])
+    return rows.where(few.c[leg.value] > sa.literal_column("0")) if leg is LegName.POPULAR else rows
+
+
+def _score(table: sa.FromClause, leg: LegName) -> Number:
+    column = {LegName.POPULAR: table.c.accesses, LegName.RELEVANT: table.c.base_relevance}.get(leg)
+    return sa.cast(sa.extract("epoch", table.c.happened_at) if column is None else column, sa.Double)
+
+
+def _value(table: sa.FromClause) -> Number:
+    """What the stored signals add to the score: base relevance, recency and use, as ``retrieval.domain.signals``."""
+    age = sa.extract("epoch", parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at).cast(sa.Double)
+    exponent = -sa.func.greatest(age, _ZERO) / parameter("decay_seconds", sa.Double)
+    use = sa.func.ln(table.c.accesses.cast(sa.Double) + _ONE) / sa.func.ln(sa.literal_column("101::double precision"))
+    return (
+        parameter("weight_relevance", sa.Double) * table.c.base_relevance
+        + parameter("weight_recency", sa.Double)
+        * sa.func.exp(sa.func.greatest(exponent, sa.literal_column(_LEAST_EXPONENT)))
+        + parameter("weight_use", sa.Double) * sa.func.least(use, _ONE)
+    )
+
+
+def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    now = parameter("now", sa.DateTime(timezone=True))
+    return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)

@@ -1,0 +1,200 @@
+"""What the extension pg_textsearch keeps for one collection: a table of its items' words, and the BM25 index on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from psycopg import sql
+from psycopg.errors import LockNotAvailable
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.items.items import ARCHIVED
+from retrieval.adapters.store.search.indexes import (
+    build_statement,
+    drop_failed_builds,
+    drop_statement,
+    rebuild_statement,
+)
+
+DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
+"""Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` takes as they stand."""
+
+_WAIT = "500ms"
+"""Less than the server waits before it looks for deadlocks: whoever makes or drops the table gives way to writers."""
+
+_STEP = 1000
+
+_STATE = Compiled("""
+    SELECT
+        EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_textsearch'),
+        current_setting('pg_textsearch.library_version', true) IS NOT NULL,
+        to_regclass(format('%%I.%%I', current_schema(), 'textsearch_' || %(id)s::bigint)) IS NOT NULL,
+        has_textsearch(%(id)s::bigint)
+""")
+_FENCED_SCHEMA = """
+    SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'pg_textsearch' AND NOT has_schema_privilege(%s, n.oid, 'USAGE')
+"""
+MAKE_TABLE = """
+    CREATE TABLE {table} (
+        collection_id bigint NOT NULL,
+        item_id text COLLATE "C" NOT NULL,
+        words text NOT NULL,
+        PRIMARY KEY (collection_id, item_id)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.05)
+"""
+# The rows are locked as writers lock them, so that neither stores what the other has made out of date.
+_MISSING = """
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %s AND item.item_id > %s AND item.status <> %s
+        AND NOT EXISTS (SELECT FROM {table} AS known WHERE known.item_id = item.item_id)
+    ORDER BY item.item_id LIMIT %s FOR NO KEY UPDATE OF item
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TextsearchState:
+    """How far a collection is."""
+
+    installed: bool
+    """Whether the database has the extension."""
+    loaded: bool
+    """Whether the server has loaded its library, without which its indexes can be neither read nor written."""
+    has_table: bool
+    is_served: bool
+    """Whether a valid index serves searches."""
+
+
+def table_name(collection_id: int) -> str:
+    """The table that holds the words of a collection's active items."""
+    return f"textsearch_{int(collection_id)}"
+
+
+def index_name(collection_id: int) -> str:
+    """The BM25 index on that table."""
+    return f"items_{int(collection_id)}_bm25"
+
+
+async def textsearch_state(database: Database, collection_id: int) -> TextsearchState:
+    """How far the collection is."""
+    return TextsearchState(*(await database.read(None, _STATE.bind(id=collection_id)))[0])
+
+
+def protection(table: str, names: Names) -> list[str]:
+    """The statements that force row-level security on a table with a ``collection_id``, and say who may do what.
+
+    The application role sees what belongs to its tenant's collections; the definer role reads all, inside its
+    functions only.
+    """
+    name, app, definer = map(quote_identifier, (table, names.app_role, names.definer_role))
+    own = "collection_id IN (SELECT c.collection_id FROM collections c)"
+    return [
+        f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY",
+        f"CREATE POLICY {quote_identifier(table + '_app')} ON {name} TO {app} USING ({own}) WITH CHECK ({own})",
+        f"CREATE POLICY {quote_identifier(table + '_definer')} ON {name} FOR SELECT TO {definer} USING (true)",
+        f"REVOKE ALL ON {name} FROM PUBLIC",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {app}",
+        f"GRANT SELECT ON {name} TO {definer}",
+    ]
+
+
+async def make_table(database: Database, collection_id: int) -> int | None:
+    """Make the collection's empty table, which writers keep from then on; gives the collection's tenant.
+
+    None where writers held the collection for too long. Raises ``MissingPrivilegeError`` for a login that does not own
+    the tables.
+    """
+    names, table = database.names, table_name(collection_id)
+    async with database.maintenance() as connection:
+        fenced = await (await connection.execute(_FENCED_SCHEMA, (names.definer_role,))).fetchone()
+        if fenced is not None:
+            grant = sql.SQL("GRANT USAGE ON SCHEMA {} TO {}")
+            await connection.execute(grant.format(sql.Identifier(fenced[0]), sql.Identifier(names.definer_role)))
+        async with _without_writers(database, connection, collection_id) as alone:
+            if not alone:
+                return None
+            found = "SELECT tenant_id, to_regclass(%s) IS NULL FROM collections WHERE collection_id = %s"
+            tenant_id, missing = await (await connection.execute(found, (table, collection_id))).fetchone() or (
+                0,
+                False,
+            )
+            if missing:
+                await connection.execute(sql.SQL(MAKE_TABLE).format(table=sql.Identifier(table)))
+                for statement in protection(table, names):
+                    await connection.execute(statement.encode())
+    return int(tenant_id)
+
+
+async def fill_table(database: Database, tenant_id: int, collection_id: int) -> None:
+    """Store the words of the items that the table lacks, step by step; interrupted, the next call goes on."""
+    missing = sql.SQL(_MISSING).format(table=sql.Identifier(table_name(collection_id)))
+    after = ""
+    while True:
+        async with database.transaction(tenant_id) as connection:
+            cursor = await connection.execute(missing, (collection_id, after, ARCHIVED, _STEP))
+            ids = [row[0] for row in await cursor.fetchall()]
+            if not ids:
+                return
+            await connection.execute("SELECT textsearch_index(%s, %s)", (collection_id, ids))
+            after = ids[-1]
+
+
+async def build_index(database: Database, collection_id: int) -> None:
+    """Build the index concurrently; what a failed build left is removed first."""
+    schema, name = database.names.schema, index_name(collection_id)
+    async with database.maintenance() as connection:
+        await drop_failed_builds(connection, schema, name)
+        await connection.execute(drop_statement(name, schema).encode())
+        await connection.execute(build_statement(name, schema, table_name(collection_id), DEFINITION).encode())
+
+
+async def clear_index(database: Database, collection_id: int) -> None:
+    """Remove what interrupted builds left beside the index."""
+    async with database.maintenance() as connection:
+        await drop_failed_builds(connection, database.names.schema, index_name(collection_id))
+
+
+async def rebuild_index(database: Database, collection_id: int) -> None:
+    """Build the index anew while it serves: its statistics forget the items that are gone."""
+    schema, name = database.names.schema, index_name(collection_id)
+    async with database.maintenance() as connection:
+        await drop_failed_builds(connection, schema, name)
+        await connection.execute(rebuild_statement(name, schema).encode())
+
+
+async def drop_table(database: Database, collection_id: int) -> bool:
+    """Drop the index, from which on searches take the portable way, and the table; False where writers held it."""
+    async with database.maintenance() as connection:
+        await connection.execute(drop_statement(index_name(collection_id), database.names.schema).encode())
+        async with _without_writers(database, connection, collection_id) as alone:
+            if alone:
+                table = sql.Identifier(table_name(collection_id))
+                await connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
+    return alone
+
+
+@asynccontextmanager
+async def _without_writers(database: Database, connection: Connection, collection_id: int) -> AsyncIterator[bool]:
+    """A transaction of the tables' owner while nobody writes items of the collection; False where somebody did.
+
+    The lock is the one that ``sql/search/textsearch.sql`` shares among writers.
+    """
+    async with connection.transaction():
+        await connection.execute(
+            "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "
+            "set_config('lock_timeout', %s, true)",
+            (database.names.definer_role, database.search_path, _WAIT),
+        )
+        try:
+            async with connection.transaction():
+                lock = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval textsearch', %s))"
+                await connection.execute(lock, (collection_id,))
+        except LockNotAvailable:
+            yield False
+        else:
+            yield True

@@ -1,0 +1,239 @@
+"""Embedding spaces and the vectors in them: in their space's table, in the cache, and how alike items are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from pgvector import HalfVector
+from psycopg import sql
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.domain.diversity import Similarities
+from retrieval.domain.embedding import EmbeddingSpace, Vector
+from retrieval.domain.item import Item
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpace:
+    """A registered space: its vectors are in table ``embeddings_<space_id>``."""
+
+    space_id: int
+    space: EmbeddingSpace
+
+    @property
+    def table_name(self) -> str:
+        """The table that holds the space's vectors."""
+        return table_of(self.space_id)
+
+
+def table_of(space_id: int) -> str:
+    """The table that holds that space's vectors."""
+    return f"embeddings_{space_id}"
+
+
+async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpace:
+    """The space with its number; it and its table are made if they are missing."""
+    statement = Compiled(
+        "SELECT register_embedding_space(%(provider)s, %(model)s, %(revision)s, %(dimensions)s::integer, "
+        "%(distance)s, %(document_prefix)s, %(query_prefix)s)",
+        {name: getattr(space, name) for name in EmbeddingSpace.__slots__},
+    )
+    rows = await database.read(None, statement)
+    return StoredSpace(int(rows[0][0]), space)
+
+
+_STAGE = "CREATE TEMPORARY TABLE staged_embeddings (item_id text, vector halfvec, content_hash bytea) ON COMMIT DROP"
+_STAGE_COPY = "COPY staged_embeddings FROM STDIN (FORMAT binary)"
+_PENDING = """
+    SELECT item.item_id, item.title, item.body
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived' AND item.item_id > %(after)s
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    ORDER BY item.item_id
+    LIMIT %(limit)s
+"""
+_PENDING_AMONG = """
+    SELECT item.item_id
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived' AND item.item_id = ANY(%(item_ids)s)
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+"""
+_COUNT_PENDING = """
+    SELECT count(*)
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived'
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+"""
+_SAMPLE = """
+    SELECT item_id, vector FROM {table}
+    WHERE collection_id = %(collection_id)s
+    ORDER BY hashtextextended(item_id, 0)
+    LIMIT %(number)s
+"""
+_READ = """
+    SELECT item_id, vector FROM {table}
+    WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)
+"""
+_COMPARE = """
+    SELECT max(near.distance)
+    FROM unnest(%(item_ids)s::text[]) AS wanted (item_id)
+    CROSS JOIN LATERAL (
+        SELECT known.vector <#> %(vector)s AS distance FROM {table} AS known
+        WHERE known.collection_id = %(collection_id)s AND known.item_id = wanted.item_id
+        LIMIT 1
+    ) AS near
+"""
+_CACHED = """
+    SELECT text_hash, vector FROM embedding_cache
+    WHERE tenant_id = %(tenant_id)s AND space_id = %(space_id)s AND text_hash = ANY(%(hashes)s)
+"""
+_CACHE = """
+    INSERT INTO embedding_cache (tenant_id, space_id, text_hash, vector)
+    SELECT %(tenant_id)s, %(space_id)s, entry.text_hash, entry.vector
+    FROM unnest(%(hashes)s::bytea[], %(vectors)s::halfvec[]) AS entry (text_hash, vector)
+    ORDER BY entry.text_hash
+    ON CONFLICT DO NOTHING
+"""
+
+
+async def write_embeddings(
+    connection: Connection, collection_id: int, space: StoredSpace, vectors: Mapping[str, tuple[bytes, Vector]]
+) -> int:
+    """Store vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
+
+    Gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
+    it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
+    """
+    await connection.execute(_STAGE)
+    async with connection.cursor().copy(_STAGE_COPY) as copy:
+        copy.set_types(("text", "halfvec", "bytea"))
+        for item_id, (content_hash, vector) in vectors.items():
+            await copy.write_row((item_id, HalfVector(vector), content_hash))
+    cursor = await connection.execute("SELECT write_vectors(%s, %s)", (collection_id, space.space_id))
+    row = await cursor.fetchone()
+    await connection.execute("DROP TABLE staged_embeddings")
+    return int(row[0]) if row else 0
+
+
+async def pending_items(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, limit: int
+) -> list[Item]:
+    """The next items, in order of item id, whose text has no vector in the space: a page of a walk."""
+    statement = Compiled(
+        _for_table(_PENDING, space.table_name).as_string(),
+        {"collection_id": collection_id, "after": after, "limit": limit},
+    )
+    rows = await database.read(tenant_id, statement)
+    return [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+
+
+async def pending_among(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
+) -> set[str]:
+    """Which of these items wait for their vector."""
+    statement = Compiled(
+        _for_table(_PENDING_AMONG, space.table_name).as_string(),
+        {"collection_id": collection_id, "item_ids": list(item_ids)},
+    )
+    return {row[0] for row in await database.read(tenant_id, statement)}
+
+
+async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
+    """How many items wait for their vector."""
+    statement = Compiled(_for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
+    return int((await database.read(tenant_id, statement))[0][0])
+
+
+async def sample_vectors(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, number: int
+) -> list[tuple[str, Vector]]:
+    """Up to so many of the collection's vectors with their item ids: always the same ones, from all over it."""
+    statement = Compiled(
+        _for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
+    )
+    rows = await database.read(tenant_id, statement)
+    return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
+
+
+async def read_embeddings(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
+) -> dict[str, Vector]:
+    """The vectors of those items that have one, by item id: shape (dimensions,), unit length."""
+    parameters = {"collection_id": collection_id, "item_ids": list(item_ids)}
+    rows = await database.read(tenant_id, Compiled(_for_table(_READ, space.table_name).as_string(), parameters))
+    return {row[0]: _unit(np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows}
+
+
+def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
+    """A statement that looks up these items' vectors by their keys and compares each with the given one."""
+    parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": HalfVector(vector)}
+    return Compiled(_for_table(_COMPARE, space.table_name).as_string(), parameters)
+
+
+async def cached_vectors(
+    database: Database, tenant_id: int, space: StoredSpace, hashes: Sequence[bytes]
+) -> dict[bytes, Vector]:
+    """The vectors that the cache holds, by text hash."""
+    parameters = {"tenant_id": tenant_id, "space_id": space.space_id, "hashes": list(hashes)}
+    rows = await database.read(tenant_id, Compiled(_CACHED, parameters))
+    return {row[0]: np.asarray(row[1].to_numpy(), dtype=np.float32) for row in rows}
+
+
+async def cache_vectors(
+    database: Database, tenant_id: int, space: StoredSpace, vectors: Mapping[bytes, Vector]
+) -> None:
+    """Keep vectors by text hash."""
+    parameters = {
+        "tenant_id": tenant_id,
+        "space_id": space.space_id,
+        "hashes": list(vectors),
+        "vectors": [HalfVector(vector) for vector in vectors.values()],
+    }
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_CACHE, parameters)
+
+
+def _unit(vector: Vector) -> Vector:
+    """At length 1: half precision has rounded it a little."""
+    unit: Vector = vector / np.linalg.norm(vector)
+    return unit
+
+
+@lru_cache(maxsize=256)
+def _for_table(template: str, table_name: str) -> sql.Composed:
+    return sql.SQL(template).format(table=sql.Identifier(table_name))
+
+
+_PAIRS = """
+    WITH chosen AS MATERIALIZED (
+        SELECT wanted.place::integer AS place, known.vector
+        FROM unnest(%(item_ids)s::text[]) WITH ORDINALITY AS wanted (item_id, place)
+        JOIN {table} AS known ON known.collection_id = %(collection_id)s AND known.item_id = wanted.item_id
+    )
+    SELECT one.place - 1, other.place - 1, (-(one.vector <#> other.vector))::real
+    FROM chosen AS one JOIN chosen AS other ON one.place < other.place
+"""
+
+
+async def read_similarities(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
+) -> Similarities:
+    """The cosine similarity of each pair of these items, shape (n, n); 0 where one has no vector."""
+    parameters = {"collection_id": collection_id, "item_ids": list(item_ids)}
+    rows = await database.read(tenant_id, Compiled(_pairs(space.table_name), parameters))
+    similarities = np.eye(len(item_ids), dtype=np.float32)
+    for one, other, similarity in rows:
+        similarities[one, other] = similarities[other, one] = similarity
+    return similarities
+
+
+@lru_cache(maxsize=256)
+def _pairs(table_name: str) -> str:
+    return sql.SQL(_PAIRS).format(table=sql.Identifier(table_name)).as_string()

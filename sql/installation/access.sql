@@ -1,0 +1,77 @@
+-- Functions that look across the policies for those who come in, and tell for whom they act.
+
+-- The tenant that this transaction acts for; NULL where none is set, and then no row is seen.
+CREATE OR REPLACE FUNCTION current_tenant() RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN nullif(current_setting('retrieval.tenant', true), '')::bigint;
+REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION current_tenant() TO @app@, @definer@;
+
+-- The id of the tenant of that name, made if it is missing. Asking twice, or at the same moment, makes one.
+CREATE OR REPLACE FUNCTION ensure_tenant(wanted text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    found_id bigint;
+BEGIN
+    SELECT tenant_id INTO found_id FROM tenants WHERE name = wanted;
+    IF found_id IS NULL THEN
+        INSERT INTO tenants (name) VALUES (wanted) ON CONFLICT (name) DO NOTHING;
+        SELECT tenant_id INTO found_id FROM tenants WHERE name = wanted;
+    END IF;
+    RETURN found_id;
+END
+$$;
+ALTER FUNCTION ensure_tenant(text) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION ensure_tenant(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ensure_tenant(text) TO @app@;
+
+-- Every tenant's collections, for the worker, which acts for one tenant after the other. Not for the application role:
+-- only who may act as the definer role can ask.
+CREATE OR REPLACE FUNCTION every_collection() RETURNS TABLE (tenant_id bigint, collection_id bigint, name text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT c.tenant_id, c.collection_id, c.name FROM collections AS c ORDER BY c.tenant_id, c.name
+$$;
+ALTER FUNCTION every_collection() OWNER TO @definer@;
+REVOKE ALL ON FUNCTION every_collection() FROM PUBLIC;
+
+-- The tenant of the login that opened this session, whatever role it acts as now; NULL for one that is no analyst's.
+CREATE OR REPLACE FUNCTION analyst_tenant() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT known.tenant_id FROM analyst_logins AS known WHERE known.login = session_user::text
+$$;
+ALTER FUNCTION analyst_tenant() OWNER TO @definer@;
+REVOKE ALL ON FUNCTION analyst_tenant() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION analyst_tenant() TO @analyst@;
+
+-- One key with its tenant, before anybody knows whose it is: for a transaction that acts for no tenant yet. A tenant's
+-- own transactions see its own keys in the table, and no other's anywhere.
+CREATE OR REPLACE FUNCTION find_api_key(wanted text) RETURNS TABLE (
+    tenant_id bigint, secret_hash bytea, key_id text, tenant text, name text, scopes text[],
+    requests_per_minute integer, feedback_cap integer, created_at timestamptz, expires_at timestamptz,
+    revoked_at timestamptz, last_used_at timestamptz
+)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT k.tenant_id, k.secret_hash, k.key_id, t.name, k.name, k.scopes, k.requests_per_minute, k.feedback_cap,
+        k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+    FROM api_keys AS k JOIN tenants AS t ON t.tenant_id = k.tenant_id
+    WHERE k.key_id = wanted AND current_tenant() IS NULL
+$$;
+ALTER FUNCTION find_api_key(text) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION find_api_key(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION find_api_key(text) TO @app@;
+
+-- Remove up to so many that have expired, whichever tenant's they are; gives how many. Jobs are of collections, and a
+-- tenant that writes need not have one any more.
+CREATE OR REPLACE FUNCTION remove_expired_writes(most integer) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    WITH removed AS (
+        DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(
+            SELECT o.ctid FROM idempotency_keys AS o WHERE o.expires_at < now() LIMIT most FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING 1
+    )
+    SELECT count(*) FROM removed
+$$;
+ALTER FUNCTION remove_expired_writes(integer) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION remove_expired_writes(integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION remove_expired_writes(integer) TO @app@;

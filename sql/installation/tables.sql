@@ -1,0 +1,61 @@
+-- The tables of tenants, and of who comes in for them.
+
+CREATE TABLE tenants (
+    tenant_id bigint GENERATED ALWAYS AS IDENTITY,
+    name text COLLATE "C" NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id),
+    CONSTRAINT tenants_name_key UNIQUE (name)
+);
+
+-- Keys that let programs in over HTTP. Of a key's secret only the hash is here; what a key may do never changes.
+CREATE TABLE api_keys (
+    key_id text COLLATE "C" NOT NULL,
+    tenant_id bigint NOT NULL,
+    name text NOT NULL,
+    scopes text[] NOT NULL,
+    secret_hash bytea NOT NULL,
+    requests_per_minute integer,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    expires_at timestamptz,
+    revoked_at timestamptz,
+    last_used_at timestamptz,
+    feedback_cap integer DEFAULT 1000 NOT NULL,  -- so many events a day count for an item
+    CONSTRAINT api_keys_pkey PRIMARY KEY (key_id),
+    CONSTRAINT api_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE,
+    CONSTRAINT api_keys_scopes_check CHECK (
+        scopes <@ ARRAY['read', 'write', 'feedback', 'admin'] AND cardinality(scopes) > 0
+    ),
+    CONSTRAINT api_keys_requests_per_minute_check CHECK (requests_per_minute > 0),
+    CONSTRAINT api_keys_feedback_cap_check CHECK (feedback_cap > 0)
+);
+CREATE INDEX api_keys_tenant_id_idx ON api_keys (tenant_id);
+
+-- Writes over HTTP that were answered, or are being answered, under a key of the client's choice.
+CREATE TABLE idempotency_keys (
+    tenant_id bigint NOT NULL,
+    key_id text COLLATE "C" NOT NULL,  -- the API key that the client used; empty where it needed none
+    idempotency_key text COLLATE "C" NOT NULL,
+    attempt uuid NOT NULL,  -- tells who began it
+    request_hash bytea NOT NULL,  -- of method and path
+    body_hash bytea,
+    held_until timestamptz NOT NULL,  -- whoever began it has given up by then, or is dead
+    expires_at timestamptz NOT NULL,
+    status smallint,  -- NULL: not answered yet
+    headers jsonb,
+    body bytea,  -- NULL: too long to be kept
+    CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key_id, idempotency_key),
+    CONSTRAINT idempotency_keys_tenant_id_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX idempotency_keys_expires_at_idx ON idempotency_keys (expires_at);
+
+-- Which tenant each analyst's login sees. The database decides it by who logged in: nothing that an analyst can set, and
+-- no role that he can take on, changes it.
+CREATE TABLE analyst_logins (
+    login text COLLATE "C" NOT NULL,
+    tenant_id bigint NOT NULL,
+    added_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT analyst_logins_pkey PRIMARY KEY (login),
+    CONSTRAINT analyst_logins_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
+);

@@ -1,0 +1,145 @@
+-- Items that are forgotten, in everything that names them.
+
+-- Takes the keys of removed items out of everything that was recorded and learned: each is replaced by its pseudonym, the
+-- same everywhere, so that figures and replays still add up. Call it in the transaction that removed the items, which
+-- holds the collection's totals, alone with feedback_lock().
+-- Keys and subjects of feedback are made from item keys, which a guess could confirm; so they are mixed with a secret that
+-- is kept nowhere. Notes and sessions of feedback may say what the item said: they go.
+CREATE OR REPLACE FUNCTION forget_items(collection bigint, ids text[], pseudonyms text[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    secret text := gen_random_uuid()::text;
+    said text[] := ARRAY(SELECT to_jsonb(one)::text FROM unnest(ids) AS one);
+BEGIN
+    UPDATE impressions AS shown SET item_id = alias.pseudonym
+    FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
+    WHERE shown.collection_id = collection AND shown.item_id = alias.item_id COLLATE "C";
+
+    UPDATE retrievals AS past SET pool_items = ARRAY(
+        SELECT coalesce(alias.pseudonym, place.item_id)
+        FROM unnest(past.pool_items) WITH ORDINALITY AS place (item_id, rank)
+        LEFT JOIN unnest(ids, pseudonyms) AS alias (item_id, pseudonym) ON alias.item_id = place.item_id
+        ORDER BY place.rank
+    )
+    -- Joined, so that not every candidate is compared with each of the ids.
+    FROM (
+        SELECT DISTINCT one.retrieval_id, one.retrieved_at
+        FROM retrievals AS one
+        CROSS JOIN LATERAL unnest(one.pool_items) AS place (item_id)
+        JOIN unnest(ids) AS gone (item_id) ON gone.item_id = place.item_id
+        WHERE one.collection_id = collection
+    ) AS affected
+    WHERE past.collection_id = collection AND past.retrieval_id = affected.retrieval_id
+        AND past.retrieved_at = affected.retrieved_at;
+
+    -- Filters by item name items too.
+    UPDATE retrievals AS past SET condition = renamed_texts(past.condition, ids, pseudonyms)
+    WHERE past.collection_id = collection AND past.condition::text LIKE '%"item_id"%'
+        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(past.condition::text, one) > 0);
+    UPDATE retrievals AS past
+    SET request = past.request || jsonb_build_object('preferred', renamed_texts(past.request -> 'preferred', ids, pseudonyms))
+    WHERE past.collection_id = collection AND (past.request -> 'preferred')::text LIKE '%"item_id"%'
+        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos((past.request -> 'preferred')::text, one) > 0);
+    UPDATE query_samples AS sample SET condition = renamed_texts(sample.condition, ids, pseudonyms)
+    WHERE sample.collection_id = collection AND sample.condition::text LIKE '%"item_id"%'
+        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(sample.condition::text, one) > 0);
+
+    UPDATE feedback AS event SET
+        item_id = alias.pseudonym, note = '', session = '',
+        subject = md5(event.subject::text || secret)::uuid, feedback_key = md5(event.feedback_key::text || secret)::uuid
+    FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
+    WHERE event.collection_id = collection AND event.item_id = alias.item_id COLLATE "C";
+    UPDATE arms AS arm SET item_id = alias.pseudonym
+    FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
+    WHERE arm.collection_id = collection AND arm.item_id = alias.item_id COLLATE "C";
+    UPDATE arm_baselines AS base SET item_id = alias.pseudonym
+    FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
+    WHERE base.collection_id = collection AND base.item_id = alias.item_id COLLATE "C";
+
+    DELETE FROM rewarded_queries AS learned WHERE learned.collection_id = collection AND learned.item_id = ANY (ids);
+    UPDATE learned_models AS model SET definition = renamed_effects(model.definition, ids, pseudonyms)
+    WHERE model.collection_id = collection
+        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(model.definition::text, one || ':') > 0);
+
+    UPDATE memories AS memory SET superseded_by = alias.pseudonym
+    FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
+    WHERE memory.collection_id = collection AND memory.superseded_by = alias.item_id COLLATE "C";
+    -- What jobs said of single items, whose keys they shorten and put in quotes as they like.
+    UPDATE job_runs AS run SET details = run.details - 'notes' - 'error'
+    WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error'];
+    -- Words that no item holds any more.
+    DELETE FROM term_statistics AS known WHERE known.collection_id = collection AND known.document_frequency = 0;
+END
+$$;
+
+-- A JSON value in which each of some texts is another.
+CREATE OR REPLACE FUNCTION renamed_texts(said jsonb, old text[], new text[]) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
+    SELECT CASE jsonb_typeof(said)
+        WHEN 'string' THEN coalesce(to_jsonb(new[array_position(old, said #>> '{}')]), said)
+        WHEN 'array' THEN (
+            SELECT coalesce(jsonb_agg(renamed_texts(part.value, old, new) ORDER BY part.place), '[]')
+            FROM jsonb_array_elements(said) WITH ORDINALITY AS part (value, place)
+        )
+        WHEN 'object' THEN (
+            SELECT coalesce(jsonb_object_agg(part.key, renamed_texts(part.value, old, new)), '{}')
+            FROM jsonb_each(said) AS part
+        )
+        ELSE said
+    END
+$$;
+
+-- A learned model whose effects of items bear other keys: they stand under "item" and "item in <bucket>".
+CREATE OR REPLACE FUNCTION renamed_effects(definition jsonb, old text[], new text[]) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    place text[];
+    family text;
+    effects jsonb;
+BEGIN
+    FOREACH family IN ARRAY ARRAY['reward', 'by_item'] LOOP
+        FOR place IN
+            SELECT ARRAY[family, 'logistic', 'effects', groups.name]
+            FROM jsonb_object_keys(definition #> ARRAY[family, 'logistic', 'effects']) AS groups (name)
+            WHERE groups.name = 'item' OR groups.name LIKE 'item in %'
+        LOOP
+            SELECT coalesce(jsonb_object_agg(coalesce(new[array_position(old, effect.key)], effect.key), effect.value), '{}')
+            INTO effects FROM jsonb_each(definition #> place) AS effect;
+            definition := jsonb_set(definition, place, effects);
+        END LOOP;
+    END LOOP;
+    RETURN definition;
+END
+$$;
+
+REVOKE ALL ON FUNCTION forget_items(bigint, text[], text[]), renamed_texts(jsonb, text[], text[]),
+    renamed_effects(jsonb, text[], text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_items(bigint, text[], text[]), renamed_texts(jsonb, text[], text[]),
+    renamed_effects(jsonb, text[], text[]) TO @app@;
+
+-- Which of these items are not stored, each with a random name of its own: an item may be forgotten while a search that
+-- found it waits to be recorded. Shares the lock that forgetting holds alone, so that the answer stays true until the
+-- transaction's end; and VOLATILE, so that its look-ups see what was committed before the lock was had.
+-- Its plans are kept, and made when the table may be empty: so it leaves the planner no second choice.
+CREATE OR REPLACE FUNCTION missing_items(collections bigint[], ids text[])
+RETURNS TABLE (collection bigint, item text, pseudonym text)
+LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    held text;
+BEGIN
+    held := pg_advisory_xact_lock_shared(feedback_lock())::text;
+    RETURN QUERY
+    SELECT given.collection_id, given.item_id, 'forgotten-' || replace(gen_random_uuid()::text, '-', '')
+    FROM unnest(collections, ids) AS given (collection_id, item_id)
+    LEFT JOIN LATERAL (
+        SELECT true AS is_kept FROM items AS one
+        WHERE one.collection_id = given.collection_id AND one.item_id = given.item_id
+        LIMIT 1
+    ) AS kept ON true
+    WHERE kept.is_kept IS NULL;
+END
+$$;
+
+REVOKE ALL ON FUNCTION missing_items(bigint[], text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION missing_items(bigint[], text[]) TO @app@;

@@ -1,0 +1,169 @@
+-- The tables of collections and of the items in them, and what items are filtered by.
+
+-- A model with the way in which it embeds texts. Vectors of two spaces are never compared. The vectors of a space lie in
+-- a table of their own, embeddings_<space_id>.
+CREATE TABLE embedding_spaces (
+    space_id bigint GENERATED ALWAYS AS IDENTITY,
+    provider text NOT NULL,
+    model text NOT NULL,
+    revision text NOT NULL,
+    dimensions integer NOT NULL,
+    distance text NOT NULL,
+    document_prefix text NOT NULL,
+    query_prefix text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT embedding_spaces_pkey PRIMARY KEY (space_id),
+    CONSTRAINT embedding_spaces_identity_key
+        UNIQUE (provider, model, revision, dimensions, distance, document_prefix, query_prefix)
+);
+
+CREATE TABLE collections (
+    collection_id bigint GENERATED ALWAYS AS IDENTITY,
+    tenant_id bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    text_search_config text DEFAULT 'english' NOT NULL,
+    space_id bigint,  -- NULL: the items have no vectors
+    profile_version integer DEFAULT 1 NOT NULL,  -- the profile in use
+    created_at timestamptz DEFAULT now() NOT NULL,
+    neighbours jsonb,  -- how items are indexed together with their neighbours in a sequence; NULL: each by itself
+    CONSTRAINT collections_pkey PRIMARY KEY (collection_id),
+    CONSTRAINT collections_tenant_id_name_key UNIQUE (tenant_id, name),
+    CONSTRAINT collections_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id),
+    CONSTRAINT collections_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
+);
+
+-- How a collection is searched, by version; a version never changes.
+CREATE TABLE profiles (
+    collection_id bigint NOT NULL,
+    version integer NOT NULL,
+    definition jsonb NOT NULL,
+    note text DEFAULT '' NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT profiles_pkey PRIMARY KEY (collection_id, version),
+    CONSTRAINT profiles_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE
+);
+
+CREATE TABLE items (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    kind text NOT NULL,
+    title text NOT NULL,
+    body text NOT NULL,
+    tags text[] NOT NULL,
+    attributes jsonb NOT NULL,
+    status text NOT NULL,
+    source text NOT NULL,
+    occurred_at timestamptz,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    updated_at timestamptz DEFAULT now() NOT NULL,
+    content_hash bytea NOT NULL,
+    text_hash bytea NOT NULL,
+    CONSTRAINT items_pkey PRIMARY KEY (collection_id, item_id),
+    CONSTRAINT items_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE
+) WITH (fillfactor = 90);
+-- Only a filter on that very field can use these; nothing else is led to read a collection's items by them.
+CREATE INDEX items_collection_id_occurred_at_item_id_idx ON items (collection_id, occurred_at, item_id)
+    WHERE occurred_at IS NOT NULL;
+CREATE INDEX items_collection_id_kind_item_id_idx ON items (collection_id, kind, item_id)
+    WHERE kind <> '' AND status <> 'archived';
+CREATE INDEX items_collection_id_source_item_id_idx ON items (collection_id, source, item_id)
+    WHERE source <> '' AND status <> 'archived';
+CREATE INDEX items_by_arrival_idx ON items (collection_id, created_at DESC, item_id) WHERE status <> 'archived';
+
+-- The attributes that a collection's items have, the types of their values, and the type that one is filterable by.
+CREATE TABLE collection_attributes (
+    collection_id bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    types text[] NOT NULL,
+    filterable text,
+    CONSTRAINT collection_attributes_pkey PRIMARY KEY (collection_id, name),
+    CONSTRAINT collection_attributes_collection_id_fkey FOREIGN KEY (collection_id)
+        REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- What active items can be filtered by. Each primary key is in the order that answers a filter: the index alone is read.
+CREATE TABLE item_tags (
+    collection_id bigint NOT NULL,
+    tag text COLLATE "C" NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    CONSTRAINT item_tags_pkey PRIMARY KEY (collection_id, tag, item_id),
+    CONSTRAINT item_tags_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX item_tags_collection_id_item_id_idx ON item_tags (collection_id, item_id);
+
+CREATE TABLE attribute_texts (
+    collection_id bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    listed boolean NOT NULL,  -- the value is an element of a list
+    CONSTRAINT attribute_texts_pkey PRIMARY KEY (collection_id, name, value, item_id, listed),
+    CONSTRAINT attribute_texts_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX attribute_texts_collection_id_item_id_idx ON attribute_texts (collection_id, item_id);
+
+CREATE TABLE attribute_numbers (
+    collection_id bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    value double precision NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    listed boolean NOT NULL,
+    CONSTRAINT attribute_numbers_pkey PRIMARY KEY (collection_id, name, value, item_id, listed),
+    CONSTRAINT attribute_numbers_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX attribute_numbers_collection_id_item_id_idx ON attribute_numbers (collection_id, item_id);
+
+CREATE TABLE attribute_times (
+    collection_id bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    value timestamptz NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    listed boolean NOT NULL,
+    CONSTRAINT attribute_times_pkey PRIMARY KEY (collection_id, name, value, item_id, listed),
+    CONSTRAINT attribute_times_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX attribute_times_collection_id_item_id_idx ON attribute_times (collection_id, item_id);
+
+-- What a memory has beyond an item. What its text, project, type and time are stands in items.
+CREATE TABLE memories (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    happened_at timestamptz NOT NULL,  -- as items has it, or when it was stored
+    base_relevance double precision DEFAULT 1 NOT NULL,
+    accesses bigint DEFAULT 0 NOT NULL,
+    last_accessed_at timestamptz,
+    expires_at timestamptz,
+    superseded_by text COLLATE "C",  -- the memory that took its place; it may be gone
+    CONSTRAINT memories_pkey PRIMARY KEY (collection_id, item_id),
+    CONSTRAINT memories_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE,
+    CONSTRAINT memories_base_relevance_check CHECK (base_relevance >= 0 AND base_relevance <= 1),
+    CONSTRAINT memories_accesses_check CHECK (accesses >= 0)
+) WITH (fillfactor = 80);
+-- The most relevant and the most retrieved ones, the latest first among equals, and the latest.
+CREATE INDEX memories_by_relevance_idx ON memories (collection_id, base_relevance DESC, happened_at DESC, item_id);
+CREATE INDEX memories_by_accesses_idx ON memories (collection_id, accesses DESC, happened_at DESC, item_id)
+    WHERE accesses > 0;
+CREATE INDEX memories_by_time_idx ON memories (collection_id, happened_at DESC, item_id);
+CREATE INDEX memories_by_expiry_idx ON memories (collection_id, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX memories_by_successor_idx ON memories (collection_id, superseded_by) WHERE superseded_by IS NOT NULL;
+
+-- The entities that a memory is about, of any type that its application has.
+CREATE TABLE memory_links (
+    collection_id bigint NOT NULL,
+    entity_type text COLLATE "C" NOT NULL,
+    entity_id text COLLATE "C" NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    happened_at timestamptz NOT NULL,  -- the memory's
+    CONSTRAINT memory_links_pkey PRIMARY KEY (collection_id, item_id, entity_type, entity_id),
+    CONSTRAINT memory_links_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES memories (collection_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX memory_links_by_entity_idx
+    ON memory_links (collection_id, entity_type, entity_id, happened_at DESC, item_id);

@@ -1,0 +1,250 @@
+-- The arms of items: what counts in them, and their repair.
+
+-- The context buckets of a retrieval, as retrieval.domain.context.Context.buckets gives them; the first is the item by
+-- itself.
+CREATE OR REPLACE FUNCTION context_buckets(domain text, complexity double precision, cluster integer)
+RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN ARRAY['']
+    || CASE WHEN domain <> '' THEN ARRAY['domain=' || domain] ELSE '{}' END
+    || CASE
+        WHEN complexity IS NULL THEN '{}'
+        WHEN complexity < 1::double precision / 3 THEN ARRAY['complexity=low']
+        WHEN complexity < 2::double precision / 3 THEN ARRAY['complexity=medium']
+        ELSE ARRAY['complexity=high']
+    END
+    || CASE WHEN cluster IS NULL THEN '{}' ELSE ARRAY['cluster=' || cluster] END;
+GRANT EXECUTE ON FUNCTION context_buckets(text, double precision, integer) TO @app@;
+REVOKE ALL ON FUNCTION context_buckets(text, double precision, integer) FROM PUBLIC;
+
+-- What an event of that time weighs in an arm: 2^((time - landmark) / half-life). All weights grow with the time of the
+-- event and none shrinks, so that arms add up in any order; who reads an arm divides by the weight of the moment.
+-- An event that says it happened after it arrived is one of its arrival: a clock that is fast must not outweigh others.
+-- An event more than 400 half-lives before the landmark weighs nothing, and so little is nothing at a later moment too:
+-- then no product of the two, with the smallest of rewards and weights, is too small for a double, which is an error.
+CREATE OR REPLACE FUNCTION decay_weight(event_time timestamptz, landmark timestamptz, half_life_days double precision)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN extract(epoch FROM event_time - landmark)::double precision / (half_life_days * 86400) < -400 THEN 0
+    ELSE power(
+        2::double precision, extract(epoch FROM event_time - landmark)::double precision / (half_life_days * 86400)
+    )
+END;
+GRANT EXECUTE ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) TO @app@;
+REVOKE ALL ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) FROM PUBLIC;
+
+-- The number of the tenant's advisory lock on feedback. Who adds events or recounts arms shares it, and then takes the
+-- arms of the items by themselves, by collection and item; who changes what events weigh (a quarantine, a half-life)
+-- holds it alone. So every writer of an item has it alone, none waits in a circle, and the tenant has no row that all
+-- of them change.
+CREATE OR REPLACE FUNCTION feedback_lock() RETURNS bigint
+LANGUAGE sql STABLE
+RETURN hashtextextended('retrieval feedback ' || current_schema(), current_tenant());
+GRANT EXECUTE ON FUNCTION feedback_lock() TO @app@;
+REVOKE ALL ON FUNCTION feedback_lock() FROM PUBLIC;
+
+-- How a collection's arms decay, and how much of an actor counts in a day: as was said, else as it is at first. One row;
+-- of a set, so that whoever asks reads the table itself.
+CREATE OR REPLACE FUNCTION learning_state(collection bigint)
+RETURNS TABLE (landmark timestamptz, half_life_days double precision, daily_cap integer)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT
+        coalesce(max(state.landmark), '2026-01-01 00:00:00+00'), coalesce(max(state.half_life_days), 30),
+        coalesce(max(state.daily_cap), 1000)
+    FROM learning_states AS state WHERE state.collection_id = learning_state.collection;
+END;
+GRANT EXECUTE ON FUNCTION learning_state(bigint) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION learning_state(bigint) FROM PUBLIC;
+
+-- Computes the arms of some items of a collection from their events, and mends those that are off: whose raw counts
+-- differ, or whose decayed sums differ by more than the tolerance, relative to the arm. Gives how many there are, and
+-- how many were off. Events that were removed count by their baselines.
+CREATE OR REPLACE FUNCTION recount_arms(collection bigint, item_ids text[], tolerance double precision)
+RETURNS TABLE (arms bigint, mended bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    decay record;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(feedback_lock());
+    INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
+    SELECT DISTINCT collection, wanted.item_id COLLATE "C", '', 0::double precision, 0::double precision
+    FROM unnest(item_ids) AS wanted (item_id) ORDER BY 2
+    ON CONFLICT ON CONSTRAINT arms_pkey DO UPDATE SET uses = arm.uses WHERE false;
+    SELECT * INTO decay FROM learning_state(collection);
+
+    RETURN QUERY
+    WITH parts AS (
+        SELECT
+            event.item_id, bucket.context, event.occurred_at AS last_used_at, 1 AS uses,
+            (event.reward >= 0.5)::integer AS raw_successes,
+            event.weight * event.reward * share.weight AS successes,
+            event.weight * (1 - event.reward) * share.weight AS failures
+        FROM feedback AS event
+        CROSS JOIN LATERAL decay_weight(
+            least(event.occurred_at, event.received_at), decay.landmark, decay.half_life_days
+        ) AS share (weight)
+        CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
+        WHERE event.collection_id = collection AND event.item_id = ANY(item_ids)
+            AND event.superseded_at IS NULL AND event.weight > 0
+        UNION ALL
+        SELECT
+            base.item_id, base.context, base.last_used_at, base.uses, base.raw_successes, base.successes, base.failures
+        FROM arm_baselines AS base
+        WHERE base.collection_id = collection AND base.item_id = ANY(item_ids)
+    ), compared AS (
+        SELECT
+            item_id, context, coalesce(known.successes, 0) AS successes, coalesce(known.failures, 0) AS failures,
+            coalesce(known.uses, 0) AS uses, coalesce(known.raw_successes, 0) AS raw_successes, known.last_used_at,
+            (coalesce(known.uses, 0), coalesce(known.raw_successes, 0), known.last_used_at)
+                IS DISTINCT FROM (arm.uses, arm.raw_successes, arm.last_used_at)
+            OR greatest(abs(arm.successes - coalesce(known.successes, 0)), abs(arm.failures - coalesce(known.failures, 0)))
+                > tolerance * (coalesce(known.successes, 0) + coalesce(known.failures, 0)) AS is_off
+        FROM (
+            SELECT
+                part.item_id, part.context, sum(part.successes) AS successes, sum(part.failures) AS failures,
+                sum(part.uses)::bigint AS uses, sum(part.raw_successes)::bigint AS raw_successes,
+                max(part.last_used_at) AS last_used_at
+            FROM parts AS part GROUP BY part.item_id, part.context
+        ) AS known
+        FULL JOIN (
+            SELECT arm.* FROM arms AS arm WHERE arm.collection_id = collection AND arm.item_id = ANY(item_ids)
+        ) AS arm USING (item_id, context)
+    ), put AS (
+        INSERT INTO arms AS arm (
+            collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at
+        )
+        SELECT collection, item_id, context, successes, failures, uses, raw_successes, last_used_at
+        FROM compared WHERE is_off ORDER BY item_id, context
+        ON CONFLICT ON CONSTRAINT arms_pkey DO UPDATE SET
+            successes = excluded.successes, failures = excluded.failures, uses = excluded.uses,
+            raw_successes = excluded.raw_successes, last_used_at = excluded.last_used_at
+        RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM compared), (SELECT count(*) FROM put);
+END
+$$;
+GRANT EXECUTE ON FUNCTION recount_arms(bigint, text[], double precision) TO @app@;
+REVOKE ALL ON FUNCTION recount_arms(bigint, text[], double precision) FROM PUBLIC;
+
+-- Whether what an actor says counts, in all collections of the tenant: what was said, by taking it out of the arms or
+-- putting it back, and what will be said. Gives how many events it changed.
+CREATE OR REPLACE FUNCTION quarantine_actor(wanted text, why text, is_held boolean) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    mine bigint[] := ARRAY(SELECT owner.collection_id FROM collections AS owner WHERE owner.tenant_id = current_tenant());
+    changed bigint;
+    items_changed jsonb;
+BEGIN
+    PERFORM pg_advisory_xact_lock(feedback_lock());
+    IF is_held THEN
+        INSERT INTO quarantines AS held (collection_id, actor, reason)
+        SELECT owner.collection_id, wanted, why FROM unnest(mine) AS owner (collection_id)
+        ON CONFLICT ON CONSTRAINT quarantines_pkey DO UPDATE SET reason = excluded.reason;
+    ELSE
+        DELETE FROM quarantines AS held WHERE held.collection_id = ANY(mine) AND held.actor = wanted;
+    END IF;
+
+    WITH events AS (
+        UPDATE feedback AS event SET
+            weight = CASE WHEN is_held THEN 0 ELSE event.given_weight END,
+            discounted = CASE WHEN is_held THEN 'quarantined' ELSE '' END
+        WHERE event.collection_id = ANY(mine) AND event.actor = wanted AND event.actor <> ''
+            AND event.discounted = CASE WHEN is_held THEN '' ELSE 'quarantined' END
+        RETURNING event.collection_id, event.item_id
+    ), by_collection AS (
+        SELECT event.collection_id, count(*) AS events, jsonb_agg(DISTINCT event.item_id) AS item_ids
+        FROM events AS event GROUP BY event.collection_id
+    )
+    SELECT coalesce(sum(one.events), 0), jsonb_object_agg(one.collection_id, one.item_ids)
+    INTO changed, items_changed FROM by_collection AS one;
+
+    PERFORM recount_arms(one.collection_id::bigint, ARRAY(SELECT jsonb_array_elements_text(one.item_ids)), 0)
+    FROM jsonb_each(items_changed) AS one (collection_id, item_ids);
+    RETURN changed;
+END
+$$;
+GRANT EXECUTE ON FUNCTION quarantine_actor(text, text, boolean) TO @app@;
+REVOKE ALL ON FUNCTION quarantine_actor(text, text, boolean) FROM PUBLIC;
+
+-- Changes the half-life or the landmark of a collection's arms, and computes them anew from their events. What is left
+-- of removed events keeps the weight that it has at the moment: when they happened is no longer known.
+CREATE OR REPLACE FUNCTION set_decay(
+    collection bigint, new_half_life_days double precision, new_landmark timestamptz, moment timestamptz
+)
+RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    decay learning_states;
+    shift double precision;
+BEGIN
+    PERFORM pg_advisory_xact_lock(feedback_lock());
+    INSERT INTO learning_states AS state (collection_id) VALUES (collection)
+    ON CONFLICT ON CONSTRAINT learning_states_pkey DO NOTHING;
+    SELECT * INTO decay FROM learning_states AS state WHERE state.collection_id = collection FOR UPDATE;
+    UPDATE learning_states AS state SET half_life_days = new_half_life_days, landmark = new_landmark
+    WHERE state.collection_id = collection;
+
+    shift := extract(epoch FROM moment - new_landmark)::double precision / (new_half_life_days * 86400)
+        - extract(epoch FROM moment - decay.landmark)::double precision / (decay.half_life_days * 86400);
+    UPDATE arm_baselines AS base SET
+        successes = CASE WHEN base.successes > 0 AND shift > -1000 AND ln(base.successes) / ln(2) + shift > -400
+            THEN base.successes * power(2::double precision, shift) ELSE 0 END,
+        failures = CASE WHEN base.failures > 0 AND shift > -1000 AND ln(base.failures) / ln(2) + shift > -400
+            THEN base.failures * power(2::double precision, shift) ELSE 0 END
+    WHERE base.collection_id = collection;
+    PERFORM recount_arms(
+        collection, ARRAY(SELECT DISTINCT arm.item_id FROM arms AS arm WHERE arm.collection_id = collection), 0
+    );
+END
+$$;
+GRANT EXECUTE ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) TO @app@;
+REVOKE ALL ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) FROM PUBLIC;
+
+-- Removes the events of some items that were received before a time, and gives how many. What counts of them moves into
+-- the baselines, so that the arms stay as they are.
+CREATE OR REPLACE FUNCTION retire_feedback(collection bigint, item_ids text[], received_before timestamptz)
+RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    decay record;
+    retired bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(feedback_lock());
+    PERFORM FROM arms AS arm
+    WHERE arm.collection_id = collection AND arm.item_id = ANY(item_ids) AND arm.context = ''
+    ORDER BY arm.item_id FOR NO KEY UPDATE;
+    SELECT * INTO decay FROM learning_state(collection);
+
+    WITH gone AS (
+        DELETE FROM feedback AS event
+        WHERE event.collection_id = collection AND event.item_id = ANY(item_ids)
+            AND event.received_at < received_before
+        RETURNING event.*
+    ), kept AS (
+        INSERT INTO arm_baselines AS base (
+            collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at
+        )
+        SELECT
+            collection, event.item_id, bucket.context,
+            sum(event.weight * event.reward * share.weight), sum(event.weight * (1 - event.reward) * share.weight),
+            count(*), count(*) FILTER (WHERE event.reward >= 0.5), max(event.occurred_at)
+        FROM gone AS event
+        CROSS JOIN LATERAL decay_weight(
+            least(event.occurred_at, event.received_at), decay.landmark, decay.half_life_days
+        ) AS share (weight)
+        CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
+        WHERE event.superseded_at IS NULL AND event.weight > 0
+        GROUP BY event.item_id, bucket.context
+        ON CONFLICT ON CONSTRAINT arm_baselines_pkey DO UPDATE SET
+            successes = base.successes + excluded.successes, failures = base.failures + excluded.failures,
+            uses = base.uses + excluded.uses, raw_successes = base.raw_successes + excluded.raw_successes,
+            last_used_at = greatest(base.last_used_at, excluded.last_used_at)
+    )
+    SELECT count(*) INTO retired FROM gone;
+    RETURN retired;
+END
+$$;
+GRANT EXECUTE ON FUNCTION retire_feedback(bigint, text[], timestamptz) TO @app@;
+REVOKE ALL ON FUNCTION retire_feedback(bigint, text[], timestamptz) FROM PUBLIC;

@@ -1,0 +1,244 @@
+-- What another policy would have earned on recorded searches.
+
+-- What recorded searches since a moment say about another policy, the target, a row a retrieval: the parts that the
+-- estimates and the diagnostics of the weights are summed from. The same as retrieval/learning/off_policy.py.
+-- The target: four arrays side by side, an entry for each item that it might show for a retrieval, with the probability
+-- of that and a model's guess of the reward. Retrievals that it says nothing about are left out.
+-- An impression's reward is the mean of the live feedback for it, by weight; else default_reward (NULL: unrated, and
+-- then it is no part of any estimate). A weight is probability / propensity; clip is the most that a clipped one counts.
+-- It has no rights of its own: the policies hold for whoever asks. The planner does not know how long the arrays are and
+-- would go through them once an impression, so it may not loop: minutes become a second.
+CREATE OR REPLACE FUNCTION off_policy_terms(
+    collection bigint, since timestamptz, default_reward double precision, clip double precision,
+    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
+)
+RETURNS TABLE (
+    retrieval_id uuid,
+    shown bigint,
+    rated bigint,
+    expected double precision,         -- items that the target shows, on average
+    direct double precision,           -- their modelled rewards, by probability
+    weight double precision,           -- of all that was shown
+    max_weight double precision,
+    clipped bigint,                    -- impressions above the clip
+    rated_weight double precision,
+    rated_weight_clipped double precision,
+    earned double precision,           -- weight * reward
+    earned_clipped double precision,
+    corrected double precision,        -- weight * (reward - modelled reward)
+    corrected_clipped double precision
+)
+LANGUAGE sql STABLE SET enable_nestloop = off AS $$
+    WITH target AS MATERIALIZED (
+        SELECT given.retrieval_id, given.item_id, given.probability, given.modelled
+        FROM unnest(retrieval_ids, item_ids, probabilities, modelled_rewards)
+            AS given (retrieval_id, item_id, probability, modelled)
+    ),
+    slate AS MATERIALIZED (
+        SELECT target.retrieval_id, sum(target.probability) AS expected, sum(target.probability * target.modelled) AS direct
+        FROM target
+        GROUP BY target.retrieval_id
+    ),
+    impression AS (
+        SELECT
+            shown.retrieval_id, shown.item_id, shown.propensity,
+            coalesce(sum(said.weight * said.reward) / sum(said.weight), default_reward) AS reward
+        FROM slate
+        JOIN impressions AS shown ON shown.collection_id = collection AND shown.retrieval_id = slate.retrieval_id
+            AND shown.retrieved_at >= since
+        LEFT JOIN feedback AS said ON said.collection_id = collection AND said.retrieval_id = shown.retrieval_id
+            AND said.item_id = shown.item_id AND said.superseded_at IS NULL AND said.weight > 0
+        GROUP BY shown.retrieval_id, shown.item_id, shown.propensity
+    ),
+    weighed AS (
+        SELECT
+            impression.retrieval_id, impression.reward, coalesce(target.modelled, 0) AS modelled,
+            coalesce(target.probability, 0) / impression.propensity AS weight,
+            least(coalesce(target.probability, 0) / impression.propensity, clip) AS clipped_weight
+        FROM impression
+        LEFT JOIN target ON target.retrieval_id = impression.retrieval_id AND target.item_id = impression.item_id
+    )
+    SELECT
+        slate.retrieval_id, count(*), count(weighed.reward), slate.expected, slate.direct,
+        sum(weighed.weight), max(weighed.weight), count(*) FILTER (WHERE weighed.weight > clip),
+        coalesce(sum(weighed.weight) FILTER (WHERE weighed.reward IS NOT NULL), 0),
+        coalesce(sum(weighed.clipped_weight) FILTER (WHERE weighed.reward IS NOT NULL), 0),
+        coalesce(sum(weighed.weight * weighed.reward), 0),
+        coalesce(sum(weighed.clipped_weight * weighed.reward), 0),
+        coalesce(sum(weighed.weight * (weighed.reward - weighed.modelled)), 0),
+        coalesce(sum(weighed.clipped_weight * (weighed.reward - weighed.modelled)), 0)
+    FROM slate
+    JOIN weighed ON weighed.retrieval_id = slate.retrieval_id
+    GROUP BY slate.retrieval_id, slate.expected, slate.direct
+$$;
+
+REVOKE ALL ON FUNCTION off_policy_terms(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
+) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION off_policy_terms(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
+) TO @app@;
+
+-- Each rated retrieval's share of the error of each estimate of a target's value, plain and clipped. An estimate is
+-- the sum of the numerators over the sum of the denominators; a residual is (numerator - value * denominator) over that
+-- sum, so that the squares of the residuals add up to the estimate's variance, retrievals being what is independent.
+-- The arguments are those of off_policy_terms.
+CREATE OR REPLACE FUNCTION off_policy_residuals(
+    collection bigint, since timestamptz, default_reward double precision, clip double precision,
+    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
+)
+RETURNS TABLE (
+    retrieval_id uuid, estimator text, is_clipped boolean, value double precision, residual double precision
+)
+LANGUAGE sql STABLE AS $$
+    WITH part AS MATERIALIZED (
+        SELECT term.retrieval_id, each.estimator, each.is_clipped, each.numerator, each.denominator
+        FROM off_policy_terms(
+            collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
+        ) AS term
+        CROSS JOIN LATERAL (SELECT term.rated::double precision / term.shown) AS rated (share)
+        CROSS JOIN LATERAL (VALUES
+            ('ips', false, term.earned, rated.share * term.expected),
+            ('ips', true, term.earned_clipped, rated.share * term.expected),
+            ('snips', false, term.earned, term.rated_weight),
+            ('snips', true, term.earned_clipped, term.rated_weight_clipped),
+            ('dr', false, rated.share * term.direct + term.corrected, rated.share * term.expected),
+            ('dr', true, rated.share * term.direct + term.corrected_clipped, rated.share * term.expected)
+        ) AS each (estimator, is_clipped, numerator, denominator)
+        WHERE term.rated > 0
+    ),
+    total AS (
+        SELECT
+            part.estimator, part.is_clipped, sum(part.denominator) AS denominator,
+            sum(part.numerator) / sum(part.denominator) AS value
+        FROM part
+        GROUP BY part.estimator, part.is_clipped
+        HAVING sum(part.denominator) > 0
+    )
+    SELECT
+        part.retrieval_id, part.estimator, part.is_clipped, total.value,
+        (part.numerator - total.value * part.denominator) / total.denominator
+    FROM part
+    JOIN total ON total.estimator = part.estimator AND total.is_clipped = part.is_clipped
+$$;
+
+REVOKE ALL ON FUNCTION off_policy_residuals(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
+) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION off_policy_residuals(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
+) TO @app@;
+
+-- What a target would have earned on recorded searches, what another would have, and the difference, by estimator, plain
+-- and clipped, with standard errors clustered by retrieval (NULL where one retrieval is all there is). The difference is
+-- paired: both weigh the same rewards, so its error is that of the retrievals' differences. Both targets must speak of
+-- the same retrievals. The arguments are those of off_policy_terms, the second target's after the first's.
+CREATE OR REPLACE FUNCTION off_policy_comparison(
+    collection bigint, since timestamptz, default_reward double precision, clip double precision,
+    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[],
+    other_retrieval_ids uuid[], other_item_ids text[], other_probabilities double precision[],
+    other_modelled_rewards double precision[]
+)
+RETURNS TABLE (
+    estimator text, is_clipped boolean,
+    value double precision, standard_error double precision,
+    other_value double precision, other_standard_error double precision,
+    difference double precision, difference_standard_error double precision
+)
+LANGUAGE sql STABLE AS $$
+    SELECT
+        one.estimator, one.is_clipped,
+        min(one.value), sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum(one.residual ^ 2)),
+        min(other.value), sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum(other.residual ^ 2)),
+        min(one.value) - min(other.value),
+        sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum((one.residual - other.residual) ^ 2))
+    FROM off_policy_residuals(
+        collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
+    ) AS one
+    JOIN off_policy_residuals(
+        collection, since, default_reward, clip,
+        other_retrieval_ids, other_item_ids, other_probabilities, other_modelled_rewards
+    ) AS other
+        ON other.retrieval_id = one.retrieval_id AND other.estimator = one.estimator
+        AND other.is_clipped = one.is_clipped
+    GROUP BY one.estimator, one.is_clipped
+$$;
+
+REVOKE ALL ON FUNCTION off_policy_comparison(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[],
+    uuid[], text[], double precision[], double precision[]
+) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION off_policy_comparison(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[],
+    uuid[], text[], double precision[], double precision[]
+) TO @app@;
+
+-- How far recorded searches can speak for a target: its weights, looked at. The effective sample size is (sum W)^2 / sum
+-- W^2 over retrievals, W being the weight of what is rated; the mean weight has to be the expected one, within its
+-- error, where the recorded policies can show all that the target shows. The arguments are those of off_policy_terms.
+CREATE OR REPLACE FUNCTION off_policy_weighing(
+    collection bigint, since timestamptz, default_reward double precision, clip double precision,
+    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
+)
+RETURNS TABLE (
+    retrievals bigint, impressions bigint, rated bigint, effective_sample_size double precision,
+    mean_weight double precision, expected_weight double precision, weight_error double precision,
+    max_weight double precision, clipped bigint
+)
+LANGUAGE sql STABLE AS $$
+    SELECT
+        count(*), coalesce(sum(term.shown), 0)::bigint, coalesce(sum(term.rated), 0)::bigint,
+        coalesce(sum(term.rated_weight) ^ 2 / nullif(sum(term.rated_weight ^ 2), 0), 0),
+        avg(term.weight), avg(term.expected), stddev_samp(term.weight - term.expected) / sqrt(count(*)),
+        max(term.max_weight), coalesce(sum(term.clipped), 0)::bigint
+    FROM off_policy_terms(
+        collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
+    ) AS term
+$$;
+
+REVOKE ALL ON FUNCTION off_policy_weighing(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
+) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION off_policy_weighing(
+    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
+) TO @app@;
+
+-- Searches since a moment that showed two profiles' hits mixed (team draft), by the profiles' names in either order, and
+-- what each profile's hits earned: the sum of their rewards, an impression's reward being the mean of the live feedback
+-- for it, by weight. Both are NULL where nobody said anything. It has no rights of its own.
+CREATE OR REPLACE FUNCTION interleaved_results(
+    collection bigint, since timestamptz, first_name text, second_name text
+)
+RETURNS TABLE (retrieval_id uuid, first_earned double precision, second_earned double precision)
+LANGUAGE sql STABLE AS $$
+    WITH search AS MATERIALIZED (
+        SELECT asked.retrieval_id, asked.request->'interleaved'->>'a' = first_name AS is_in_order
+        FROM retrievals AS asked
+        WHERE asked.collection_id = collection AND asked.retrieved_at >= since AND (
+            (asked.request->'interleaved'->>'a' = first_name AND asked.request->'interleaved'->>'b' = second_name)
+            OR (asked.request->'interleaved'->>'a' = second_name AND asked.request->'interleaved'->>'b' = first_name)
+        )
+    ),
+    impression AS (
+        SELECT
+            search.retrieval_id, (shown.signals->>'team' = 'a') = search.is_in_order AS is_firsts,
+            sum(said.weight * said.reward) / sum(said.weight) AS reward
+        FROM search
+        JOIN impressions AS shown ON shown.collection_id = collection AND shown.retrieval_id = search.retrieval_id
+            AND shown.retrieved_at >= since
+        LEFT JOIN feedback AS said ON said.collection_id = collection AND said.retrieval_id = shown.retrieval_id
+            AND said.item_id = shown.item_id AND said.superseded_at IS NULL AND said.weight > 0
+        GROUP BY search.retrieval_id, shown.item_id, is_firsts
+    )
+    SELECT
+        impression.retrieval_id,
+        CASE WHEN count(impression.reward) > 0
+            THEN coalesce(sum(impression.reward) FILTER (WHERE impression.is_firsts), 0) END,
+        CASE WHEN count(impression.reward) > 0
+            THEN coalesce(sum(impression.reward) FILTER (WHERE NOT impression.is_firsts), 0) END
+    FROM impression
+    GROUP BY impression.retrieval_id
+$$;
+
+REVOKE ALL ON FUNCTION interleaved_results(bigint, timestamptz, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION interleaved_results(bigint, timestamptz, text, text) TO @app@;

@@ -1,0 +1,144 @@
+-- The tables of feedback, and of what is learned from it.
+
+-- Rewards for items. No month parts them: a key has to be unique for ever, so that no retry counts twice.
+CREATE TABLE feedback (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    feedback_key uuid NOT NULL,
+    subject uuid NOT NULL,  -- what the verdict is about, and whose: a later one of the same subject supersedes it
+    retrieval_id uuid,
+    retrieved_at timestamptz,  -- of the retrieval: which month its impressions lie in
+    actor text DEFAULT '' NOT NULL,
+    session text DEFAULT '' NOT NULL,
+    kind text NOT NULL,
+    reward double precision NOT NULL,
+    weight double precision NOT NULL,  -- what counts; 0: kept, does not count, and discounted says why
+    given_weight double precision DEFAULT 1 NOT NULL,  -- what was given: what counts again once an actor is released
+    contexts text[] NOT NULL,  -- the context buckets that it counts in
+    note text DEFAULT '' NOT NULL,
+    occurred_at timestamptz NOT NULL,  -- event time: what decay goes by
+    received_at timestamptz DEFAULT now() NOT NULL,
+    superseded_at timestamptz,
+    discounted text DEFAULT '' NOT NULL,
+    key_id text COLLATE "C" DEFAULT '' NOT NULL,  -- the API key that it came by; empty: none
+    CONSTRAINT feedback_pkey PRIMARY KEY (collection_id, item_id, feedback_key),
+    CONSTRAINT feedback_reward_check CHECK (reward >= 0 AND reward <= 1),
+    CONSTRAINT feedback_weight_check CHECK (weight >= 0 AND weight <= 1),
+    CONSTRAINT feedback_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+-- Other tenants have actors of the same name, and a day of theirs is not read.
+CREATE INDEX feedback_actor_collection_id_received_at_idx ON feedback (actor, collection_id, received_at) WHERE actor <> '';
+CREATE INDEX feedback_key_id_collection_id_item_id_received_at_idx
+    ON feedback (key_id, collection_id, item_id, received_at) WHERE key_id <> '';
+-- One verdict of a subject counts.
+CREATE UNIQUE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject)
+    WHERE superseded_at IS NULL;
+-- No other index begins with the collection alone: while the table is small, all indexes cost a planner the same, and the
+-- plans of those who write it are kept.
+-- For the same reason none of B-tree begins with the arrival. BRIN serves while rows lie in the order in which they came.
+CREATE INDEX feedback_received_at_idx ON feedback USING brin (received_at);
+CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
+
+-- Sufficient statistics of an item in a context bucket: decayed forward to a landmark, so that events add up in any order.
+CREATE TABLE arms (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    context text COLLATE "C" NOT NULL,
+    successes double precision NOT NULL,  -- sum of weight * reward * 2^((time - landmark) / half-life)
+    failures double precision NOT NULL,  -- the same of 1 - reward
+    uses bigint DEFAULT 0 NOT NULL,
+    raw_successes bigint DEFAULT 0 NOT NULL,  -- events with a reward of at least 0.5
+    last_used_at timestamptz,
+    CONSTRAINT arms_pkey PRIMARY KEY (collection_id, item_id, context),
+    CONSTRAINT arms_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+) WITH (fillfactor = 70);
+-- The items with verdicts.
+CREATE INDEX arms_anywhere_idx ON arms (collection_id, item_id) WHERE context = '';
+
+-- The share of the arms of events that were removed: what a recount of the events starts from.
+CREATE TABLE arm_baselines (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    context text COLLATE "C" NOT NULL,
+    successes double precision NOT NULL,  -- to the same landmark as those of the arm
+    failures double precision NOT NULL,
+    uses bigint DEFAULT 0 NOT NULL,
+    raw_successes bigint DEFAULT 0 NOT NULL,
+    last_used_at timestamptz,
+    CONSTRAINT arm_baselines_pkey PRIMARY KEY (collection_id, item_id, context),
+    CONSTRAINT arm_baselines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE
+);
+
+-- How the arms of a collection decay, how much one actor may say in a day, and which model is in use (0: none).
+CREATE TABLE learning_states (
+    collection_id bigint NOT NULL,
+    half_life_days double precision DEFAULT 30 NOT NULL,
+    landmark timestamptz DEFAULT '2026-01-01 00:00:00+00' NOT NULL,
+    daily_cap integer DEFAULT 1000 NOT NULL,
+    model_version integer DEFAULT 0 NOT NULL,
+    model_is_chosen boolean DEFAULT false NOT NULL,  -- somebody chose the version: no newer one takes its place
+    CONSTRAINT learning_states_pkey PRIMARY KEY (collection_id),
+    CONSTRAINT learning_states_half_life_days_check CHECK (half_life_days > 0),
+    CONSTRAINT learning_states_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- Actors whose feedback does not count.
+CREATE TABLE quarantines (
+    collection_id bigint NOT NULL,
+    actor text COLLATE "C" NOT NULL,
+    reason text DEFAULT '' NOT NULL,
+    quarantined_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT quarantines_pkey PRIMARY KEY (collection_id, actor),
+    CONSTRAINT quarantines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- Models of the learned reward: never changed, published or refused with a reason.
+CREATE TABLE learned_models (
+    collection_id bigint NOT NULL,
+    version integer NOT NULL,
+    kind text NOT NULL,
+    definition jsonb NOT NULL,
+    metrics jsonb NOT NULL,
+    events bigint NOT NULL,
+    statistics_at timestamptz NOT NULL,
+    is_published boolean NOT NULL,
+    reason text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT learned_models_pkey PRIMARY KEY (collection_id, version),
+    CONSTRAINT learned_models_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+);
+
+-- The clusters of a collection's embedding space.
+CREATE TABLE cluster_centroids (
+    collection_id bigint NOT NULL,
+    space_id bigint NOT NULL,
+    cluster integer NOT NULL,
+    centroid halfvec NOT NULL,
+    items bigint NOT NULL,
+    computed_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT cluster_centroids_pkey PRIMARY KEY (collection_id, space_id, cluster),
+    CONSTRAINT cluster_centroids_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE,
+    CONSTRAINT cluster_centroids_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+);
+
+-- The cluster that each item lies in.
+CREATE TABLE item_clusters (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    cluster integer NOT NULL,
+    CONSTRAINT item_clusters_pkey PRIMARY KEY (collection_id, item_id),
+    CONSTRAINT item_clusters_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id) REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
+
+-- The direction of the queries that an item was rewarded for, as a model learned it: what is near was right before.
+CREATE TABLE rewarded_queries (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    version integer NOT NULL,  -- of the model
+    vector halfvec NOT NULL,  -- the mean of the queries, weighted by reward, at unit length
+    rewards double precision NOT NULL,  -- sum of weight * reward
+    CONSTRAINT rewarded_queries_pkey PRIMARY KEY (collection_id, item_id, version),
+    CONSTRAINT rewarded_queries_collection_id_version_fkey FOREIGN KEY (collection_id, version)
+        REFERENCES learned_models (collection_id, version) ON DELETE CASCADE
+);

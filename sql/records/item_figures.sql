@@ -1,0 +1,200 @@
+-- Figures about items, and what all figures rest on.
+
+-- The ends of Wilson's 95 % interval of a rate, from raw counts: it stays within 0 and 1 and is honest for few trials.
+-- E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no trial.
+CREATE FUNCTION wilson_low(successes bigint, trials bigint) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN trials > 0 THEN greatest(0, (successes + 1.920729410347062 - 1.959963984540054 * sqrt(
+    successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
+
+CREATE FUNCTION wilson_high(successes bigint, trials bigint) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
+    successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
+
+-- The standard error of a mean, from how many values there are, their sum and the sum of their squares.
+CREATE FUNCTION standard_error(number bigint, total double precision, squares double precision) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN number > 1 THEN
+    sqrt(greatest(0, squares - total * total / number) / (number - 1) / number) END;
+
+REVOKE ALL ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
+    standard_error(bigint, double precision, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
+    standard_error(bigint, double precision, double precision) TO @app@, @analyst@;
+
+-- The impressions that were rated, each with its reward: what the figures about exploration, ranks and profiles rest on.
+-- The period and the collection reach the tables below, because both are what it groups by.
+CREATE VIEW analytics_rated WITH (security_invoker = true) AS
+SELECT
+    c.name AS collection, m.retrieved_at, m.retrieval_id, m.item_id, m.rank, m.slot, m.propensity, m.rank_propensity,
+    sum(f.weight * f.reward) / sum(f.weight) AS reward, sum(f.weight) AS weight, count(*) AS verdicts,
+    m.collection_id
+FROM collections AS c
+JOIN impressions AS m ON m.collection_id = c.collection_id
+JOIN feedback AS f
+    ON f.collection_id = m.collection_id AND f.retrieval_id = m.retrieval_id AND f.item_id = m.item_id
+WHERE f.superseded_at IS NULL AND f.weight > 0
+GROUP BY c.name, m.collection_id, m.retrieval_id, m.item_id, m.retrieved_at, m.rank, m.slot, m.propensity,
+    m.rank_propensity;
+COMMENT ON VIEW analytics_rated IS 'Impressions with feedback that counts, each with its reward.';
+COMMENT ON COLUMN analytics_rated.slot IS 'exploit, explore or swap.';
+COMMENT ON COLUMN analytics_rated.propensity IS 'How probable it was that the item was shown.';
+COMMENT ON COLUMN analytics_rated.rank_propensity IS 'How probable it was that it stood at this rank.';
+COMMENT ON COLUMN analytics_rated.reward IS 'The mean of its verdicts that count, by their weights.';
+COMMENT ON COLUMN analytics_rated.weight IS 'The sum of those weights.';
+COMMENT ON COLUMN analytics_rated.verdicts IS 'How many verdicts there are: none superseded, none discounted.';
+COMMENT ON COLUMN analytics_rated.collection_id IS 'To join with the tables.';
+GRANT SELECT ON analytics_rated TO @app@, @analyst@;
+
+-- Figures about items: how they fared, which nobody uses, which are on the rise.
+-- Lists are views; what sums up a period is a function of it, so that the period reaches the indexes and the months.
+CREATE VIEW analytics_usage WITH (security_invoker = true) AS
+SELECT
+    c.name AS collection, a.item_id, i.title, a.context, a.uses, a.raw_successes AS successes,
+    a.raw_successes / nullif(a.uses, 0)::double precision AS success_rate,
+    wilson_low(a.raw_successes, a.uses) AS success_low,
+    wilson_high(a.raw_successes, a.uses) AS success_high,
+    (counted.successes + counted.failures) * c.weight_left AS pulls,
+    counted.successes / nullif(counted.successes + counted.failures, 0) AS reward,
+    a.last_used_at
+FROM (
+    SELECT one.collection_id, one.name, decay_weight(s.landmark, now(), s.half_life_days) AS weight_left
+    FROM collections AS one CROSS JOIN LATERAL learning_state(one.collection_id) AS s
+) AS c
+JOIN arms AS a ON a.collection_id = c.collection_id
+-- What was added and taken away again may leave a rounding error below 0.
+CROSS JOIN LATERAL (SELECT greatest(a.successes, 0), greatest(a.failures, 0)) AS counted (successes, failures)
+LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id;
+COMMENT ON VIEW analytics_usage IS 'How each item fared in each context, over all time.';
+COMMENT ON COLUMN analytics_usage.title IS 'NULL: the item is no longer stored.';
+COMMENT ON COLUMN analytics_usage.context IS 'The context bucket; empty: the item by itself, over all contexts.';
+COMMENT ON COLUMN analytics_usage.uses IS 'Feedback that counts, each as one.';
+COMMENT ON COLUMN analytics_usage.successes IS 'Of the uses, those with a reward of at least 0.5.';
+COMMENT ON COLUMN analytics_usage.success_rate IS 'successes / uses: raw counts, nothing decayed.';
+COMMENT ON COLUMN analytics_usage.success_low IS 'The low end of Wilson''s 95 % interval of the raw counts.';
+COMMENT ON COLUMN analytics_usage.success_high IS 'The high end of it.';
+COMMENT ON COLUMN analytics_usage.pulls IS 'The decayed number of uses, as of now.';
+COMMENT ON COLUMN analytics_usage.reward IS 'The decayed mean reward.';
+
+CREATE VIEW analytics_unused_items WITH (security_invoker = true) AS
+SELECT
+    c.name AS collection, i.item_id, i.title, i.kind, i.created_at,
+    CASE WHEN shown.retrieved_at IS NULL THEN 'never shown' ELSE 'never used' END AS state,
+    shown.retrieved_at AS last_shown_at
+FROM collections AS c
+JOIN items AS i ON i.collection_id = c.collection_id
+LEFT JOIN LATERAL (
+    SELECT m.retrieved_at FROM impressions AS m
+    WHERE m.collection_id = i.collection_id AND m.item_id = i.item_id
+    ORDER BY m.retrieved_at DESC LIMIT 1
+) AS shown ON true
+WHERE i.status <> 'archived' AND NOT EXISTS (
+    SELECT FROM arms AS a
+    WHERE a.collection_id = i.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
+);
+COMMENT ON VIEW analytics_unused_items IS 'Items that are stored and were never shown, or shown and never used.';
+COMMENT ON COLUMN analytics_unused_items.created_at IS 'When the item was stored first.';
+COMMENT ON COLUMN analytics_unused_items.state IS 'never shown, or never used: shown, without feedback that counts.';
+COMMENT ON COLUMN analytics_unused_items.last_shown_at IS 'Of the recorded searches that are still kept.';
+
+CREATE TYPE analytics_shown_items_row AS (
+    collection text, item_id text, title text, shown bigint, explored bigint, mean_rank double precision, rated bigint,
+    reward double precision, reward_se double precision, last_shown_at timestamptz
+);
+COMMENT ON COLUMN analytics_shown_items_row.shown IS 'Impressions in the period.';
+COMMENT ON COLUMN analytics_shown_items_row.explored IS 'Of those, the ones in an explore slot.';
+COMMENT ON COLUMN analytics_shown_items_row.rated IS 'Of those shown, the ones with feedback that counts.';
+COMMENT ON COLUMN analytics_shown_items_row.reward IS 'The mean reward of the rated ones.';
+COMMENT ON COLUMN analytics_shown_items_row.reward_se IS 'Its standard error; NULL for fewer than two.';
+
+CREATE FUNCTION analytics_shown_items(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    -- Both counts are added up side by side: of a join of the two the planner cannot tell the size.
+    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored,
+        summed.ranks / nullif(summed.shown, 0)::double precision, summed.rated,
+        summed.total / nullif(summed.rated, 0), standard_error(summed.rated, summed.total, summed.squares),
+        summed.last_shown_at
+    FROM (
+        SELECT one.name, one.collection_id, one.item_id, sum(one.shown)::bigint AS shown,
+            sum(one.explored)::bigint AS explored, sum(one.ranks) AS ranks, sum(one.rated)::bigint AS rated,
+            sum(one.total) AS total, sum(one.squares) AS squares, max(one.last_shown_at) AS last_shown_at
+        FROM (
+            SELECT c.name, m.collection_id, m.item_id, count(*) AS shown,
+                count(*) FILTER (WHERE m.slot = 'explore') AS explored, sum(m.rank) AS ranks, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares, max(m.retrieved_at) AS last_shown_at
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_shown_items.collection IS NULL OR c.name = analytics_shown_items.collection)
+            GROUP BY c.name, m.collection_id, m.item_id
+            UNION ALL
+            SELECT r.collection, r.collection_id, r.item_id, 0, 0, 0, count(*), sum(r.reward), sum(r.reward * r.reward),
+                NULL
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_shown_items.collection IS NULL OR r.collection = analytics_shown_items.collection)
+            GROUP BY r.collection, r.collection_id, r.item_id
+        ) AS one
+        GROUP BY one.name, one.collection_id, one.item_id
+    ) AS summed
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
+END;
+COMMENT ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz) IS
+    'What was shown in a period, by item: how often, at which rank, and what it earned.';
+
+CREATE TYPE analytics_rising_items_row AS (
+    collection text, item_id text, title text, used bigint, used_before bigint, shown bigint, shown_before bigint,
+    rise double precision
+);
+COMMENT ON COLUMN analytics_rising_items_row.used IS 'Feedback that counts, received in the period.';
+COMMENT ON COLUMN analytics_rising_items_row.used_before IS 'The same in the period of equal length before it.';
+COMMENT ON COLUMN analytics_rising_items_row.shown IS 'Impressions in the period.';
+COMMENT ON COLUMN analytics_rising_items_row.shown_before IS 'The same in the period of equal length before it.';
+COMMENT ON COLUMN analytics_rising_items_row.rise IS '(used + 1) / (used_before + 1).';
+
+CREATE FUNCTION analytics_rising_items(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '14 days', until timestamptz DEFAULT now()
+) RETURNS SETOF analytics_rising_items_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT summed.name, summed.item_id, i.title, summed.used, summed.used_before, summed.shown, summed.shown_before,
+        (summed.used + 1) / (summed.used_before + 1)::double precision
+    FROM (
+        SELECT one.name, one.collection_id, one.item_id, sum(one.used)::bigint AS used,
+            sum(one.used_before)::bigint AS used_before, sum(one.shown)::bigint AS shown,
+            sum(one.shown_before)::bigint AS shown_before
+        FROM (
+            SELECT c.name, f.collection_id, f.item_id, count(*) FILTER (WHERE f.received_at >= since) AS used,
+                count(*) FILTER (WHERE f.received_at < since) AS used_before, 0 AS shown, 0 AS shown_before
+            FROM collections AS c
+            JOIN feedback AS f ON f.collection_id = c.collection_id
+            WHERE f.received_at >= since - (until - since) AND f.received_at < until
+                AND f.superseded_at IS NULL AND f.weight > 0
+                AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
+            GROUP BY c.name, f.collection_id, f.item_id
+            UNION ALL
+            SELECT c.name, m.collection_id, m.item_id, 0, 0, count(*) FILTER (WHERE m.retrieved_at >= since),
+                count(*) FILTER (WHERE m.retrieved_at < since)
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since - (until - since) AND m.retrieved_at < until
+                AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
+            GROUP BY c.name, m.collection_id, m.item_id
+        ) AS one
+        GROUP BY one.name, one.collection_id, one.item_id
+        HAVING sum(one.used) > sum(one.used_before)
+    ) AS summed
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
+END;
+COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
+    'Items that are used more in a period than in the one of equal length before it.';
+
+REVOKE ALL ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
+    analytics_rising_items(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
+    analytics_rising_items(text, timestamptz, timestamptz) TO @app@, @analyst@;
+GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION learning_state(bigint), decay_weight(timestamptz, timestamptz, double precision) TO @analyst@;

@@ -1,0 +1,202 @@
+-- Figures about searches, profiles and models, and what feedback came in.
+
+-- Figures about searches: what was asked, what found little, how long it took, and what was not recorded.
+CREATE VIEW analytics_queries WITH (security_invoker = true) AS
+SELECT
+    c.name AS collection, r.retrieved_at, r.retrieval_id, r.query, r.condition, r.domain, r.complexity, r.actor, r.session,
+    r.hits, r.hits = 0 AS is_empty, r.top_score, r.score_spread, r.path, r.retrieval_time_ms, r.profile_version,
+    r.model_version, r.policy, r.notes, coalesce(r.request ->> 'origin', '') AS origin, r.generation_triggered,
+    r.backtrack_count
+FROM collections AS c
+JOIN retrievals AS r ON r.collection_id = c.collection_id;
+COMMENT ON VIEW analytics_queries IS 'The log of recorded searches, one a row.';
+COMMENT ON COLUMN analytics_queries.condition IS 'The filter; {}: none.';
+COMMENT ON COLUMN analytics_queries.actor IS 'Who asked; a pseudonym once it was made one.';
+COMMENT ON COLUMN analytics_queries.hits IS 'How many items it found.';
+COMMENT ON COLUMN analytics_queries.is_empty IS 'Whether it found none.';
+COMMENT ON COLUMN analytics_queries.top_score IS 'The first hit''s; comparable within one profile version only.';
+COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or the last.';
+COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call brought a profile of its own, or an application put '
+    'the answer together.';
+COMMENT ON COLUMN analytics_queries.model_version IS '0: nothing learned counted.';
+COMMENT ON COLUMN analytics_queries.policy IS 'The exploration policy.';
+COMMENT ON COLUMN analytics_queries.notes IS 'What the caller was told: a leg that could not run, and why.';
+COMMENT ON COLUMN analytics_queries.origin IS 'What put the answer together, where that was an application; empty: a '
+    'search.';
+COMMENT ON COLUMN analytics_queries.generation_triggered IS 'Whether the caller had candidates made by a model.';
+COMMENT ON COLUMN analytics_queries.backtrack_count IS 'How often the caller had come back for another answer.';
+
+CREATE TYPE analytics_poor_queries_row AS (
+    collection text, query text, reason text, searches bigint, profile_version integer, top_score double precision,
+    last_asked_at timestamptz
+);
+COMMENT ON COLUMN analytics_poor_queries_row.reason IS 'no result, or low score: among the lowest 5 % of best scores '
+    'that the same profile version gave in the period (so none among fewer than 20 searches).';
+COMMENT ON COLUMN analytics_poor_queries_row.searches IS 'How often that happened to the query.';
+COMMENT ON COLUMN analytics_poor_queries_row.top_score IS 'The mean best score; NULL without a result.';
+
+CREATE FUNCTION analytics_poor_queries(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_poor_queries_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT asked.name, asked.query, CASE WHEN asked.is_empty THEN 'no result' ELSE 'low score' END, count(*),
+        asked.profile_version, avg(asked.top_score), max(asked.retrieved_at)
+    FROM (
+        SELECT c.name, r.query, r.hits = 0 AS is_empty, r.profile_version, r.top_score, r.retrieved_at,
+            cume_dist() OVER (PARTITION BY c.collection_id, r.profile_version, r.hits = 0 ORDER BY r.top_score) AS share
+        FROM collections AS c
+        JOIN retrievals AS r ON r.collection_id = c.collection_id
+        WHERE r.retrieved_at >= since AND r.retrieved_at < until
+            AND (analytics_poor_queries.collection IS NULL OR c.name = analytics_poor_queries.collection)
+    ) AS asked
+    WHERE asked.is_empty OR asked.share <= 0.05
+    GROUP BY asked.name, asked.query, asked.is_empty, asked.profile_version;
+END;
+COMMENT ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz) IS
+    'Queries of a period that found nothing, or nothing that scored well.';
+
+CREATE TYPE analytics_latency_row AS (
+    collection text, day date, path text, stage text, searches bigint, p50_ms double precision, p95_ms double precision,
+    p99_ms double precision, slowest_ms double precision
+);
+COMMENT ON COLUMN analytics_latency_row.day IS 'In UTC.';
+COMMENT ON COLUMN analytics_latency_row.path IS 'How the dense leg went about it: exact, approximate, none.';
+COMMENT ON COLUMN analytics_latency_row.stage IS 'embed, candidates, items and so on; total: the whole search.';
+COMMENT ON COLUMN analytics_latency_row.p50_ms IS 'Percentiles between two searches are interpolated.';
+
+CREATE FUNCTION analytics_latency(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_latency_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, (r.retrieved_at AT TIME ZONE 'UTC')::date, r.path, stage.key, count(*),
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY stage.value::double precision),
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY stage.value::double precision),
+        percentile_cont(0.99) WITHIN GROUP (ORDER BY stage.value::double precision),
+        max(stage.value::double precision)
+    FROM collections AS c
+    JOIN retrievals AS r ON r.collection_id = c.collection_id
+    CROSS JOIN LATERAL jsonb_each_text(r.timings_ms || jsonb_build_object('total', r.retrieval_time_ms)) AS stage
+    WHERE r.retrieved_at >= since AND r.retrieved_at < until
+        AND (analytics_latency.collection IS NULL OR c.name = analytics_latency.collection)
+    GROUP BY c.name, 2, r.path, stage.key;
+END;
+COMMENT ON FUNCTION analytics_latency(text, timestamptz, timestamptz) IS
+    'How long searches took in a period, by day, path and stage.';
+
+CREATE VIEW analytics_losses WITH (security_invoker = true) AS
+SELECT c.name AS collection, l.day, l.reason, l.retrievals
+FROM collections AS c
+JOIN recording_losses AS l ON l.collection_id = c.collection_id;
+COMMENT ON VIEW analytics_losses IS 'Searches that were answered and not recorded, by day and reason.';
+COMMENT ON COLUMN analytics_losses.day IS 'In UTC.';
+COMMENT ON COLUMN analytics_losses.retrievals IS 'How many.';
+
+REVOKE ALL ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
+    analytics_latency(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
+    analytics_latency(text, timestamptz, timestamptz) TO @app@, @analyst@;
+GRANT SELECT ON analytics_queries, analytics_losses TO @app@, @analyst@;
+
+-- Figures to compare profiles and models by, and what feedback came in.
+CREATE TYPE analytics_profiles_row AS (
+    collection text, profile_version integer, model_version integer, searches bigint, empty_searches bigint,
+    top_score double precision, p50_ms double precision, p95_ms double precision, rated bigint,
+    rated_searches bigint, reward double precision, reward_se double precision,
+    first_searched_at timestamptz, last_searched_at timestamptz
+);
+COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own, and answers '
+    'that an application put together, in one row.';
+COMMENT ON COLUMN analytics_profiles_row.model_version IS '0: nothing learned counted.';
+COMMENT ON COLUMN analytics_profiles_row.empty_searches IS 'Searches without a result.';
+COMMENT ON COLUMN analytics_profiles_row.top_score IS 'The mean best score; scales differ from profile to profile.';
+COMMENT ON COLUMN analytics_profiles_row.p50_ms IS 'Of whole searches.';
+COMMENT ON COLUMN analytics_profiles_row.rated IS 'Impressions with feedback that counts.';
+COMMENT ON COLUMN analytics_profiles_row.rated_searches IS 'Searches with at least one of those.';
+COMMENT ON COLUMN analytics_profiles_row.reward IS 'The mean reward of the rated impressions.';
+COMMENT ON COLUMN analytics_profiles_row.reward_se IS 'Its standard error; impressions of one search go together.';
+
+CREATE FUNCTION analytics_profiles(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_profiles_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, searched.profile_version, searched.model_version, searched.searches, searched.empty_searches,
+        searched.top_score, searched.p50_ms, searched.p95_ms, coalesce(rated.impressions, 0)::bigint,
+        coalesce(rated.searches, 0), rated.total / rated.impressions,
+        -- Of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) / sum(number).
+        CASE WHEN rated.searches > 1 THEN sqrt(
+            rated.searches / (rated.searches - 1)::double precision * greatest(0, rated.total_squares
+                - 2 * rated.total / rated.impressions * rated.products
+                + power(rated.total / rated.impressions, 2) * rated.number_squares)) / rated.impressions END,
+        searched.first_at, searched.last_at
+    FROM collections AS c
+    JOIN (
+        SELECT r.collection_id, r.profile_version, r.model_version, count(*) AS searches,
+            count(*) FILTER (WHERE r.hits = 0) AS empty_searches, avg(r.top_score) AS top_score,
+            percentile_cont(0.5) WITHIN GROUP (ORDER BY r.retrieval_time_ms) AS p50_ms,
+            percentile_cont(0.95) WITHIN GROUP (ORDER BY r.retrieval_time_ms) AS p95_ms,
+            min(r.retrieved_at) AS first_at, max(r.retrieved_at) AS last_at
+        FROM retrievals AS r
+        WHERE r.retrieved_at >= since AND r.retrieved_at < until
+            AND r.collection_id IN (
+                SELECT o.collection_id FROM collections AS o
+                WHERE analytics_profiles.collection IS NULL OR o.name = analytics_profiles.collection)
+        GROUP BY r.collection_id, r.profile_version, r.model_version
+    ) AS searched ON searched.collection_id = c.collection_id
+    LEFT JOIN (
+        SELECT r.collection_id, r.profile_version, r.model_version, count(*) AS searches,
+            sum(one.impressions)::double precision AS impressions, sum(one.total) AS total,
+            sum(one.total * one.total) AS total_squares, sum(one.total * one.impressions) AS products,
+            sum(one.impressions * one.impressions)::double precision AS number_squares
+        FROM (
+            SELECT v.collection_id, v.retrieval_id, v.retrieved_at, count(*) AS impressions, sum(v.reward) AS total
+            FROM analytics_rated AS v
+            WHERE v.retrieved_at >= since AND v.retrieved_at < until
+                AND (analytics_profiles.collection IS NULL OR v.collection = analytics_profiles.collection)
+            GROUP BY v.collection_id, v.retrieval_id, v.retrieved_at
+        ) AS one
+        JOIN retrievals AS r ON r.collection_id = one.collection_id AND r.retrieval_id = one.retrieval_id
+            AND r.retrieved_at = one.retrieved_at
+        WHERE r.retrieved_at >= since AND r.retrieved_at < until
+        GROUP BY r.collection_id, r.profile_version, r.model_version
+    ) AS rated ON rated.collection_id = searched.collection_id AND rated.profile_version = searched.profile_version
+        AND rated.model_version = searched.model_version;
+END;
+COMMENT ON FUNCTION analytics_profiles(text, timestamptz, timestamptz) IS
+    'Profile and model versions side by side in a period: searches, scores, rewards, latency.';
+
+CREATE TYPE analytics_feedback_row AS (
+    collection text, kind text, actor text, discounted text, events bigint, superseded bigint, counting bigint,
+    weight double precision, reward double precision, first_received_at timestamptz, last_received_at timestamptz
+);
+COMMENT ON COLUMN analytics_feedback_row.actor IS 'Who said it; empty: not said.';
+COMMENT ON COLUMN analytics_feedback_row.discounted IS 'Why the events do not count; empty: they do.';
+COMMENT ON COLUMN analytics_feedback_row.superseded IS 'Of the events, those that a later verdict replaced.';
+COMMENT ON COLUMN analytics_feedback_row.counting IS 'Of the events, those that count.';
+COMMENT ON COLUMN analytics_feedback_row.weight IS 'The sum of the weights of those.';
+COMMENT ON COLUMN analytics_feedback_row.reward IS 'The mean reward of all events, whether they count or not.';
+
+CREATE FUNCTION analytics_feedback(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_feedback_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, f.kind, f.actor, f.discounted, count(*), count(f.superseded_at),
+        count(*) FILTER (WHERE f.superseded_at IS NULL AND f.weight > 0),
+        coalesce(sum(f.weight) FILTER (WHERE f.superseded_at IS NULL), 0),
+        avg(f.reward), min(f.received_at), max(f.received_at)
+    FROM collections AS c
+    JOIN feedback AS f ON f.collection_id = c.collection_id
+    WHERE f.received_at >= since AND f.received_at < until
+        AND (analytics_feedback.collection IS NULL OR c.name = analytics_feedback.collection)
+    GROUP BY c.name, f.kind, f.actor, f.discounted;
+END;
+COMMENT ON FUNCTION analytics_feedback(text, timestamptz, timestamptz) IS
+    'Feedback received in a period, by kind and actor, discounted events apart.';
+
+REVOKE ALL ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
+    analytics_feedback(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
+    analytics_feedback(text, timestamptz, timestamptz) TO @app@, @analyst@;

@@ -1,0 +1,246 @@
+-- Where items stand in their sequences, and the indexing together with their neighbours.
+
+-- Which sequence an item belongs to, by the collection's setting; NULL: to none. Long names are known by their hash,
+-- because the index holds them.
+CREATE OR REPLACE FUNCTION sequence_of(attributes jsonb, setting jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE
+        WHEN jsonb_typeof(attributes -> (setting ->> 'sequence')) NOT IN ('string', 'number', 'boolean') THEN NULL
+        WHEN octet_length(attributes ->> (setting ->> 'sequence')) <= 512 THEN attributes ->> (setting ->> 'sequence')
+        ELSE md5(attributes ->> (setting ->> 'sequence'))
+    END
+$$;
+
+-- Its place in there: a number, or the seconds of a time; after all others where it says none. Equals are in order of key.
+CREATE OR REPLACE FUNCTION place_of(attributes jsonb, occurred_at timestamptz, setting jsonb) RETURNS double precision
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT coalesce(
+        CASE
+            WHEN setting ->> 'order' = 'occurred_at' THEN extract(epoch FROM occurred_at)::double precision
+            WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'number' THEN
+                least(greatest(
+                    (attributes ->> (setting ->> 'order'))::numeric, -1.7976931348623157e308
+                ), 1.7976931348623157e308)::double precision
+            WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'string' THEN
+                extract(epoch FROM attribute_time(attributes ->> (setting ->> 'order')))::double precision
+        END, 'Infinity')
+$$;
+
+-- The items that stand nearest to a place, up to so many on each side of it. Itself it is no neighbour.
+CREATE OR REPLACE FUNCTION places_around(
+    collection bigint, at_sequence text, at_place double precision, at_item text, before integer, after integer
+) RETURNS TABLE (item_id text)
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    (SELECT near.item_id FROM item_places AS near
+     WHERE near.collection_id = collection AND near.sequence = at_sequence COLLATE "C"
+         AND (near.place, near.item_id) < (at_place, at_item COLLATE "C")
+     ORDER BY near.place DESC, near.item_id DESC LIMIT before)
+    UNION ALL
+    (SELECT near.item_id FROM item_places AS near
+     WHERE near.collection_id = collection AND near.sequence = at_sequence COLLATE "C"
+         AND (near.place, near.item_id) > (at_place, at_item COLLATE "C")
+     ORDER BY near.place, near.item_id LIMIT after)
+$$;
+
+-- What each of these items is indexed by: itself, and its neighbours. Texts cannot be compared by order in an index under
+-- a policy (text_lt is not leakproof), so it owns its rights, and checks the tenant first.
+CREATE OR REPLACE FUNCTION window_parts(collection bigint, ids text[], before integer, after integer)
+RETURNS TABLE (item_id text, part_id text, is_own boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM collections AS owner
+    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
+    END IF;
+    RETURN QUERY
+    SELECT item.item_id, item.item_id, true FROM items AS item
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
+    UNION ALL
+    SELECT mine.item_id, near.item_id, false
+    FROM item_places AS mine
+    CROSS JOIN LATERAL places_around(collection, mine.sequence, mine.place, mine.item_id, before, after) AS near
+    WHERE mine.collection_id = collection AND mine.item_id = ANY (ids);
+END
+$$;
+
+-- The items that stand so near to one of these places that they are indexed by what stands there.
+CREATE OR REPLACE FUNCTION reached_from(
+    collection bigint, sequences text[], places double precision[], ids text[], before integer, after integer
+) RETURNS TABLE (item_id text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM collections AS owner
+    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
+    END IF;
+    -- What stands after it has it before, and the other way round.
+    RETURN QUERY
+    SELECT DISTINCT near.item_id
+    FROM unnest(sequences, places, ids) AS one (sequence, place, item_id)
+    CROSS JOIN LATERAL places_around(collection, one.sequence, one.place, one.item_id, after, before) AS near;
+END
+$$;
+ALTER FUNCTION window_parts(bigint, text[], integer, integer) OWNER TO @definer@;
+ALTER FUNCTION reached_from(bigint, text[], double precision[], text[], integer, integer) OWNER TO @definer@;
+
+REVOKE ALL ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
+    places_around(bigint, text, double precision, text, integer, integer),
+    window_parts(bigint, text[], integer, integer),
+    reached_from(bigint, text[], double precision[], text[], integer, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
+    window_parts(bigint, text[], integer, integer),
+    reached_from(bigint, text[], double precision[], text[], integer, integer) TO @app@;
+GRANT EXECUTE ON FUNCTION places_around(bigint, text, double precision, text, integer, integer) TO @definer@;
+
+-- Brings the places of these items up to date, and gives the items whose index that concerns: these, and in a collection
+-- with neighbours those that had or have one of them in their window, if its place or its text is another now. The
+-- vectors of those are mixed anew. Who calls it holds the collection's totals.
+CREATE OR REPLACE FUNCTION place_items(collection bigint, ids text[]) RETURNS text[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
+DECLARE
+    setting jsonb;
+    space bigint;
+    sequences text[];
+    places double precision[];
+    moved text[];
+    concerned text[];
+    mixed text[];
+BEGIN
+    SELECT owner.neighbours, owner.space_id INTO setting, space
+    FROM collections AS owner WHERE owner.collection_id = collection;
+    IF setting IS NULL THEN
+        RETURN ids;
+    END IF;
+
+    WITH fresh AS MATERIALIZED (
+        SELECT
+            item.item_id, sequence_of(item.attributes, setting) COLLATE "C" AS sequence,
+            place_of(item.attributes, item.occurred_at, setting) AS place, item.text_hash
+        FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
+            AND sequence_of(item.attributes, setting) IS NOT NULL
+    ),
+    former AS MATERIALIZED (
+        SELECT known.item_id, known.sequence, known.place, known.text_hash FROM item_places AS known
+        WHERE known.collection_id = collection AND known.item_id = ANY (ids)
+    ),
+    changed AS MATERIALIZED (
+        (SELECT 'former' AS side, gone.* FROM (SELECT * FROM former EXCEPT SELECT * FROM fresh) AS gone)
+        UNION ALL
+        (SELECT 'fresh', made.* FROM (SELECT * FROM fresh EXCEPT SELECT * FROM former) AS made)
+    ),
+    removed AS (
+        DELETE FROM item_places AS known
+        WHERE known.collection_id = collection AND known.item_id = ANY (ids)
+            AND known.item_id NOT IN (SELECT fresh.item_id FROM fresh)
+    ),
+    placed AS (
+        INSERT INTO item_places (collection_id, item_id, sequence, place, text_hash)
+        SELECT collection, changed.item_id, changed.sequence, changed.place, changed.text_hash
+        FROM changed WHERE changed.side = 'fresh'
+        ON CONFLICT (collection_id, item_id) DO UPDATE SET
+            sequence = excluded.sequence, place = excluded.place, text_hash = excluded.text_hash
+    )
+    SELECT array_agg(changed.sequence), array_agg(changed.place), array_agg(changed.item_id)
+    INTO sequences, places, moved FROM changed;
+
+    -- An archived item's own vector goes with the one that its space has.
+    DELETE FROM own_vectors AS own
+    WHERE own.collection_id = collection AND own.item_id = ANY (ARRAY(
+        SELECT item.item_id FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived'
+    ));
+
+    SELECT array_agg(one.item_id) INTO concerned FROM (
+        SELECT unnest(ids) AS item_id
+        UNION
+        SELECT reached.item_id FROM reached_from(
+            collection, sequences, places, moved,
+            (setting ->> 'before')::integer, (setting ->> 'after')::integer
+        ) AS reached
+    ) AS one;
+    -- An item without a vector of its own has none to mix; most of those that are loaded at once have not.
+    mixed := ARRAY(
+        SELECT own.item_id FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.item_id = ANY (concerned) AND own.space_id = space
+    );
+    IF mixed <> '{}' THEN
+        PERFORM mix_vectors(collection, space, setting, mixed);
+    END IF;
+    RETURN concerned;
+END
+$$;
+REVOKE ALL ON FUNCTION place_items(bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@;
+
+-- Says by which neighbours a collection's items are indexed (NULL: by none), finds their places, and begins the walk that
+-- indexes them anew. Writers wait meanwhile.
+CREATE OR REPLACE FUNCTION set_neighbours(collection bigint, setting jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+    -- Who stores vectors reads the setting first, and is waited for: the walk is to find what was stored by another one.
+    PERFORM pg_advisory_xact_lock(hashtextextended('retrieval neighbours ' || current_schema(), collection));
+    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (collection, 0, 0)
+    ON CONFLICT (collection_id) DO NOTHING;
+    PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    UPDATE collections AS owner SET neighbours = setting WHERE owner.collection_id = collection;
+    DELETE FROM item_places AS known WHERE known.collection_id = collection;
+    INSERT INTO item_places (collection_id, item_id, sequence, place, text_hash)
+    SELECT
+        collection, item.item_id, sequence_of(item.attributes, setting),
+        place_of(item.attributes, item.occurred_at, setting), item.text_hash
+    FROM items AS item
+    WHERE item.collection_id = collection AND item.status <> 'archived'
+        AND sequence_of(item.attributes, setting) IS NOT NULL;
+    UPDATE collection_statistics AS total SET windowing_after = '' WHERE total.collection_id = collection;
+END
+$$;
+REVOKE ALL ON FUNCTION set_neighbours(bigint, jsonb) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION set_neighbours(bigint, jsonb) TO @app@;
+
+-- Indexes the next items of a collection by the neighbours that are set now; gives how many, 0 or NULL when all are done.
+-- How far the walk has come stands in windowing_after, so that it is resumed after an interruption and shared by everyone
+-- who takes a step.
+CREATE OR REPLACE FUNCTION reindex_windows(collection bigint, step integer) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    arrived text;
+    setting jsonb;
+    space bigint;
+    page text[];
+BEGIN
+    SELECT total.windowing_after INTO arrived
+    FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    IF arrived IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
+
+    SELECT array_agg(one.item_id ORDER BY one.item_id) INTO page FROM (
+        SELECT item.item_id FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id > arrived AND item.status <> 'archived'
+        ORDER BY item.item_id LIMIT step
+    ) AS one;
+    PERFORM reindex_terms(collection, page);
+    FOR space IN
+        SELECT owner.space_id FROM collections AS owner
+        WHERE owner.collection_id = collection AND owner.space_id IS NOT NULL
+        UNION
+        SELECT own.space_id FROM own_vectors AS own WHERE own.collection_id = collection AND own.item_id = ANY (page)
+    LOOP
+        IF setting IS NULL THEN
+            PERFORM unmix_vectors(collection, space, page);
+        ELSE
+            PERFORM mix_vectors(collection, space, setting, page);
+        END IF;
+    END LOOP;
+    UPDATE collection_statistics AS total SET windowing_after = page[cardinality(page)]
+    WHERE total.collection_id = collection;
+    RETURN cardinality(page);
+END
+$$;
+REVOKE ALL ON FUNCTION reindex_windows(bigint, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION reindex_windows(bigint, integer) TO @app@;

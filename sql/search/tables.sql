@@ -1,0 +1,147 @@
+-- The tables of the indexes that searches read, and what is measured and kept of them.
+
+-- The lexical index: each active item's terms, by number.
+CREATE TABLE item_terms (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    lexemes integer[] NOT NULL,
+    frequencies smallint[] NOT NULL,
+    length integer NOT NULL,
+    weights sparsevec(1000000000) NOT NULL,  -- the document's side of BM25
+    CONSTRAINT item_terms_pkey PRIMARY KEY (collection_id, item_id),
+    CONSTRAINT item_terms_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+) WITH (toast_tuple_target = 8160);
+-- Many entries of one word go into the index together, which takes a fifth of the time and of the log. Who writes keeps
+-- the list of what waits short (retrieval/adapters/store/items).
+CREATE INDEX item_terms_lexemes_idx ON item_terms USING gin (lexemes);
+
+CREATE TABLE term_statistics (
+    collection_id bigint NOT NULL,
+    lexeme integer NOT NULL,
+    document_frequency integer NOT NULL,
+    term text COLLATE "C",  -- its spelling, for prefixes
+    CONSTRAINT term_statistics_pkey PRIMARY KEY (collection_id, lexeme),
+    CONSTRAINT term_statistics_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE
+) WITH (fillfactor = 70);
+CREATE INDEX term_statistics_collection_id_term_idx ON term_statistics (collection_id, term);
+
+-- A collection's totals, and how far the walks have come that follow a change of them; NULL: no walk is under way.
+CREATE TABLE collection_statistics (
+    collection_id bigint NOT NULL,
+    documents bigint NOT NULL,
+    total_length bigint NOT NULL,
+    weighed_length real,  -- the average length that the weights are made with
+    weighing_after text COLLATE "C",
+    windowing_after text COLLATE "C",
+    CONSTRAINT collection_statistics_pkey PRIMARY KEY (collection_id),
+    CONSTRAINT collection_statistics_collection_id_fkey FOREIGN KEY (collection_id)
+        REFERENCES collections (collection_id) ON DELETE CASCADE
+) WITH (fillfactor = 50);
+
+-- Where each active item of such a collection stands, and by its text's hash what its neighbours know of it.
+CREATE TABLE item_places (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    sequence text COLLATE "C" NOT NULL,
+    place double precision NOT NULL,
+    text_hash bytea NOT NULL,
+    CONSTRAINT item_places_pkey PRIMARY KEY (collection_id, item_id),
+    CONSTRAINT item_places_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX item_places_in_order_idx ON item_places (collection_id, sequence, place, item_id);
+
+-- The vectors of such items' own texts; their space's table has them mixed with their neighbours'. An item without a row
+-- here is not mixed: its vector there is its own.
+CREATE TABLE own_vectors (
+    collection_id bigint NOT NULL,
+    item_id text COLLATE "C" NOT NULL,
+    space_id bigint NOT NULL,
+    vector halfvec NOT NULL,
+    content_hash bytea NOT NULL,
+    CONSTRAINT own_vectors_pkey PRIMARY KEY (collection_id, item_id, space_id),
+    CONSTRAINT own_vectors_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+        REFERENCES items (collection_id, item_id) ON DELETE CASCADE,
+    CONSTRAINT own_vectors_space_id_fkey FOREIGN KEY (space_id)
+        REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+);
+ALTER TABLE own_vectors ALTER COLUMN vector SET STORAGE PLAIN;
+
+-- Vectors of texts that were embedded once, by the hash of the text.
+CREATE TABLE embedding_cache (
+    tenant_id bigint NOT NULL,
+    space_id bigint NOT NULL,
+    text_hash bytea NOT NULL,
+    vector halfvec NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT embedding_cache_pkey PRIMARY KEY (tenant_id, space_id, text_hash),
+    CONSTRAINT embedding_cache_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE,
+    CONSTRAINT embedding_cache_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
+        ON DELETE CASCADE
+);
+
+-- What a language model made of a query, kept for its tenant until it expires.
+CREATE TABLE query_rewrites (
+    tenant_id bigint NOT NULL,
+    model text COLLATE "C" NOT NULL,
+    query_hash bytea NOT NULL,  -- of the query and of the instructions that it was rewritten by
+    rewrites text[] NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT query_rewrites_pkey PRIMARY KEY (tenant_id, model, query_hash),
+    CONSTRAINT query_rewrites_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
+);
+
+-- What is known of each HNSW index, as measured.
+CREATE TABLE ann_indexes (
+    collection_id bigint NOT NULL,
+    space_id bigint NOT NULL,
+    rows bigint NOT NULL,
+    index_bytes bigint NOT NULL,
+    effort_10 integer NOT NULL,
+    effort_100 integer NOT NULL,
+    effort_200 integer NOT NULL,
+    recall real NOT NULL,
+    exact_row_us real NOT NULL,
+    walk_row_us real NOT NULL,
+    measured_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT ann_indexes_pkey PRIMARY KEY (collection_id, space_id),
+    CONSTRAINT ann_indexes_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE,
+    CONSTRAINT ann_indexes_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+);
+
+-- Live queries that an HNSW index answered, to be asked again.
+CREATE TABLE query_samples (
+    collection_id bigint NOT NULL,
+    sample_id bigint GENERATED ALWAYS AS IDENTITY,
+    space_id bigint NOT NULL,
+    vector halfvec NOT NULL,
+    condition jsonb,  -- the filter; NULL: none
+    result_limit integer NOT NULL,
+    sampled_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT query_samples_pkey PRIMARY KEY (collection_id, sample_id),
+    CONSTRAINT query_samples_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE,
+    CONSTRAINT query_samples_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
+        ON DELETE CASCADE
+);
+
+-- How much of the truth an index found, by how many items the filters let through.
+CREATE TABLE recall_measurements (
+    collection_id bigint NOT NULL,
+    space_id bigint NOT NULL,
+    measured_at timestamptz DEFAULT now() NOT NULL,
+    bucket text NOT NULL,
+    samples integer NOT NULL,
+    recall real NOT NULL,
+    short_pages integer NOT NULL,
+    effort integer NOT NULL,
+    CONSTRAINT recall_measurements_pkey PRIMARY KEY (collection_id, space_id, measured_at, bucket),
+    CONSTRAINT recall_measurements_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE,
+    CONSTRAINT recall_measurements_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
+        ON DELETE CASCADE
+);

@@ -1,0 +1,161 @@
+-- What a text's terms are, and the collection's terms that a query asks for.
+
+-- A lexeme's number within a collection: 1 to 1e9, the dimensions of a sparsevec.
+-- Collections number apart, so that a term's entry in the shared GIN index holds one collection's items
+-- and a search costs the same beside ten tenants as beside ten thousand.
+CREATE OR REPLACE FUNCTION lexeme_id(collection bigint, lexeme text) RETURNS integer
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN ((hashtextextended(lexeme, collection) & 9223372036854775807) % 1000000000 + 1)::integer;
+REVOKE ALL ON FUNCTION lexeme_id(bigint, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexeme_id(bigint, text) TO @app@, @definer@;
+
+-- The characters of the scripts that write no spaces between words, as they stand inside a regular expression's brackets:
+-- Thai, Hangul with its letters, kana, Han with its iteration marks and the supplementary planes.
+CREATE OR REPLACE FUNCTION unspaced() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN '\u0E00-\u0E7F\u1100-\u11FF\u3005-\u3007\u3040-\u30FA\u30FC-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF'
+    || '\U00020000-\U0003FFFF';
+
+-- A text in the form that is analyzed: half-width kana and full-width letters as the ordinary ones.
+CREATE OR REPLACE FUNCTION usual_width(content text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN content ~ '[\uFF00-\uFFEF]' THEN normalize(content, NFKC) ELSE content END;
+
+-- The same with each character of such a script as a word of its own, which every configuration can compare by place.
+CREATE OR REPLACE FUNCTION spaced_out(content text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN content ~ ('[' || unspaced() || ']') THEN regexp_replace(content, '([' || unspaced() || '])', ' \1 ', 'g')
+    ELSE content
+END;
+
+GRANT EXECUTE ON FUNCTION unspaced(), usual_width(text), spaced_out(text) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION unspaced(), usual_width(text), spaced_out(text) FROM PUBLIC;
+
+-- A text's lexemes with their number, frequency and spelling: the collection's text search configuration, and bigrams for
+-- scripts that write no spaces (Chinese, Japanese, Korean, Thai), which no configuration of PostgreSQL can split.
+-- endings: also the last character of each run of such a script. With it every character begins some term, so that one
+-- character is found by the terms that begin with it. Items are analyzed so, queries are not.
+-- Reads the first 200,000 characters, and of what has spaces about the first 200,000 bytes: a tsvector holds at most
+-- 1 MB, and words joined by hyphens take four times their own length in it.
+CREATE OR REPLACE FUNCTION analyze_text(collection bigint, config regconfig, content text, endings boolean)
+RETURNS TABLE (lexeme integer, frequency integer, term text)
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    WITH given AS (
+        SELECT usual_width(left(content, 200000)) AS text
+    ),
+    input AS (
+        SELECT text, text ~ ('[' || unspaced() || ']') AS has_unspaced FROM given
+    ),
+    spaced AS (
+        SELECT
+            CASE WHEN has_unspaced THEN regexp_replace(text, '[' || unspaced() || ']+', ' ', 'g') ELSE text END AS text
+        FROM input
+    ),
+    terms AS (
+        SELECT word.lexeme AS term, coalesce(cardinality(word.positions), 1) AS occurrences
+        FROM
+            spaced,
+            unnest(to_tsvector(config, left(
+                text, (200000 * length(text)::bigint / greatest(octet_length(text), 1))::integer
+            ))) AS word
+        UNION ALL
+        SELECT pair.term, 1
+        FROM
+            input,
+            regexp_matches(CASE WHEN has_unspaced THEN text ELSE '' END, '([' || unspaced() || ']+)', 'g') AS run,
+            -- Each character with the next; one that stands alone, by itself. (substr would count from the start each time.)
+            LATERAL (
+                SELECT
+                    coalesce(one || lead(one) OVER (ORDER BY place), CASE WHEN endings OR place = 1 THEN one END) AS term
+                FROM string_to_table(run[1], NULL) WITH ORDINALITY AS characters (one, place)
+            ) AS pair
+        WHERE pair.term IS NOT NULL
+    )
+    SELECT lexeme_id(collection, term), sum(occurrences)::integer, min(term) FROM terms GROUP BY 1
+$$;
+
+GRANT EXECUTE ON FUNCTION analyze_text(bigint, regconfig, text, boolean) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION analyze_text(bigint, regconfig, text, boolean) FROM PUBLIC;
+
+-- The collection's terms that a word beginning so can have, the 64 most frequent: those that begin so themselves, and those
+-- that the configuration makes of such a word ("interesti" begins "interesting", whose term is "interest"). The endings are
+-- common ones of languages with stemmers; what they make of the prefix counts only if one of the two begins the other.
+CREATE OR REPLACE FUNCTION prefix_terms(collection bigint, config regconfig, prefix text)
+RETURNS TABLE (lexeme integer, document_frequency integer)
+LANGUAGE sql STABLE AS $$
+    WITH asked AS MATERIALIZED (
+        SELECT lower(usual_width(left(prefix, 200))) COLLATE "C" AS beginning
+    ),
+    stems AS MATERIALIZED (
+        SELECT word.lexeme COLLATE "C" AS stem
+        FROM asked, unnest(to_tsvector(config, (
+            SELECT string_agg(beginning || ending, ' ')
+            FROM unnest('{"",s,es,e,d,ed,g,ng,ing,n,on,ion,r,er,y,ly,en,ung,t,nt,ment,ation,able,al,ive,ness,ity}'::text[])
+                AS ending
+        ))) AS word
+        WHERE starts_with(beginning, word.lexeme)
+    )
+    SELECT known.lexeme, known.document_frequency
+    FROM (
+        SELECT known.lexeme, known.document_frequency
+        FROM asked, term_statistics AS known
+        WHERE known.collection_id = collection AND known.document_frequency > 0 AND asked.beginning <> ''
+            AND known.term >= asked.beginning AND known.term < asked.beginning || U&'\+10FFFF'
+        UNION
+        SELECT known.lexeme, known.document_frequency
+        FROM stems JOIN term_statistics AS known
+            ON known.collection_id = collection AND known.term = stems.stem AND known.document_frequency > 0
+    ) AS known
+    ORDER BY known.document_frequency DESC, known.lexeme
+    LIMIT 64
+$$;
+
+GRANT EXECUTE ON FUNCTION prefix_terms(bigint, regconfig, text) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION prefix_terms(bigint, regconfig, text) FROM PUBLIC;
+
+-- The terms of a query that the collection knows, with their inverse document frequency
+-- idf = ln(1 + (N - n + 0.5) / (n + 0.5)). The terms that a prefix stands for are one part, weighed as one term that is as
+-- frequent as they are together; so are those of a single character of a script without spaces, which is taken for a
+-- prefix. Every other term is a part of its own. The rarest, where there are more than a sparsevec holds.
+CREATE OR REPLACE FUNCTION query_terms(collection bigint, query text, prefixes text[])
+RETURNS TABLE (part bigint, lexeme integer, document_frequency bigint, idf real)
+LANGUAGE sql STABLE AS $$
+    WITH asked AS MATERIALIZED (
+        SELECT owner.text_search_config::regconfig AS config, total.documents
+        FROM collections AS owner
+        JOIN collection_statistics AS total ON total.collection_id = owner.collection_id
+        WHERE owner.collection_id = collection
+    ),
+    words AS MATERIALIZED (
+        SELECT term.lexeme, term.term, length(term.term) = 1 AND term.term ~ ('[' || unspaced() || ']') AS begins
+        FROM asked, analyze_text(collection, asked.config, query, false) AS term
+    ),
+    found AS (
+        SELECT words.lexeme::bigint AS part, known.lexeme, known.document_frequency
+        FROM words
+        JOIN term_statistics AS known
+            ON known.collection_id = collection AND known.lexeme = words.lexeme AND known.document_frequency > 0
+        WHERE NOT words.begins
+        UNION ALL
+        SELECT -beginning.place, expanded.lexeme, expanded.document_frequency
+        FROM asked, (
+            SELECT row_number() OVER () AS place, prefix
+            FROM (SELECT unnest(prefixes) UNION ALL SELECT words.term FROM words WHERE words.begins) AS given (prefix)
+        ) AS beginning, prefix_terms(collection, asked.config, beginning.prefix) AS expanded
+    ),
+    parts AS (
+        SELECT once.part, once.lexeme, sum(once.document_frequency) OVER (PARTITION BY once.part) AS together
+        FROM (SELECT DISTINCT ON (found.lexeme) * FROM found ORDER BY found.lexeme, found.part DESC) AS once
+    )
+    SELECT
+        parts.part, parts.lexeme, parts.together::bigint,
+        ln(1 + (greatest(asked.documents - parts.together, 0) + 0.5)
+            / (least(parts.together, asked.documents) + 0.5))::real
+    FROM parts, asked
+    ORDER BY parts.together, parts.part, parts.lexeme
+    LIMIT 16000
+$$;
+
+GRANT EXECUTE ON FUNCTION query_terms(bigint, text, text[]) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION query_terms(bigint, text, text[]) FROM PUBLIC;

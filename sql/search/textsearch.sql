@@ -1,0 +1,161 @@
+-- BM25 by the extension pg_textsearch, where it is installed; nothing here needs it.
+
+-- Keeps the table textsearch_<collection> of a collection that has one: each active item's lexemes, as the numbers that
+-- analyze_text gives, once for each time they occur. So the extension pg_textsearch counts what the portable index
+-- counts, in every script, and never reads a text of its own: a table for each collection, because its statistics are an
+-- index's, and version 1.0 disregards the WHERE of a partial index when it builds one.
+CREATE OR REPLACE FUNCTION textsearch_index(collection bigint, ids text[]) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    kept bigint;
+BEGIN
+    EXECUTE format(
+        'DELETE FROM %I AS document WHERE document.item_id = ANY ($1) AND NOT EXISTS (
+             SELECT FROM items AS item
+             WHERE item.collection_id = %s AND item.item_id = document.item_id AND item.status <> ''archived''
+         )', 'textsearch_' || collection, collection)
+    USING ids;
+    EXECUTE format(
+        'INSERT INTO %I AS known (collection_id, item_id, words)
+         SELECT
+             item.collection_id, item.item_id,
+             coalesce((
+                 SELECT string_agg(repeat(term.lexeme || '' '', term.frequency), '''' ORDER BY term.lexeme)
+                 FROM (
+                     SELECT found.lexeme, found.frequency
+                     FROM analyze_text(
+                         item.collection_id, owner.text_search_config::regconfig, item.title || E''\n'' || item.body, true
+                     ) AS found
+                     ORDER BY found.frequency DESC, found.lexeme
+                     LIMIT 16000
+                 ) AS term
+             ), '''')
+         FROM collections AS owner
+         JOIN items AS item ON item.collection_id = owner.collection_id
+         WHERE owner.collection_id = %s AND item.collection_id = %2$s
+             AND item.item_id = ANY ($1) AND item.status <> ''archived''
+         ON CONFLICT (collection_id, item_id) DO UPDATE SET words = excluded.words
+         WHERE known.words <> excluded.words', 'textsearch_' || collection, collection)
+    USING ids;
+    GET DIAGNOSTICS kept = ROW_COUNT;
+    RETURN kept;
+END
+$$;
+REVOKE ALL ON FUNCTION textsearch_index(bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION textsearch_index(bigint, text[]) TO @app@;
+
+-- What writes items calls it, in the same statement. The shared lock is held until the writer's end: who makes or
+-- drops such a table takes it alone, and so meets no writer that has not seen it.
+CREATE OR REPLACE FUNCTION keep_textsearch() RETURNS trigger
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    written record;
+BEGIN
+    FOR written IN
+        SELECT changed.collection_id, array_agg(changed.item_id ORDER BY changed.item_id) AS ids
+        FROM changed GROUP BY changed.collection_id ORDER BY changed.collection_id
+    LOOP
+        PERFORM pg_advisory_xact_lock_shared(hashtextextended('retrieval textsearch', written.collection_id));
+        -- Asked of the catalog itself: to_regclass may remember from before the wait for the lock that there was none.
+        IF EXISTS (
+            SELECT FROM pg_class AS c
+            WHERE c.relname = 'textsearch_' || written.collection_id
+                AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
+        ) THEN
+            PERFORM textsearch_index(written.collection_id, written.ids);
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION keep_textsearch() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION keep_textsearch() TO @app@;
+
+CREATE TRIGGER items_insert_textsearch AFTER INSERT ON items
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION keep_textsearch();
+CREATE TRIGGER items_update_textsearch AFTER UPDATE ON items
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION keep_textsearch();
+CREATE TRIGGER items_delete_textsearch AFTER DELETE ON items
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION keep_textsearch();
+
+-- Whether a valid index of the extension pg_textsearch serves the collection, and its library is loaded. It knows each
+-- item's own words alone, so it serves none whose items are indexed with their neighbours.
+CREATE OR REPLACE FUNCTION has_textsearch(collection bigint) RETURNS boolean
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT current_setting('pg_textsearch.library_version', true) IS NOT NULL AND EXISTS (
+        SELECT FROM pg_index AS index
+        WHERE index.indisvalid
+            AND index.indexrelid = to_regclass(format('%I.%I', current_schema(), 'items_' || collection || '_bm25'))
+    ) AND NOT EXISTS (
+        SELECT FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL
+    )
+$$;
+REVOKE ALL ON FUNCTION has_textsearch(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION has_textsearch(bigint) TO @app@, @definer@;
+
+-- The candidates that the extension names for these lexemes. Its planner reads a score from the index only where
+-- the query stands by itself, as it does here; within another one it would compute each score anew from the words.
+CREATE OR REPLACE FUNCTION textsearch_candidates(collection bigint, words text, result_limit integer)
+RETURNS TABLE (item_id text)
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    place name;
+BEGIN
+    SELECT home.nspname INTO place
+    FROM pg_extension AS extension JOIN pg_namespace AS home ON home.oid = extension.extnamespace
+    WHERE extension.extname = 'pg_textsearch';
+    RETURN QUERY EXECUTE format(
+        'SELECT document.item_id FROM %1$I AS document
+         ORDER BY document.words OPERATOR(%2$I.<@>) %2$I.to_bm25query(%3$L, %4$L)
+         LIMIT %5$s',
+        'textsearch_' || collection, place, words, 'items_' || collection || '_bm25', result_limit);
+END
+$$;
+REVOKE ALL ON FUNCTION textsearch_candidates(bigint, text, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION textsearch_candidates(bigint, text, integer) TO @definer@;
+
+-- The items of a collection that rank best for a query by BM25, found by the extension pg_textsearch.
+-- The extension rounds lengths and counts former versions of an item until its index is built anew, so it only names
+-- the candidates, somewhat more than asked for; the scores are those of the portable way, from the collection's own
+-- statistics. Tables of words are read with this function's own rights, so it checks the tenant first.
+CREATE OR REPLACE FUNCTION textsearch_search(collection bigint, query text, result_limit integer)
+RETURNS TABLE (item_id text, score real)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    query_weights sparsevec;
+BEGIN
+    PERFORM FROM collections AS owner
+    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
+    END IF;
+
+    query_weights := lexical_query(collection, query, '{}');
+    IF query_weights IS NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE format(
+        -- OFFSET keeps the look-up apart: each candidate is looked up by its key, however the planner counts.
+        'SELECT terms.item_id, (-terms.distance)::real AS score
+         FROM textsearch_candidates($2, $3, $4 + $4 / 4 + 20) AS found
+         CROSS JOIN LATERAL (
+             SELECT known.item_id, known.weights <#> $1 AS distance
+             FROM item_terms AS known
+             WHERE known.collection_id = %s AND known.item_id = found.item_id
+             OFFSET 0
+         ) AS terms
+         WHERE terms.distance < 0
+         ORDER BY score DESC, terms.item_id
+         LIMIT $4', collection)
+    USING
+        query_weights, collection,
+        -- A sparse vector is written {number:weight,...}/dimensions; the numbers are the query's known lexemes.
+        translate(regexp_replace(query_weights::text, ':[^,}]*|/.*', '', 'g'), '{},', '   '),
+        result_limit;
+END
+$$;
+ALTER FUNCTION textsearch_search(bigint, text, integer) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION textsearch_search(bigint, text, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION textsearch_search(bigint, text, integer) TO @app@;
+GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @definer@;

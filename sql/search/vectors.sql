@@ -1,0 +1,236 @@
+-- The tables of embedding spaces, and the vectors in them.
+
+-- The id of an embedding space, made with its own table if it is new. One table a space, its column typed with the
+-- space's dimensions: vectors of another space cannot get in, and dropping a space is dropping a table.
+-- It takes what the platform can make (retrieval/domain/embedding.py): a space of other values could be neither read nor
+-- indexed, by any tenant.
+-- Vectors are stored plain (never compressed or moved out of line), which makes exact scans about three times cheaper.
+CREATE OR REPLACE FUNCTION register_embedding_space(
+    new_provider text, new_model text, new_revision text, new_dimensions integer,
+    new_distance text, new_document_prefix text, new_query_prefix text
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    found_id bigint;
+    vectors text;
+BEGIN
+    IF (
+        char_length(new_provider) BETWEEN 1 AND 500 AND char_length(new_model) BETWEEN 1 AND 500
+        AND char_length(new_revision) <= 500 AND char_length(new_document_prefix) <= 500
+        AND char_length(new_query_prefix) <= 500 AND new_dimensions BETWEEN 1 AND 4000 AND new_distance = 'cosine'
+    ) IS NOT TRUE THEN
+        RAISE invalid_parameter_value USING MESSAGE =
+            'an embedding space has a provider and a model of 1 to 500 characters, a revision and prefixes of at most '
+            '500, 1 to 4000 dimensions and the distance cosine';
+    END IF;
+    SELECT space_id INTO found_id FROM embedding_spaces
+    WHERE (provider, model, revision, dimensions, distance, document_prefix, query_prefix)
+        = (new_provider, new_model, new_revision, new_dimensions, new_distance, new_document_prefix, new_query_prefix);
+    IF found_id IS NOT NULL THEN
+        RETURN found_id;
+    END IF;
+
+    INSERT INTO embedding_spaces
+        (provider, model, revision, dimensions, distance, document_prefix, query_prefix)
+    VALUES
+        (new_provider, new_model, new_revision, new_dimensions, new_distance, new_document_prefix, new_query_prefix)
+    ON CONFLICT DO NOTHING
+    RETURNING space_id INTO found_id;
+    IF found_id IS NULL THEN -- another transaction made it at the same moment, and has committed
+        RETURN register_embedding_space(new_provider, new_model, new_revision, new_dimensions,
+                                        new_distance, new_document_prefix, new_query_prefix);
+    END IF;
+
+    vectors := 'embeddings_' || found_id;
+    EXECUTE format(
+        'CREATE TABLE %1$I (
+             collection_id bigint NOT NULL,
+             item_id text COLLATE "C" NOT NULL,
+             vector halfvec(%2$s) NOT NULL,
+             content_hash bytea NOT NULL,
+             PRIMARY KEY (collection_id, item_id),
+             FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
+         ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05)', vectors, new_dimensions);
+    EXECUTE format('ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN', vectors);
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', vectors);
+    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', vectors);
+    EXECUTE format('CREATE POLICY app ON %I TO %I
+                    USING (collection_id IN (SELECT c.collection_id FROM collections c))
+                    WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))', vectors, @app_literal@);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', vectors, @app_literal@);
+    RETURN found_id;
+END
+$$;
+ALTER FUNCTION register_embedding_space(text, text, text, integer, text, text, text) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) TO @app@;
+
+-- Makes the vectors of these items anew in a space's table: the mean of an item's own vector, so many times as it weighs,
+-- and of its neighbours', each of length 1. A neighbour whose vector is not there yet is left out: its own coming mixes
+-- this one again. Who calls it holds the collection's totals, so that nobody mixes with what another one replaces.
+-- The planner cannot know how many rows a window has, and would compare all with all.
+CREATE OR REPLACE FUNCTION mix_vectors(collection bigint, space bigint, setting jsonb, ids text[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
+DECLARE
+    -- The windows: an item, one of its parts, and how much that weighs.
+    wholes text[];
+    parts text[];
+    weights integer[];
+    unmixed text[];
+BEGIN
+    SELECT
+        array_agg(part.item_id), array_agg(part.part_id),
+        array_agg(CASE WHEN part.is_own THEN (setting ->> 'own_weight')::integer ELSE 1 END)
+    INTO wholes, parts, weights
+    FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part;
+    unmixed := ARRAY(
+        SELECT unnest(parts)
+        EXCEPT
+        SELECT own.item_id FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.item_id = ANY (parts) AND own.space_id = space
+    );
+    -- What was stored before there were neighbours is not mixed yet: it is the own one.
+    IF unmixed <> '{}' THEN
+        EXECUTE format(
+            'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
+             SELECT known.collection_id, known.item_id, $2, known.vector, known.content_hash
+             FROM %I AS known
+             JOIN items AS item ON item.collection_id = $1 AND item.item_id = known.item_id AND item.item_id = ANY ($3)
+             WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
+             ORDER BY known.item_id
+             -- Who removes an item holds it, and waits for the totals that are held here.
+             FOR KEY SHARE OF item SKIP LOCKED
+             ON CONFLICT DO NOTHING', 'embeddings_' || space)
+        USING collection, space, unmixed;
+    END IF;
+
+    EXECUTE format(
+        'WITH own AS MATERIALIZED (
+             SELECT one.item_id, one.vector, one.content_hash FROM own_vectors AS one
+             WHERE one.collection_id = $1 AND one.space_id = $2 AND one.item_id = ANY ($4)
+         ),
+         sums AS MATERIALIZED (
+             SELECT part.item_id, sum(own.vector::vector) AS vector
+             FROM unnest($3, $4, $5) AS part (item_id, part_id, weight)
+             JOIN own ON own.item_id = part.part_id
+             CROSS JOIN generate_series(1, part.weight)
+             GROUP BY part.item_id
+         )
+         INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
+         SELECT
+             $1, own.item_id,
+             -- Vectors that cancel each other out leave no direction.
+             CASE WHEN vector_norm(sums.vector) > 0.001 THEN l2_normalize(sums.vector)::halfvec ELSE own.vector END,
+             own.content_hash
+         FROM sums
+         JOIN own ON own.item_id = sums.item_id
+         ORDER BY own.item_id
+         ON CONFLICT (collection_id, item_id)
+         DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+         WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)',
+        'embeddings_' || space)
+    USING collection, space, wholes, parts, weights;
+END
+$$;
+REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) TO @app@;
+
+-- Gives these items their own vectors back. One of another text is no item's own any more.
+CREATE OR REPLACE FUNCTION unmix_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    EXECUTE format(
+        'WITH gone AS (
+             DELETE FROM own_vectors AS own
+             WHERE own.collection_id = $1 AND own.space_id = $2 AND own.item_id = ANY ($3)
+             RETURNING own.item_id, own.vector, own.content_hash
+         )
+         UPDATE %I AS known SET vector = gone.vector FROM gone
+         WHERE known.collection_id = $1 AND known.item_id = gone.item_id AND known.content_hash = gone.content_hash',
+        'embeddings_' || space)
+    USING collection, space, ids;
+END
+$$;
+REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
+
+-- Stores the vectors of the temporary table staged_embeddings, each for the text whose hash comes with it; gives how many
+-- were new or changed. One whose item is gone, archived or has another text by now is left out: it would be wrong. So the
+-- items are held, in the order in which everybody takes them. Call it in a transaction of its own: the setting is kept
+-- from change before anything else is held.
+CREATE OR REPLACE FUNCTION write_vectors(collection bigint, space bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    setting jsonb;
+    held text[];
+    written text[];
+    concerned text[];
+    stored bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('retrieval neighbours ' || current_schema(), collection));
+    SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
+    -- After neighbours were unset, own vectors stay until the walk gives them back.
+    IF setting IS NOT NULL OR EXISTS (SELECT FROM own_vectors AS own WHERE own.collection_id = collection) THEN
+        EXECUTE 'SELECT array_agg(one.item_id) FROM (
+                     SELECT item.item_id
+                     FROM staged_embeddings AS staged
+                     JOIN items AS item
+                         ON item.collection_id = $1 AND item.item_id = staged.item_id
+                             AND item.text_hash = staged.content_hash AND item.status <> ''archived''
+                     ORDER BY item.item_id
+                     FOR SHARE OF item
+                 ) AS one' INTO held USING collection;
+        PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    END IF;
+    IF setting IS NULL THEN
+        DELETE FROM own_vectors AS own
+        WHERE own.collection_id = collection AND own.space_id = space AND own.item_id = ANY (held);
+        EXECUTE format(
+            'INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
+             SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
+             FROM staged_embeddings AS staged
+             JOIN items AS item
+                 ON item.collection_id = $1 AND item.item_id = staged.item_id
+                     AND item.text_hash = staged.content_hash AND item.status <> ''archived''
+             ORDER BY item.item_id
+             FOR SHARE OF item
+             ON CONFLICT (collection_id, item_id)
+             DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+             WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)',
+            'embeddings_' || space)
+        USING collection;
+        GET DIAGNOSTICS stored = ROW_COUNT;
+        RETURN stored;
+    END IF;
+
+    EXECUTE 'WITH kept AS (
+                 INSERT INTO own_vectors AS known (collection_id, item_id, space_id, vector, content_hash)
+                 SELECT $1, staged.item_id, $2, staged.vector, staged.content_hash
+                 FROM staged_embeddings AS staged WHERE staged.item_id = ANY ($3)
+                 ORDER BY staged.item_id
+                 ON CONFLICT (collection_id, item_id, space_id)
+                 DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
+                 WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)
+                 RETURNING known.item_id
+             )
+             SELECT array_agg(kept.item_id) FROM kept' INTO written USING collection, space, held;
+    SELECT array_agg(one.item_id) INTO concerned FROM (
+        SELECT unnest(written) AS item_id
+        UNION
+        SELECT reached.item_id
+        FROM (
+            SELECT array_agg(at.sequence) AS sequences, array_agg(at.place) AS places, array_agg(at.item_id) AS ids
+            FROM item_places AS at WHERE at.collection_id = collection AND at.item_id = ANY (written)
+        ) AS known
+        CROSS JOIN LATERAL reached_from(
+            collection, known.sequences, known.places, known.ids,
+            (setting ->> 'before')::integer, (setting ->> 'after')::integer
+        ) AS reached
+    ) AS one;
+    PERFORM mix_vectors(collection, space, setting, concerned);
+    RETURN coalesce(cardinality(written), 0);
+END
+$$;
+REVOKE ALL ON FUNCTION write_vectors(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint) TO @app@;

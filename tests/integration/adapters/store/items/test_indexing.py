@@ -1,0 +1,242 @@
+"""Declared attributes: declared, taken back, and kept with the items that are written, archived and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from retrieval import Collection, Item, Platform, connect
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.items import indexing, items
+from retrieval.adapters.store.items.items import write_items
+from retrieval.domain.attribute import AttributeType
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, UnknownFieldError
+
+TABLES = ("item_tags", "attribute_texts", "attribute_numbers", "attribute_times")
+ALL = {"priority": "text", "hours": "number", "late": "boolean", "due": "time"}
+
+
+def _item(item_id: str, **attributes: Any) -> Item:
+    return Item(item_id=item_id, title="some words", tags=("x",), attributes=attributes)
+
+
+def _one(item_id: str) -> Item:
+    return _item(item_id, priority="High", hours=9, late=True, due="2024-05-01T12:00+02:00")
+
+
+async def _rows(platform: Platform, collection: Collection) -> dict[str, int]:
+    number = (await collection.refresh()).collection_id
+    found = {}
+    for table in TABLES:
+        statement = Compiled(f"SELECT count(*) FROM {table} WHERE collection_id = {number}")  # noqa: S608
+        found[table] = (await platform.database.read(platform.tenant_id, statement))[0][0]
+    return found
+
+
+async def _found(collection: Collection, **where: Any) -> list[str]:
+    return sorted(hit.item_id for hit in await collection.search("words", where=where, limit=100))
+
+
+async def test_declaring_indexes_the_items_that_are_there(platform: Platform) -> None:
+    """And those that come; what is declared shows."""
+    collection = await platform.collection("docs")
+    await collection.add([_one("1"), _item("2", priority="Low", hours=10)])
+    assert await _rows(platform, collection) == dict(zip(TABLES, (2, 0, 0, 0), strict=True))
+    await collection.make_filterable(ALL)
+    await collection.add([_one("3")])
+    assert await _rows(platform, collection) == dict(zip(TABLES, (3, 5, 3, 2), strict=True))
+    assert (await collection.info()).filterable == ALL
+    assert await _found(collection, priority="High") == ["1", "3"]
+    assert await _found(collection, hours={"gt": 9}) == ["2"]
+    assert await _found(collection, late=True, due={"lte": "2024-05-01T10:00Z"}) == ["1", "3"]
+
+
+async def test_declaring_again_changes_nothing_and_another_type_is_refused(platform: Platform) -> None:
+    """The message holds the command that changes the type; adding to what is declared is no change."""
+    collection = await platform.collection("docs", filterable={"hours": "number"})
+    await platform.collection("docs", filterable={"hours": "number", "priority": "text"})
+    assert (await collection.info()).filterable == {"hours": "number", "priority": "text"}
+    with pytest.raises(InvalidRequestError, match=r"number, not as text.* filterable docs --drop hours hours:text"):
+        await collection.make_filterable({"hours": "text", "more": "text"})
+    assert (await collection.info()).filterable == {"hours": "number", "priority": "text"}
+    await collection.make_unfilterable(["hours"])
+    await collection.make_filterable({"hours": "text"})
+    assert (await collection.info()).filterable == {"hours": "text", "priority": "text"}
+
+
+async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform: Platform) -> None:
+    """An attribute that no item ever had is unknown again; a name that was not declared is no error."""
+    collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
+    await collection.add([_one("1")])
+    assert await _found(collection, never="x") == []
+    await collection.make_unfilterable([*ALL, "never", "nothing"])
+    assert await _rows(platform, collection) == dict(zip(TABLES, (1, 0, 0, 0), strict=True))
+    assert await _found(collection, priority="High", hours=9, late=True) == ["1"]
+    with pytest.raises(UnknownFieldError):
+        await _found(collection, never="x")
+
+
+@pytest.mark.parametrize("kind", ["texts", "", None, 3])
+async def test_a_type_that_there_is_not_is_refused(platform: Platform, kind: Any) -> None:
+    """The message names those that there are, and no collection is made."""
+    with pytest.raises(InvalidRequestError, match="there are text, number, boolean, time"):
+        await platform.collection("docs", filterable={"hours": kind})
+    assert await platform.collections() == []
+
+
+async def test_values_of_another_type_are_refused_in_a_filter_and_kept_in_an_item(platform: Platform) -> None:
+    """A filter that can match nothing is a mistake; an item that differs is found by its other fields."""
+    collection = await platform.collection("docs", filterable=ALL)
+    await collection.add([_one("1"), _item("2", priority=3, hours="many", late="yes", due="soon")])
+    assert await _found(collection, hours={"gte": 0}) == ["1"]
+    assert await _found(collection, tags="x") == ["1", "2"]
+    for where in ({"hours": "many"}, {"priority": 3}, {"late": "yes"}, {"due": {"gt": "soon"}}):
+        with pytest.raises(InvalidFilterError, match="is filterable as"):
+            await _found(collection, **where)
+
+
+async def test_an_order_between_values_of_two_types_is_told_also_without_a_declaration(platform: Platform) -> None:
+    """Nothing could be found by it. Equality is not refused: two types are simply not equal."""
+    collection = await platform.collection("docs")
+    await collection.add([_item("1", n=3, s="x", late=True, both=1, many=[1]), _item("2", n=4, both="z", many=[2])])
+    for where in ({"n": {"gte": "abc"}}, {"s": {"lt": 5}}, {"late": {"gt": 1}}, {"not": {"n": {"lt": "2024-05-01"}}}):
+        with pytest.raises(InvalidFilterError, match=r"cannot be compared by order with .*: its values are"):
+            await _found(collection, **where)
+        with pytest.raises(InvalidFilterError, match="by order"):
+            await collection.page(where)
+    assert await _found(collection, n={"gte": 4}) == ["2"]
+    assert await _found(collection, both={"gte": 1}) == ["1"]
+    assert await _found(collection, both={"gte": "a"}) == ["2"]
+    assert await _found(collection, many={"gte": 1}) == []
+    assert await _found(collection, n="abc") == []
+    stale = await platform.collection("docs")
+    async with connect(settings=platform.settings) as elsewhere:
+        await (await elsewhere.collection("docs")).add([_item("3", n="words")])
+    assert await _found(stale, n={"gte": "abc"}) == ["3"], "what came a moment ago counts"
+
+
+async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Platform) -> None:
+    """What an item no longer holds is not found by it; an archived item comes back with its values."""
+    collection = await platform.collection("docs", filterable=ALL)
+    await collection.add([_one("1"), _one("2"), _one("3")])
+    await collection.add([_item("1", priority=["Low", "High"], hours=1), Item(item_id="2", status="archived")])
+    assert await _found(collection, priority="Low") == ["1"]
+    assert await _found(collection, priority={"lt": "Z"}) == ["3"], "a list has no order"
+    assert await _found(collection, hours=9) == ["3"]
+    assert await collection.delete(["3"]) == 1
+    assert await _rows(platform, collection) == dict(zip(TABLES, (1, 2, 1, 0), strict=True))
+    await collection.add([_one("2")])
+    assert await _found(collection, late=True, tags="x") == ["2"]
+    assert await collection.delete(["1", "2"]) == 2
+    assert await _rows(platform, collection) == dict.fromkeys(TABLES, 0)
+
+
+async def test_unchanged_values_are_not_written_again(platform: Platform) -> None:
+    """A new text for an item leaves the rows of its tags and attributes as they are."""
+    collection = await platform.collection("docs", filterable=ALL)
+    await collection.add([_one("1")])
+    number = (await collection.refresh()).collection_id
+    versions = Compiled(
+        " UNION ALL ".join(f"SELECT xmin::text FROM {table} WHERE collection_id = {number}" for table in TABLES)  # noqa: S608
+    )
+    before = await platform.database.read(platform.tenant_id, versions)
+    one = _one("1")
+    await collection.add([Item(item_id="1", title="other words", tags=one.tags, attributes=one.attributes)])
+    assert await platform.database.read(platform.tenant_id, versions) == before
+    assert len(before) == 5
+
+
+async def test_a_writer_that_began_before_the_declaration_indexes_by_it(platform: Platform) -> None:
+    """Whoever comes second waits for the other: no item is missed, whichever way they meet."""
+    collection = await platform.collection("docs")
+    await collection.add([_one("0")])
+    number = (await collection.refresh()).collection_id
+    for key, declared in (("1", {"hours": "number"}), ("2", {"priority": "text"})):
+        async with platform.database.transaction(platform.tenant_id) as writer:
+            await write_items(writer, number, [_one(key)])
+            declaring = asyncio.create_task(collection.make_filterable(declared))
+            await _until_somebody_waits(platform)
+            assert not declaring.done()
+        await declaring
+    assert await _found(collection, hours=9) == ["0", "1", "2"]
+    assert await _found(collection, priority="High") == ["0", "1", "2"]
+
+
+async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Platform) -> None:
+    """Also when it brings the attribute that is being declared for the first time."""
+    collection = await platform.collection("docs")
+    await collection.add([_one("0")])
+    number = (await collection.refresh()).collection_id
+    totals = f"SELECT FROM collection_statistics WHERE collection_id = {number} FOR UPDATE"
+    async with platform.database.transaction(platform.tenant_id) as holder:
+        await holder.execute(totals.encode())
+        declaring = asyncio.create_task(collection.make_filterable({"hours": "number", "fresh": "text"}))
+        await _until_somebody_waits(platform)
+        writing = asyncio.create_task(collection.add([_item("1", hours=9, fresh="new", newer=1)]))
+        await _until_somebody_waits(platform, 2)
+    await asyncio.gather(declaring, writing)
+    assert await _found(collection, hours=9) == ["0", "1"]
+    assert await _found(collection, fresh="new") == ["1"]
+
+
+async def test_many_declarations_and_writers_at_once_agree(platform: Platform) -> None:
+    """Nobody waits for another crosswise, and each item is indexed by each attribute."""
+    collection = await platform.collection("docs")
+    names = [f"a{number}" for number in range(6)]
+
+    async def write(number: int) -> None:
+        await collection.add([_item(f"{number}-{part}", **dict.fromkeys(names, number)) for part in range(3)])
+
+    async def declare(names: list[str]) -> None:
+        await collection.make_filterable(dict.fromkeys(names, "number"))
+
+    await asyncio.gather(
+        *(write(number) for number in range(4)), declare(names[:4]), declare(names[:1:-1]), declare(names[1:])
+    )
+    assert (await _rows(platform, collection))["attribute_numbers"] == 6 * 12
+
+
+async def _until_somebody_waits(platform: Platform, number: int = 1) -> None:
+    """Until so many transactions of this database wait for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(20), platform.database.maintenance() as connection:
+        while (await (await connection.execute(waiting)).fetchone() or (0,))[0] < number:
+            pass
+
+
+@pytest.mark.parametrize("what", ["archive", "delete"])
+async def test_items_are_removed_while_an_attribute_is_declared(platform: Platform, what: str) -> None:
+    """The remover holds its items and waits for the totals, which the declaration holds: both come to an end."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": "disk", "priority": "High"} for number in range(20)])
+    number = (await collection.refresh()).collection_id
+    totals_held, item_held = asyncio.Event(), asyncio.Event()
+
+    async def declare() -> None:
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await connection.execute("SELECT FROM collection_statistics WHERE collection_id = %s FOR UPDATE", (number,))
+            totals_held.set()
+            await item_held.wait()
+            await indexing.declare(connection, number, "docs", (("priority", AttributeType.TEXT),))
+
+    async def remove() -> None:
+        await totals_held.wait()
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await _hold(connection)
+            item_held.set()
+            if what == "archive":
+                await items.archive_items(connection, number, [], ["3"])
+            else:
+                await items.delete_items(connection, number, ["3"])
+
+    async def _hold(connection: Connection) -> None:
+        lock = "SELECT FROM items WHERE collection_id = %s AND item_id = '3' FOR NO KEY UPDATE"
+        await connection.execute(lock, (number,))
+
+    await asyncio.wait_for(asyncio.gather(declare(), remove()), 30)
+    hits = await collection.search("disk", where={"priority": "High"}, limit=50)
+    assert len(hits) == 19
+    assert "3" not in {hit.item_id for hit in hits}

@@ -1,0 +1,157 @@
+"""Off-policy estimates in the database: they say what NumPy says, and what only the tenant may know."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from retrieval import Platform
+from retrieval.adapters.store.items.collections import ensure_tenant
+from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
+from retrieval.domain.estimate import CLIP, Estimate, Estimator
+from retrieval.domain.target import Target
+from retrieval.domain.weighing import Weighing
+from retrieval.learning.off_policy import differences, estimates
+from retrieval.learning.traffic import Traffic
+from retrieval.learning.weighing import weigh
+from tests.support.recorded import Feedback, Recorded, Shown, record
+
+SINCE = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@dataclass
+class Simulated:
+    """Recorded searches, two targets, and the same as NumPy needs it."""
+
+    recorded: list[Recorded] = field(default_factory=list)
+    targets: tuple[Target, Target] = field(default_factory=lambda: (Target(), Target()))
+
+    def traffic(self, which: int) -> Traffic:
+        """What NumPy estimates from, by a reading of the rows that shares nothing with the SQL."""
+        target = self.targets[which]
+        entries = zip(target.retrieval_ids, target.item_ids, target.probabilities, target.modelled, strict=True)
+        slates: dict[uuid.UUID, dict[str, tuple[float, float]]] = {one.retrieval_id: {} for one in self.recorded}
+        for retrieval_id, item_id, probability, modelled in entries:
+            slates[retrieval_id][item_id] = (probability, modelled)
+        rows = [
+            (place, shown.propensity, *slates[one.retrieval_id].get(shown.item_id, (0.0, 0.0)), _reward(shown))
+            for place, one in enumerate(self.recorded)
+            for shown in one.shown
+        ]
+        retrieval, propensity, probability, modelled, reward = np.array(rows).T
+        return Traffic.of_rows(
+            retrieval=retrieval.astype(np.int64),
+            propensity=propensity,
+            target=probability,
+            reward=reward,
+            modelled=modelled,
+            expected=[sum(p for p, _ in slates[one.retrieval_id].values()) for one in self.recorded],
+            direct=[sum(p * q for p, q in slates[one.retrieval_id].values()) for one in self.recorded],
+        )
+
+
+def _reward(shown: Shown) -> float:
+    live = [(one.weight, one.reward) for one in shown.feedback if one.weight > 0 and not one.is_superseded]
+    return sum(w * r for w, r in live) / sum(w for w, _ in live) if live else np.nan
+
+
+def simulated(retrievals: int) -> Simulated:
+    """Slates of one to four of six items, some unrated, some rated twice, by another's weight, or no more."""
+    rng, made = np.random.default_rng(7), Simulated()
+    for number in range(retrievals):
+        items = [f"i{n}" for n in rng.permutation(6)[: rng.integers(1, 5)]]
+        shown = [
+            Shown(item, propensity=float(rng.choice([0.002, 0.2, 0.7, 1.0])), feedback=_said(rng)) for item in items
+        ]
+        one = Recorded(retrieved_at=SINCE + timedelta(minutes=number), shown=shown)
+        made.recorded.append(one)
+        for target in made.targets:
+            target.add(one.retrieval_id, {f"i{n}": float(rng.random()) for n in range(6) if rng.random() < 0.8})
+            target.add(one.retrieval_id, {"never shown": 0.25})
+    for target in made.targets:
+        target.modelled[:] = rng.random(len(target.modelled)).tolist()
+    return made
+
+
+def _said(rng: np.random.Generator) -> tuple[Feedback, ...]:
+    kinds = (
+        (),
+        (Feedback(float(rng.random())),),
+        (Feedback(float(rng.random()), weight=0.25), Feedback(float(rng.random()), weight=0.5)),
+        (Feedback(1.0, is_superseded=True), Feedback(0.0)),
+        (Feedback(1.0, weight=0.0),),
+    )
+    return kinds[rng.integers(len(kinds))]
+
+
+async def prepared(platform: Platform, made: Simulated, name: str = "docs") -> RecordedTraffic:
+    """Put the searches into a collection, and one from before the time that is asked for."""
+    collection = await platform.collection(name)
+    collection_id = (await collection.refresh()).collection_id
+    early = Recorded(retrieved_at=SINCE - timedelta(days=1), shown=[Shown("i1", feedback=(Feedback(1.0),))])
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await record(connection, collection_id, [*made.recorded, early])
+    return RecordedTraffic(collection_id=collection_id, since=SINCE)
+
+
+@pytest.mark.parametrize("default_reward", [None, 0.25])
+async def test_estimates_are_numpys(platform: Platform, default_reward: float | None) -> None:
+    """Every estimate, error and difference, plain and clipped, agrees with the reference to 1e-9."""
+    made = simulated(80)
+    known = await prepared(platform, made)
+    asked = RecordedTraffic(collection_id=known.collection_id, since=SINCE, default_reward=default_reward)
+    first, second = (made.traffic(which).with_default(default_reward) for which in (0, 1))
+    async with platform.database.snapshot(platform.tenant_id) as connection:
+        found = await read_comparison(connection, asked, *made.targets)
+    assert found.keys() == {(estimator, clipped) for estimator in Estimator for clipped in (False, True)}
+    for (estimator, is_clipped), compared in found.items():
+        clip = CLIP if is_clipped else None
+        agree(compared.first, estimates(first, clip=clip)[estimator])
+        agree(compared.second, estimates(second, clip=clip)[estimator])
+        agree(compared.difference, differences(first, second, clip=clip)[estimator])
+
+
+async def test_weighings_are_numpys(platform: Platform) -> None:
+    """Counts, effective sample size and mean weight agree with the reference to 1e-9."""
+    made = simulated(80)
+    asked = await prepared(platform, made)
+    async with platform.database.snapshot(platform.tenant_id) as connection:
+        found = await read_weighing(connection, asked, made.targets[0])
+    wanted = weigh(made.traffic(0))
+    assert found.clipped > 0  # so that clipping is tested at all
+    for name in Weighing.__slots__:
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-9, abs=1e-9), name
+
+
+async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> None:
+    """Where nobody rated anything there is no estimate at all, and the weighing says why."""
+    made = Simulated([Recorded(retrieved_at=SINCE, shown=[Shown("i1")])])
+    made.targets[0].add(made.recorded[0].retrieval_id, {"i1": 1.0})
+    asked = await prepared(platform, made)
+    async with platform.database.snapshot(platform.tenant_id) as connection:
+        assert await read_comparison(connection, asked, made.targets[0], made.targets[0]) == {}
+        weighing = await read_weighing(connection, asked, made.targets[0])
+        nothing = await read_weighing(connection, asked, Target())
+    assert (weighing.retrievals, weighing.rated, weighing.mean_weight) == (1, 0, 1.0)
+    assert "no impression of it has a reward" in weighing.objections()[0]
+    assert (nothing.retrievals, nothing.effective_sample_size) == (0, 0.0)
+
+
+async def test_another_tenants_traffic_is_not_there(platform: Platform) -> None:
+    """A tenant that names another's collection and retrievals learns nothing of them."""
+    made = simulated(5)
+    asked = await prepared(platform, made)
+    stranger = await ensure_tenant(platform.database, f"tenant-{uuid.uuid4()}")
+    async with platform.database.snapshot(stranger) as theirs:
+        assert await read_comparison(theirs, asked, *made.targets) == {}
+        assert (await read_weighing(theirs, asked, made.targets[0])).impressions == 0
+
+
+def agree(found: Estimate, wanted: Estimate) -> None:
+    """Both are the same to 1e-9."""
+    assert found.value == pytest.approx(wanted.value, rel=1e-9, abs=1e-9)
+    assert found.standard_error == pytest.approx(wanted.standard_error, rel=1e-9, abs=1e-9)

@@ -1,0 +1,59 @@
+"""What a session was answered is found by its index, however much was recorded since."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from retrieval import Context, Platform
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.records.retrievals import answers_of
+from retrieval.domain.shown_item import ShownItem
+
+OWN = 200
+SINCE = 3_000
+
+_MANY = """
+    INSERT INTO retrievals
+    SELECT (copy.one).* FROM (
+        SELECT jsonb_populate_record(r, jsonb_build_object(
+            'retrieval_id', gen_random_uuid(), 'retrieved_at', r.retrieved_at + number * interval '1 ms',
+            'session', CASE WHEN number <= %s THEN 'old' ELSE 's' || mod(number, 100) END
+        )) AS one
+        FROM retrievals AS r CROSS JOIN generate_series(1, %s) AS number
+        WHERE r.collection_id = %s
+        OFFSET 0
+    ) AS copy
+"""
+
+
+class _Explaining:
+    """Keeps the plans of what is read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.plan = ""
+
+    async def read(self, _: int, statement: Compiled) -> list[Any]:
+        explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
+        cursor = await self._connection.execute(explain.encode(), statement.parameters)
+        self.plan = "\n".join(row[0] for row in await cursor.fetchall())
+        return []
+
+
+async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platform: Platform) -> None:
+    """Of all that was recorded, its own answers are read by the index, and no other."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "a", "text": "timeout"}])
+    shown = [ShownItem(item_id="a", score=1.0)]
+    await collection.record_answer("q", shown, origin="o", retrieval_time_ms=1, context=Context(session="old"))
+    await platform.recorded()
+    number = (await collection.refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(_MANY, (OWN, SINCE, number))
+        explaining = _Explaining(connection)
+        await answers_of(cast(Database, explaining), platform.tenant_id, number, "old", origin=None, limit=20)
+    read = [int(one) for one in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
+    assert 0 < max(read) <= 1 + OWN, explaining.plan
+    assert "Rows Removed by Filter" not in explaining.plan

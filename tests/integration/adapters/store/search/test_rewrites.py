@@ -1,0 +1,99 @@
+"""Rewritten queries in the database: kept by model, query and instructions, until they expire."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
+from retrieval.domain.errors import DatabaseError
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.run import run_job
+from tests.support.jobs import target_of
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(days=30)
+
+
+async def kept(platform: Platform, query: str, *, model: str = "m", instructions: str = "") -> list[str] | None:
+    """What is kept of the query at ``NOW``."""
+    return await cached_rewrites(platform.database, platform.tenant_id, model, query, NOW, instructions=instructions)
+
+
+async def keep(
+    platform: Platform,
+    query: str,
+    *rewrites: str,
+    model: str = "m",
+    instructions: str = "",
+    until: datetime = LATER,
+) -> None:
+    """Keep the rewrites of the query."""
+    where = (platform.database, platform.tenant_id)
+    await keep_rewrites(*where, model, query, rewrites, expires_at=until, instructions=instructions)
+
+
+async def test_rewrites_come_back_as_they_were_kept(platform: Platform) -> None:
+    """In their order, whatever characters they have; space between words makes no other query."""
+    assert await kept(platform, "who is at Acme") is None
+    await keep(platform, "who is at Acme", "Acme", 'a "quoted" {one}', "数据库, 👩🏽‍🚀")
+    assert await kept(platform, " who  is at\nAcme ") == ["Acme", 'a "quoted" {one}', "数据库, 👩🏽‍🚀"]
+    await keep(platform, "nothing")
+    assert await kept(platform, "nothing") == []
+
+
+@pytest.mark.parametrize("query", ["a\x00b", "\ud800", "x" * 100_000])
+async def test_any_query_has_a_place(platform: Platform, query: str) -> None:
+    """What PostgreSQL's text cannot hold, and what no index takes, is a query all the same."""
+    await keep(platform, query, "one")
+    assert await kept(platform, query) == ["one"]
+
+
+async def test_another_model_or_other_instructions_start_afresh(platform: Platform) -> None:
+    """What one model made of a query, by one text of instructions, says nothing of another."""
+    await keep(platform, "query", "first", instructions="1")
+    assert await kept(platform, "query", model="n", instructions="1") is None
+    assert await kept(platform, "query", instructions="2") is None
+    assert await kept(platform, "Query", instructions="1") is None
+    assert await kept(platform, "query", instructions="1") == ["first"]
+
+
+async def test_what_has_expired_is_not_read_and_gives_way(platform: Platform) -> None:
+    """Its last moment is the one before it expires; what is kept anew takes its place."""
+    await keep(platform, "query", "old", until=NOW)
+    assert await kept(platform, "query") is None
+    await keep(platform, "query", "new")
+    assert await kept(platform, "query") == ["new"]
+    await keep(platform, "query", "late comer", until=NOW + timedelta(seconds=1))
+    assert await kept(platform, "query") == ["new"]
+
+
+async def test_many_may_keep_the_same_query_at_once(platform: Platform) -> None:
+    """Nobody fails; one of them stays whole."""
+    await asyncio.gather(*(keep(platform, "query", f"{one} a", f"{one} b") for one in range(8)))
+    first, second = await kept(platform, "query") or []
+    assert (first[1:], second) == (" a", f"{first[0]} b")
+
+
+async def test_each_tenant_has_rewrites_of_its_own(
+    platform: Platform, database_url: str, settings: Settings, tenant: str
+) -> None:
+    """They would tell what another tenant asks."""
+    await keep(platform, "query", "secret")
+    async with connect(database_url, settings=settings, tenant=f"{tenant} too") as other:
+        assert await kept(other, "query") is None
+        with pytest.raises(DatabaseError):
+            await keep_rewrites(other.database, 0, "m", "query", ["x"], expires_at=LATER)
+
+
+async def test_expired_rewrites_are_pruned(platform: Platform) -> None:
+    """The job removes them and leaves the rest."""
+    target = await target_of(platform, await platform.collection("docs"))
+    await keep(platform, "old", "x", until=datetime.now(UTC) - timedelta(seconds=1))
+    await keep(platform, "new", "x", until=datetime.now(UTC) + timedelta(days=1))
+    report = await run_job(platform.workplace, JOBS["prune"], target)
+    assert report.details["query_rewrites"] == 1
+    assert await kept(platform, "new") == ["x"]

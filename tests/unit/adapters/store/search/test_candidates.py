@@ -1,0 +1,120 @@
+"""The one statement of a search: what stands in it, what is kept of it, and how its rows are ranked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.adapters.store.search.candidates import candidates_statement, found, settings
+from retrieval.domain.filters import parse_where
+from retrieval.domain.hit import Path
+from retrieval.domain.profile import LegName
+
+BOTH = (LegName.DENSE, LegName.LEXICAL)
+REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, dimensions=3)
+
+
+def values_of(where: dict[str, Any]) -> list[str]:
+    """How the values of a filter's statement are spelled."""
+    statement = candidates_statement(replace(REQUEST, condition=parse_where(where)))
+    return [
+        repr(one.obj)
+        for value in statement.parameters.values()
+        if isinstance(value, list)
+        for one in value
+        if hasattr(one, "obj")
+    ]
+
+
+def test_the_collections_number_stands_in_the_text() -> None:
+    """A partial index is only used where the number is known when the plan is made."""
+    text = candidates_statement(REQUEST).text
+    assert "embeddings_7.collection_id = 42" in text
+    assert "lexical_search(42, " in text
+
+
+def test_true_and_one_are_different_filters() -> None:
+    """Python takes them for equal; a statement that was kept for one is not used for the other."""
+    assert "True" in values_of({"flag": True})
+    assert "1" in values_of({"flag": 1})
+    assert "1.5" in values_of({"flag": 1.5})
+    assert "True" in values_of({"flag": True})
+    assert "True" not in values_of({"flag": 1})
+
+
+def test_a_statement_is_composed_once_for_requests_that_are_alike() -> None:
+    """Composing costs more than running; filters that differ in their values only are alike."""
+    assert candidates_statement(REQUEST) is candidates_statement(replace(REQUEST, depth=7))
+    first, second = (replace(REQUEST, condition=parse_where({"hours": {"gte": value}})) for value in (1, 2))
+    assert candidates_statement(first).text is candidates_statement(second).text
+    assert candidates_statement(first).parameters != candidates_statement(second).parameters
+
+
+def test_the_exact_path_cannot_be_served_by_the_index() -> None:
+    """An index orders by the bare operator only; the exact path orders by something else, with ties broken."""
+    dense = replace(REQUEST, legs=(LegName.DENSE,))
+    order = {
+        path: candidates_statement(replace(dense, path=path))
+        .text.partition("ORDER BY")[2]
+        .partition("LIMIT")[0]
+        .strip()
+        for path in (Path.EXACT, Path.APPROXIMATE)
+    }
+    assert order[Path.EXACT].endswith("+ 0, embeddings_7.item_id")
+    assert "+ 0" not in order[Path.APPROXIMATE]
+    assert "item_id" not in order[Path.APPROXIMATE]
+
+
+def test_a_filter_is_evaluated_once_for_all_legs() -> None:
+    """Both legs read the same keys."""
+    text = candidates_statement(replace(REQUEST, condition=parse_where({"kind": "bug"}))).text
+    assert text.count("FROM items") == 1
+    assert text.count("matching AS MATERIALIZED") == 1
+    assert text.count("JOIN matching") + text.count("FROM matching JOIN") == 2
+    assert "lexical_search" not in text
+
+
+@pytest.mark.parametrize(("depth", "effort", "set_to"), [(10, 40, "40"), (100, 40, "100"), (1000, 2000, "1000")])
+def test_a_walk_looks_at_no_less_than_it_returns(depth: int, effort: int, set_to: str) -> None:
+    """The search effort is at least the depth, at most what pgvector allows, and the scan goes on till it is full."""
+    wanted = settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth, effort=effort))
+    assert wanted["hnsw.ef_search"] == set_to
+    assert wanted["hnsw.iterative_scan"] == "relaxed_order"
+
+
+@pytest.mark.parametrize("path", [Path.EXACT, Path.NONE])
+def test_any_other_search_sets_nothing(path: Path) -> None:
+    """The planner is left alone where no index is to be forced."""
+    assert settings(replace(REQUEST, path=path)) == {}
+
+
+def test_rows_become_rankings_by_leg() -> None:
+    """Higher scores first, ties by key, and a leg that found nothing has an empty ranking."""
+    rows = [("dense", "b", 0.5), ("dense", "a", 0.5), ("dense", "c", 0.9)]
+    rankings = found(rows, REQUEST).rankings
+    assert [(one.item_id, one.rank) for one in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
+    assert rankings["lexical"] == []
+
+
+def test_a_walk_looks_each_row_up_by_its_key_alone() -> None:
+    """The filter is asked of the row that was found: thousands of keys in it are no reason to look up as many."""
+    where = parse_where({"item_id": ["a", "b"], "kind": "bug"})
+    walk = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=Path.APPROXIMATE)
+    words = " ".join(candidates_statement(walk).text.split())
+    assert "FROM items WHERE items.collection_id = 42 AND items.item_id = placed.item_id LIMIT" in words
+    assert "AS met WHERE met.item_id = any(" in words
+    assert words.count("FROM embeddings_7") == 2
+
+
+def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
+    """With one, the account tells; and an index that brings too few fell short."""
+    walk = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=2, documents=9)
+    brought = [("dense", "a", 0.9), ("dense", "b", 0.5)]
+    assert (found(brought, walk).weighed, found(brought, walk).fell_short) == (2, False)
+    assert found(brought[:1], walk).fell_short
+    assert found([*brought, ("walked", "", 7.0)], walk).weighed == 7
+    compared = found([*brought, ("compared", "", 4.0)], walk)
+    assert (compared.weighed, compared.path) == (4, Path.EXACT)
