@@ -31,8 +31,6 @@ from retrieval.adapters.store.items.collections import (
     find_collection,
     set_space,
 )
-from retrieval.adapters.store.records.actors import Pseudonymised, pseudonymise
-from retrieval.adapters.store.records.analytics import analytics_rows, analytics_views
 from retrieval.adapters.store.records.retention import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection
@@ -204,6 +202,8 @@ class Platform(InstallationCalls, KeyCalls):
 
         Raises ``InvalidRequestError`` for a name that no actor can have.
         """
+        from retrieval.adapters.store.records.actors import pseudonymise
+
         if not Context(actor=actor).actor:
             raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
         await self.recorded()
@@ -290,6 +290,8 @@ class Platform(InstallationCalls, KeyCalls):
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""
+        from retrieval.adapters.store.records.analytics import analytics_views
+
         return await analytics_views(self.database, self._tenant_id)
 
     async def analytics(
@@ -307,6 +309,7 @@ class Platform(InstallationCalls, KeyCalls):
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
         time without a time zone or a limit below 1.
         """
+        from retrieval.adapters.store.records.analytics import analytics_rows
         from retrieval.domain.analytics import Question
 
         if collection is not None:
