@@ -81,6 +81,9 @@ def _summed(valued: Sequence[_Valued]) -> list[tuple[float, str]]:
     scores: dict[str, float] = {}
     known = scores.get
     for _, candidates, values in valued:
+        if not scores:
+            scores.update(zip(map(_ITEM_ID, candidates), values, strict=True))
+            continue
         for item_id, value in zip(map(_ITEM_ID, candidates), values, strict=True):
             scores[item_id] = known(item_id, 0.0) + value
     return sorted([(-score, item_id) for item_id, score in scores.items()])
@@ -122,18 +125,31 @@ def fused_again(
     ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. For parts of a ranking whose
     other candidates are not at hand any more. One leg alone gives its own scores.
     """
-    if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
-        return [0.0 if raw is None else raw for raw in next(iter(legs.values()))]
-    total = sum(weights.get(leg, 0.0) for leg in legs)
     scores = [0.0] * max(map(len, legs.values()), default=0)
-    for leg in weights:  # in the order of the profile, in which the parts were added up
-        for place, (raw, rank) in enumerate(zip(legs.get(leg, ()), ranks.get(leg, ()), strict=True)):
-            if raw is None:
-                continue
-            if fusion.kind is FusionKind.RRF:
-                scores[place] += 0.0 if rank is None else weights[leg] / (fusion.k + rank)
-            elif fusion.kind is FusionKind.UNION:
-                scores[place] += weights[leg] * raw
-            else:
-                scores[place] += _scaled([raw], weights[leg] / total if total else 0.0, best[leg])[0]
+    for values in values_again(legs, ranks, best, weights, fusion).values():
+        for place, value in enumerate(values):
+            scores[place] += value
     return scores
+
+
+def values_again(
+    legs: Mapping[str, Sequence[float | None]],
+    ranks: Mapping[str, Sequence[int | None]],
+    best: Mapping[str, float],
+    weights: Mapping[str, float],
+    fusion: Fusion,
+) -> dict[str, list[float]]:
+    """What each leg brings to the scores of ``fused_again``, by leg, one value an item; 0 for one that it has not."""
+    if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
+        return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
+    total = sum(weights.get(leg, 0.0) for leg in legs)
+    values: dict[str, list[float]] = {}
+    for leg in weights:  # in the order in which the parts were added up
+        if fusion.kind is FusionKind.RRF:
+            values[leg] = [weights[leg] / (fusion.k + rank) if rank else 0.0 for rank in ranks.get(leg, ())]
+        elif fusion.kind is FusionKind.UNION:
+            values[leg] = [weights[leg] * raw if raw is not None else 0.0 for raw in legs.get(leg, ())]
+        else:
+            share = weights[leg] / total if total else 0.0
+            values[leg] = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+    return values

@@ -172,14 +172,9 @@ TRACES = (
     (
         "INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, "
         "profile_version, model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, "
-        "retrieval_time_ms, generation_triggered, backtrack_count, pool_items, pool_signals) "
+        "retrieval_time_ms, generation_triggered, backtrack_count, pool_items, shown_items, shown_scores) "
         "VALUES (%(own)s, gen_random_uuid(), now(), "
-        "'q', '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 0, 'exact', '{}', '{}', 1, false, 0, '{}', '{}')"
-    ),
-    (
-        "INSERT INTO impressions (collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, "
-        "propensity, rank_propensity, pulls) VALUES (%(own)s, gen_random_uuid(), '1', now(), 1, 1, '{}', 'exploit', "
-        "1, 1, 0)"
+        "'q', '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 1, 'exact', '{}', '{}', 1, false, 0, '{1}', '{1}', '{1}')"
     ),
     "INSERT INTO recording_losses (collection_id, day, reason) VALUES (%(own)s, now(), 'overflow')",
     (
@@ -457,7 +452,7 @@ async def test_only_the_definer_drops_months(
     """They are every tenant's, so no tenant may say how long they are kept."""
     await act_as(connection, two[0].tenant_id)
     with pytest.raises(pg.InsufficientPrivilege):
-        await connection.execute("SELECT drop_months('retrievals', 1)")
+        await connection.execute("SELECT drop_months(1)")
 
 
 async def test_the_public_may_do_nothing(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
