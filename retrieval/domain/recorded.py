@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import repeat
@@ -10,13 +11,13 @@ from typing import Any
 from retrieval.domain.fusion import fused_again, values_again
 from retrieval.domain.profile import Profile
 from retrieval.domain.relevance import on_unit_scale
-from retrieval.domain.search_record import USUAL, Impression, Matrix, SearchRecord
+from retrieval.domain.search_record import TOTAL, USUAL, Impression, Matrix, SearchRecord
 from retrieval.domain.slate import Slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSearch(SearchRecord):
-    """A record with what follows from it. Its ``request`` is whole."""
+    """A record with what follows from it. Its ``request`` and its ``timings_ms`` are whole."""
 
     pool_signals: Mapping[str, Any]
     """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg does not know the item),
@@ -34,7 +35,11 @@ def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSe
     kept = {one.name: getattr(record, one.name) for one in fields(SearchRecord)}
     signals = pool_signals(record, profile)
     return RecordedSearch(
-        **{**kept, "request": {**USUAL, **record.request}},
+        **{
+            **kept,
+            "request": {**USUAL, **record.request},
+            "timings_ms": {**record.timings_ms, TOTAL: record.retrieval_time_ms},
+        },
         pool_signals=signals,
         impressions=_impressions(record, signals, profile),
     )
@@ -64,11 +69,11 @@ def pool_signals_of(
     profile: Profile | None,
 ) -> dict[str, Any]:
     """The same of a record's columns; ``measured``: the values of its measures by name."""
-    most = dict(zip(legs, brought or repeat(None), strict=False))
+    most = dict(zip(legs, brought or repeat(math.inf), strict=False))
     signals: dict[str, Any] = {
         "legs": {leg: list(row) for leg, row in zip(legs, scores or repeat(()), strict=False)},
         "ranks": {
-            leg: [rank if rank and (most[leg] is None or rank <= most[leg]) else None for rank in row]
+            leg: [rank if 0 < rank <= most[leg] else None for rank in row]
             for leg, row in zip(legs, ranks or repeat(()), strict=False)
         },
         "bests": dict(zip(legs, bests, strict=True)),

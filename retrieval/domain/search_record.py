@@ -14,6 +14,9 @@ from retrieval.domain.slate import Slot
 Matrix = Sequence[Sequence[float | None]]
 """Rows of numbers; None: not known."""
 
+TOTAL = "total"
+"""The time of a whole search among those of its stages."""
+
 USUAL: Mapping[str, Any] = MappingProxyType(
     {
         "group_by": None,
@@ -78,6 +81,7 @@ class SearchRecord:
     path: str
     notes: Sequence[str]
     timings_ms: Mapping[str, float]
+    """By stage, without the total."""
     retrieval_time_ms: float
     top_score: float | None
     """The first hit's score; None without hits."""

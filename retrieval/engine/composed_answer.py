@@ -71,7 +71,7 @@ class ComposedAnswer:
             hits=len(self.shown),
             path=Path.NONE.value,
             notes=tuple(self.notes),
-            timings_ms={"total": self.retrieval_time_ms},
+            timings_ms={},
             retrieval_time_ms=self.retrieval_time_ms,
             top_score=top_score(self.shown),
             score_spread=score_spread(self.shown),

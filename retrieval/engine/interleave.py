@@ -13,7 +13,7 @@ from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.profile import Profile
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.search_record import SearchRecord, shown_columns, unusual
+from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
 from retrieval.engine.recorded_request import recorded_request
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.shown import score_spread, signals_of, top_score
@@ -108,8 +108,8 @@ class Interleaved:
             hits=len(hits),
             path=self.results[0].path.value,
             notes=self.notes,
-            timings_ms=self.timings_ms,
-            retrieval_time_ms=self.timings_ms.get("total", 0.0),
+            timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
+            retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
             top_score=top_score(hits),
             score_spread=score_spread(hits),
             generation_triggered=self.context.generated,

@@ -16,7 +16,7 @@ from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.hit import Hit
 from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.search_record import SearchRecord, shown_columns, unusual
+from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
 from retrieval.domain.slate import Placed
 from retrieval.engine.plan import Plan
 from retrieval.engine.ranking import ranked_scores
@@ -145,8 +145,8 @@ def record(answered: Answered) -> SearchRecord:
         hits=len(hits),
         path=found.path.value,
         notes=answered.plan.notes,
-        timings_ms=answered.timings_ms,
-        retrieval_time_ms=answered.timings_ms["total"],
+        timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
+        retrieval_time_ms=answered.timings_ms[TOTAL],
         top_score=top_score(hits),
         score_spread=score_spread(hits),
         generation_triggered=context.generated,

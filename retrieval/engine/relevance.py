@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Fused, best_of
@@ -11,6 +12,7 @@ from retrieval.domain.relevance import on_unit_scale, share_of
 from retrieval.domain.signals.catalogue import SIGNALS
 
 SIGNAL_BEST = 1.0
+_SCORE = itemgetter(3)
 
 
 def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
@@ -25,7 +27,7 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[
 def bests_of(found: Found) -> dict[str, float]:
     """By ranking, the score that counts as 1: the leg's best, and the most that a signal can be."""
     return {
-        name: SIGNAL_BEST if name in SIGNALS else best_of([one.score for one in candidates])
+        name: SIGNAL_BEST if name in SIGNALS else best_of(list(map(_SCORE, candidates)))
         for name, candidates in found.rankings.items()
     }
 

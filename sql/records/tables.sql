@@ -25,7 +25,7 @@ CREATE TABLE retrievals (
     hits integer NOT NULL,
     path text NOT NULL,
     notes text[] NOT NULL,
-    timings_ms jsonb NOT NULL,
+    timings_ms jsonb NOT NULL,  -- by stage
     retrieval_time_ms double precision NOT NULL,
     top_score double precision,
     score_spread double precision,  -- first score minus fifth (or last) one

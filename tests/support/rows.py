@@ -12,7 +12,8 @@ from retrieval.adapters.store.records.recording_statement import COLUMNS
 
 def values_of(row: bytes) -> dict[str, Any]:
     """What stands in the columns of an encoded record, read as a server's answer is."""
-    reader, place, values = Transformer(), 4, {}
+    reader, place = Transformer(), 4
+    values: dict[str, Any] = {}
     assert int.from_bytes(row[:4]) == len(COLUMNS)
     for name in COLUMNS:
         kind = int.from_bytes(row[place : place + 4])

@@ -33,9 +33,9 @@ def _answer(**more: Any) -> ComposedAnswer:
 
 def test_a_record_has_what_models_and_figures_need() -> None:
     """Candidates by relevance, hits as they were shown, and the application's own time."""
-    made = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32))
-    row = value_of(encoded(made.record()), "vector")
-    made = recorded_search(made.record(), None)
+    answer = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32))
+    row = value_of(encoded(answer.record()), "vector")
+    made = recorded_search(answer.record(), None)
     assert made.pool_items == ["a", "b"]
     assert made.pool_signals["scaled"] == [0.5, 0.2]
     assert [(one.item_id, one.rank) for one in made.impressions] == [("b", 1), ("a", 2)]

@@ -7,6 +7,7 @@ every record has, and each record is one parameter. https://www.postgresql.org/d
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,12 +20,11 @@ from typing import Any
 
 from retrieval.domain.search_record import Matrix, SearchRecord
 
-_INT2, _INT4, _INT8 = Struct(">h"), Struct(">i"), Struct(">q")
-_REAL, _DOUBLE = Struct(">f"), Struct(">d")
+_INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
 _NULL = _INT4.pack(-1)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_TEXT_TYPE, _INT2_TYPE, _INT4_TYPE, _REAL_TYPE, _DOUBLE_TYPE = 25, 21, 23, 700, 701
+_TEXT_TYPE = 25
 _FEW = 256
 _LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
@@ -79,72 +79,79 @@ def _texts(values: Sequence[str]) -> bytes:
 
 
 def _doubles(values: Sequence[float | None]) -> bytes:
-    return _checked_numbers(values, (len(values),), _DOUBLE, _DOUBLE_TYPE)
+    return _numbers(values, (len(values),), "d")
 
 
 def _reals(values: Sequence[float]) -> bytes:
-    return _checked_numbers(values, (len(values),), _REAL, _REAL_TYPE)
+    return _numbers(values, (len(values),), "f")
 
 
 def _integers(values: Sequence[int]) -> bytes:
-    return _numbers(values, (len(values),), _INT4, _INT4_TYPE)
+    return _numbers(values, (len(values),), "i")
 
 
 def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
-    return _numbers(list(chain.from_iterable(rows)), _shape(rows), _INT2, _INT2_TYPE)
+    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "h")
 
 
 def _double_matrix(rows: Matrix) -> bytes:
-    return _checked_numbers(list(chain.from_iterable(rows)), _shape(rows), _DOUBLE, _DOUBLE_TYPE)
+    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "d")
 
 
 def _score_matrix(rows: Matrix) -> bytes | None:
     """The scores in half the room, where they lose nothing by it: the legs compute most of them so."""
     values = list(chain.from_iterable(rows))
-    return _numbers(values, _shape(rows), _REAL, _REAL_TYPE) if _are_real(values) else None
+    return _numbers(values, _shape(rows), "f") if _are_real(values) else None
 
 
 def _exact_score_matrix(rows: Matrix) -> bytes | None:
-    return None if _are_real(list(chain.from_iterable(rows))) else _double_matrix(rows)
+    values = list(chain.from_iterable(rows))
+    return None if _are_real(values) else _numbers(values, _shape(rows), "d")
 
 
 def _are_real(values: Sequence[float | None]) -> bool:
-    known = _finite(values)
+    known = [value for value in values if value is not None] if None in values else values
     return array("f", known).tolist() == known
-
-
-def _finite(values: Sequence[float | None]) -> list[float]:
-    """The numbers among the values."""
-    known = [value for value in values if value is not None]
-    if not all(map(isfinite, known)):
-        raise ValueError(f"{next(one for one in known if not isfinite(one))} is no finite number")
-    return known
 
 
 def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
     return len(rows), len(rows[0]) if rows else 0
 
 
-def _checked_numbers(values: Sequence[float | None], shape: tuple[int, ...], of: Struct, kind: int) -> bytes:
-    _finite(values)
-    return _numbers(values, shape, of, kind)
+_NUMBERS = {"h": (2, 21), "i": (4, 23), "f": (4, 700), "d": (8, 701)}
+"""By the code of its kind in Python, how many bytes a number takes, and the number of its type."""
 
 
-def _numbers(values: Sequence[float | None], shape: tuple[int, ...], of: Struct, kind: int) -> bytes:
-    """An array of that shape; ``kind``: the number of its elements' type."""
-    size = _INT4.pack(of.size)
-    if None in values:
-        data = b"".join([_NULL if value is None else size + of.pack(value) for value in values])
-        return _array_head(kind, shape, has_nulls=True) + data
-    sized: list[Any] = [of.size] * (2 * len(values))
-    sized[1::2] = values
-    return _array_head(kind, shape) + _sized(of.format[1], len(values)).pack(*sized)
+def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
+    """An array of that shape. Raises ``ValueError`` for a number that is none."""
+    size, kind = _NUMBERS[code]
+    known = [value for value in values if value is not None] if None in values else values
+    if not isfinite(sum(known)) and not all(map(isfinite, known)):
+        raise ValueError(f"{next(one for one in known if not isfinite(one))} is no finite number")
+    if known is not values:
+        head, pack = _INT4.pack(size), Struct(f">{code}").pack
+        data = [_NULL if value is None else head + pack(value) for value in values]
+        return _array_head(kind, shape, has_nulls=True) + b"".join(data)
+    numbers = array(code, values)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return _array_head(kind, shape) + _sized(memoryview(numbers), size)
+
+
+def _sized(numbers: memoryview, size: int) -> bytes:
+    """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
+    word = min(size, 4)
+    head, body = 4 // word, size // word
+    made = bytearray(_sizes(size, len(numbers)))
+    words, given = memoryview(made).cast("HI"[word // 4]), numbers.cast("B").cast("HI"[word // 4])
+    for place in range(body):
+        words[head + place :: head + body] = given[place::body]
+    return bytes(made)
 
 
 @lru_cache(maxsize=256)
-def _sized(code: str, number: int) -> Struct:
-    """So many elements, each after its size."""
-    return Struct(">" + f"i{code}" * number)
+def _sizes(size: int, number: int) -> bytes:
+    return (_INT4.pack(size) + bytes(size)) * number
 
 
 def _array_head(kind: int, shape: tuple[int, ...], *, has_nulls: bool = False) -> bytes:

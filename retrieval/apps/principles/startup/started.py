@@ -98,7 +98,7 @@ def started_record(
         hits=len(shown),
         path="none",
         notes=(),
-        timings_ms={"total": took_ms},
+        timings_ms={},
         retrieval_time_ms=took_ms,
         top_score=scores[0] if scores else None,
         score_spread=scores[0] - scores[:_SPREAD][-1] if scores else None,
