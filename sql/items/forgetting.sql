@@ -149,8 +149,13 @@ BEGIN
         SELECT given.collection_id, array_agg(given.item_id)
         FROM unnest(collections, ids) AS given (collection_id, item_id) GROUP BY given.collection_id
     LOOP
-        IF (SELECT count(*) FROM items AS one WHERE one.collection_id = own AND one.item_id = ANY (named))
-            < cardinality(named)
+        -- Looked up one by one: for all together the planner may take an index by other columns.
+        IF cardinality(named) > (
+            SELECT count(*) FROM unnest(named) AS given (item_id)
+            CROSS JOIN LATERAL (
+                SELECT FROM items AS one WHERE one.collection_id = own AND one.item_id = given.item_id LIMIT 1
+            ) AS kept
+        )
         THEN
             RETURN QUERY
             SELECT own, given.item_id, 'forgotten-' || replace(gen_random_uuid()::text, '-', '')

@@ -437,13 +437,31 @@ async def test_months_are_reached_through_their_tables_alone(
         (SCHEMA,),
     )
     months = [row[0] for row in await cursor.fetchall()]
-    assert len(months) >= 8
+    assert len(months) >= 4
     await act_as(connection, two[0].tenant_id)
     for month in months:
         for statement in ("SELECT FROM {}", "DELETE FROM {}", "DROP TABLE {}"):
             with pytest.raises(pg.InsufficientPrivilege):
                 async with connection.transaction():
                     await connection.execute(sql.SQL(statement).format(sql.Identifier(month)))
+
+
+async def test_the_hits_of_others_are_not_seen_through_the_view(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The view of impressions has the policies of who reads it, not of its owner; and nothing is written there."""
+    own = []
+    for platform in two:
+        own.append((await (await platform.collection("docs")).refresh()).collection_id)
+        async with platform.database.transaction(platform.tenant_id) as acting:
+            await acting.execute(TRACES[0], {"own": own[-1]})
+    await act_as(connection, two[0].tenant_id)
+    seen = await connection.execute("SELECT collection_id, item_id, rank, slot, propensity FROM impressions")
+    assert await seen.fetchall() == [(own[0], "1", 1, "exploit", 1.0)]
+    for statement in ("DELETE FROM impressions", "UPDATE impressions SET rank = 2"):
+        with pytest.raises(psycopg.Error):
+            async with connection.transaction():
+                await connection.execute(statement)
 
 
 async def test_only_the_definer_drops_months(

@@ -186,6 +186,20 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
     assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"overflow": 2}
 
 
+async def test_a_row_is_sent_in_the_columns_and_types_of_its_table(platform: Platform) -> None:
+    """In one order; the vector alone has another type, for an extension's has another number in each database."""
+    query = (
+        "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute "
+        "WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        table, sent = [
+            await (await connection.execute(query, (name,))).fetchall() for name in ("retrievals", "sent_retrieval")
+        ]
+    assert sent == list(recording_statement.COLUMNS.items())
+    assert [one for one in table if one not in sent] == [("vector", "halfvec")]
+
+
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records wait until somebody asks for them, however long the test takes."""
