@@ -110,7 +110,7 @@ def _exact_score_matrix(rows: Matrix) -> bytes | None:
 
 
 def _are_real(values: Sequence[float | None]) -> bool:
-    known = [value for value in values if value is not None] if None in values else values
+    known = [value for value in values if value is not None]
     return array("f", known).tolist() == known
 
 
@@ -140,10 +140,12 @@ def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
 
 def _sized(numbers: memoryview, size: int) -> bytes:
     """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
-    word = min(size, 4)
-    head, body = 4 // word, size // word
     made = bytearray(_sizes(size, len(numbers)))
-    words, given = memoryview(made).cast("HI"[word // 4]), numbers.cast("B").cast("HI"[word // 4])
+    if size == 2:  # noqa: PLR2004 - bytes
+        words, given = memoryview(made).cast("H"), numbers.cast("B").cast("H")
+    else:
+        words, given = memoryview(made).cast("I"), numbers.cast("B").cast("I")
+    head, body = 4 // words.itemsize, size // words.itemsize
     for place in range(body):
         words[head + place :: head + body] = given[place::body]
     return bytes(made)
