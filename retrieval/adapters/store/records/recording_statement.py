@@ -141,7 +141,7 @@ def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
 def _sized(numbers: memoryview, size: int) -> bytes:
     """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
     made = bytearray(_sizes(size, len(numbers)))
-    if size == 2:  # noqa: PLR2004 - bytes
+    if size == 2:
         words, given = memoryview(made).cast("H"), numbers.cast("B").cast("H")
     else:
         words, given = memoryview(made).cast("I"), numbers.cast("B").cast("I")
