@@ -43,16 +43,13 @@ MONTHS = """
     DECLARE
         begins timestamptz := date_trunc('month', timestamptz '2026-06-20+00' - interval '200 days', 'UTC');
         part text;
-        owner text;
     BEGIN
         WHILE begins < timestamptz '2026-06-20+00' LOOP
-            FOREACH owner IN ARRAY ARRAY['retrievals', 'impressions'] LOOP
-                part := owner || to_char(begins AT TIME ZONE 'UTC', '"_"YYYY"_"MM');
-                IF to_regclass(part) IS NULL THEN
-                    EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, owner, begins,
-                                   date_trunc('month', begins + interval '32 days', 'UTC'));
-                END IF;
-            END LOOP;
+            part := to_char(begins AT TIME ZONE 'UTC', '"retrievals_"YYYY"_"MM');
+            IF to_regclass(part) IS NULL THEN
+                EXECUTE format('CREATE TABLE %I PARTITION OF retrievals FOR VALUES FROM (%L) TO (%L)', part, begins,
+                               date_trunc('month', begins + interval '32 days', 'UTC'));
+            END IF;
             begins := date_trunc('month', begins + interval '32 days', 'UTC');
         END LOOP;
     END
@@ -84,23 +81,26 @@ FILL = (
     """
     INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, actor, domain, query, condition, request,
         profile_version, model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms,
-        retrieval_time_ms, top_score, score_spread, generation_triggered, backtrack_count, pool_items, pool_signals)
+        retrieval_time_ms, top_score, score_spread, generation_triggered, backtrack_count, legs, bests, pool_items,
+        pool_scores, pool_ranks, shown_items, shown_scores, shown_slots, propensities)
     SELECT collection_id, retrieval_id, retrieved_at, 'actor-' || n % 50, 'domain-' || n % 5,
         'words of query ' || n % 5000, '{}', '{}', 1 + n / 30000, n / 50000, 'thompson_slots/1', retrieved_at, n, 10,
         CASE WHEN n % 50 = 0 THEN 0 ELSE 10 END, (ARRAY['exact', 'approximate'])[1 + n % 2], '{}',
         jsonb_build_object('embed', random() * 5, 'candidates', random() * 10, 'items', random(), 'total', 16),
-        random() * 16, random(), random() / 10, false, 0, '{}', '{}'
-    FROM asked
-    """,
-    """
-    INSERT INTO impressions (collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, propensity,
-        rank_propensity, pulls)
-    SELECT collection_id, retrieval_id, 'item-' || 1 + (n * 7 + rank * rank * 13) % @items@, retrieved_at, rank,
-        1.0 / rank, '{}',
-        CASE WHEN rank = 10 THEN 'explore' WHEN n % 50 = 1 AND rank < 3 THEN 'swap' ELSE 'exploit' END,
-        CASE WHEN rank = 10 THEN 0.1 ELSE 1 END, CASE WHEN rank = 10 THEN 0.1 ELSE 1 END, 0
-    FROM asked, generate_series(1, 10) AS rank
-    ON CONFLICT DO NOTHING
+        random() * 16, random(), random() / 10, false, 0, '{dense,lexical}', '{1,1}', shown.pool,
+        ARRAY[shown.scores, shown.scores], ARRAY[shown.ranks, shown.ranks], shown.items, shown.values, shown.slots,
+        shown.chances
+    FROM asked CROSS JOIN LATERAL (
+        SELECT array_agg('item-' || 1 + (n * 7 + rank * rank * 13) % @items@ ORDER BY rank) AS pool,
+            array_agg(random()::real ORDER BY rank) AS scores, array_agg(rank::smallint ORDER BY rank) AS ranks,
+            array_agg('item-' || 1 + (n * 7 + rank * rank * 13) % @items@ ORDER BY rank)
+                FILTER (WHERE rank <= 10) AS items,
+            array_agg(1.0 / rank ORDER BY rank) FILTER (WHERE rank <= 10) AS values,
+            array_agg(CASE WHEN rank = 10 THEN 'explore' WHEN n % 50 = 1 AND rank < 3 THEN 'swap' ELSE 'exploit' END
+                ORDER BY rank) FILTER (WHERE rank <= 10) AS slots,
+            array_agg(CASE WHEN rank = 10 THEN 0.1 ELSE 1 END ORDER BY rank) FILTER (WHERE rank <= 10) AS chances
+        FROM generate_series(1, 100) AS rank
+    ) AS shown
     """,
     """
     INSERT INTO feedback (collection_id, item_id, feedback_key, subject, retrieval_id, actor, kind, reward, weight,

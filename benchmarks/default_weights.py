@@ -21,6 +21,7 @@ from tasks import CRANFIELD, SCIFACT, SCIFACT_TRAIN, TICKETS, Task
 
 from retrieval import Platform, connect
 from retrieval.domain.fusion import Candidate
+from retrieval.domain.profile import Fusion, FusionKind
 from retrieval.jobs.judgements import Qrels, where_for, without_item
 from retrieval.jobs.metrics import Ndcg
 from retrieval.jobs.tune import Setting, grid, tune
@@ -31,6 +32,7 @@ RESULTS = Path(__file__).parent / "results"
 Rankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
 
 
+SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
 CHECKS = (SCIFACT, CRANFIELD, TICKETS)
 
 
@@ -75,7 +77,8 @@ async def main(data: Path, embedder: str) -> None:
         space = (await collection.info()).space
     equal = Setting({"dense": 1.0, "lexical": 1.0})
     report = tune(train.rankings, train.qrels, equal)
-    candidates = grid(["dense", "lexical"])
+    between = [Setting({"dense": share, "lexical": 1 - share}, SUM) for share in (0.45, 0.55, 0.65, 0.75)]
+    candidates = [*grid(["dense", "lexical"]), *between]
     table = [
         {
             "setting": setting.describe(),

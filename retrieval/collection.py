@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, change_status, remove_items
+from retrieval.adapters.store.items.items import ARCHIVED, remove_items
 from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
@@ -24,14 +23,12 @@ from retrieval.domain.filters import Filter, Where
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.item import Item, check_key
-from retrieval.domain.notebook import facts_html
 from retrieval.domain.observer import Observer
 from retrieval.domain.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.answer_calls import AnswerCalls
 from retrieval.engine.collection_handle import Embedders, parsed_filter, told_if_gone
 from retrieval.engine.decide import Decider
-from retrieval.engine.interleaver import Interleaver
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.listing_calls import ListingCalls
 from retrieval.engine.profile_calls import ProfileCalls
@@ -45,19 +42,20 @@ from retrieval.engine.request import (
     checked_request,
     checked_requests,
 )
-from retrieval.engine.rewrite_cache import RewriteCache
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.add import AddReport
-from retrieval.jobs.add_each import as_item
-from retrieval.jobs.add_new import add_new
 from retrieval.jobs.changing_calls import ChangingCalls
 from retrieval.jobs.indexing_calls import IndexingCalls
-from retrieval.jobs.ingest import BATCH_ITEMS, IngestReport, Progress, Rejected, ingest
 from retrieval.jobs.learning_calls import LearningCalls
 from retrieval.jobs.workplace import Workplace
+
+if TYPE_CHECKING:
+    from retrieval.adapters.readers import InputLine
+    from retrieval.engine.rewrite_cache import RewriteCache
+    from retrieval.jobs.add import AddReport
+    from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 
 _VECTORS_BATCH_ITEMS = 2000
 
@@ -119,6 +117,8 @@ class Collection(
     @property
     def rewrite_cache(self) -> RewriteCache:
         """Where rewrites of questions are kept, so that a language model is asked once for each."""
+        from retrieval.engine.rewrite_cache import RewriteCache
+
         return RewriteCache(
             database=self._database, tenant_id=self._tenant_id, wall_clock=self._wall_clock, days=self._rewrites_days
         )
@@ -127,6 +127,8 @@ class Collection(
         return f"<Collection {self.name!r}: {self._stored.documents} items>"
 
     def _repr_html_(self) -> str:
+        from retrieval.domain.notebook import facts_html
+
         # As last read: what shows a value must not wait for a database.
         stored = self._stored
         about = {
@@ -149,6 +151,10 @@ class Collection(
         the item's key is raised. If the embedder fails or its vector for an item cannot be used, the items are stored,
         ``report.pending`` counts those that wait, and ``report.notes`` names what was refused.
         """
+        from retrieval.jobs.add import AddReport
+        from retrieval.jobs.add_each import as_item
+        from retrieval.jobs.ingest import BATCH_ITEMS
+
         batch = [as_item(one) for one in items]
         vectors = None
         if embeddings is not None:
@@ -175,6 +181,9 @@ class Collection(
 
         Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
         """
+        from retrieval.jobs.add_each import as_item
+        from retrieval.jobs.add_new import add_new
+
         report = await add_new(await self._writer(), [as_item(one) for one in items])
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
@@ -188,6 +197,9 @@ class Collection(
         progress: Progress | None = None,
     ) -> IngestReport:
         """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.jobs.ingest.ingest``."""
+        from retrieval.jobs.add import AddReport
+        from retrieval.jobs.ingest import ingest
+
         writer = await self._writer()
         report = await ingest(writer, lines, rejected=rejected, prune=prune, progress=progress)
         notes = await self._keep_indexed(report.items)
@@ -321,6 +333,8 @@ class Collection(
         ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
         cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
         """
+        from retrieval.engine.interleaver import Interleaver
+
         wanted = await parsed_filter(where, self._bounds)
         request = checked_request(query, limit=limit, condition=wanted, syntax=syntax, bounds=self._bounds)
 
@@ -411,6 +425,8 @@ class Collection(
         Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
         found. Raises ``InvalidItemError`` for a status that no item can have.
         """
+        from retrieval.adapters.store.items.items import change_status
+
         [key] = checked_item_ids([item_id])
         for one in (status,) if was is None else (status, was):
             check_key("status", one, key)

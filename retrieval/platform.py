@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import SecretStr
 
@@ -31,16 +31,12 @@ from retrieval.adapters.store.items.collections import (
     find_collection,
     set_space,
 )
-from retrieval.adapters.store.records.actors import Pseudonymised, pseudonymise
-from retrieval.adapters.store.records.analytics import analytics_rows, analytics_views
 from retrieval.adapters.store.records.retention import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection
-from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.collection_name import check_collection_name
 from retrieval.domain.context import Context
-from retrieval.domain.diagnosis import Diagnosis
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.llm import LLM
@@ -48,18 +44,20 @@ from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.domain.profile import Profile
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
-from retrieval.engine.defaults import default_profile
 from retrieval.engine.key_calls import KeyCalls
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState
 from retrieval.engine.sampling import Sampler
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.doctor import diagnose
 from retrieval.jobs.installation_calls import InstallationCalls
-from retrieval.jobs.remove_collection import remove_collection
 from retrieval.jobs.workplace import Workplace
 from retrieval.settings import Settings
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.records.actors import Pseudonymised
+    from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+    from retrieval.domain.diagnosis import Diagnosis
 
 _log = logging.getLogger(__name__)
 
@@ -204,6 +202,8 @@ class Platform(InstallationCalls, KeyCalls):
 
         Raises ``InvalidRequestError`` for a name that no actor can have.
         """
+        from retrieval.adapters.store.records.actors import pseudonymise
+
         if not Context(actor=actor).actor:
             raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
         await self.recorded()
@@ -215,6 +215,8 @@ class Platform(InstallationCalls, KeyCalls):
         Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
         ``DatabaseUnreachableError`` where there is nothing to examine.
         """
+        from retrieval.jobs.doctor import diagnose
+
         if collection is not None:
             await self.collection(collection, create=False)
         return await diagnose(self.workplace, self._tenant_id, collection)
@@ -243,6 +245,8 @@ class Platform(InstallationCalls, KeyCalls):
         configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
         yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
+        from retrieval.engine.defaults import default_profile
+
         check_collection_name(name)
         checked_filterable(filterable or {})
         checked_neighbours(neighbours)
@@ -275,6 +279,8 @@ class Platform(InstallationCalls, KeyCalls):
         Its items with their vectors, terms and indexes go, its profiles, models, recorded searches and feedback; the
         tenant's cache of vectors stays. Part by part: interrupted, the same call goes on. Nothing brings it back.
         """
+        from retrieval.jobs.remove_collection import remove_collection
+
         check_collection_name(name)
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None:
@@ -284,6 +290,8 @@ class Platform(InstallationCalls, KeyCalls):
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""
+        from retrieval.adapters.store.records.analytics import analytics_views
+
         return await analytics_views(self.database, self._tenant_id)
 
     async def analytics(
@@ -301,6 +309,9 @@ class Platform(InstallationCalls, KeyCalls):
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
         time without a time zone or a limit below 1.
         """
+        from retrieval.adapters.store.records.analytics import analytics_rows
+        from retrieval.domain.analytics import Question
+
         if collection is not None:
             await self.collection(collection, create=False)
         where = Question(collection=collection, since=since, until=until, limit=limit)
@@ -347,6 +358,8 @@ class Platform(InstallationCalls, KeyCalls):
 
     async def _give_space(self, stored: StoredCollection, space: StoredSpace) -> None:
         """A collection that was made without an embedder gets the one that is configured now."""
+        from retrieval.engine.defaults import default_profile
+
         async with self.database.transaction(self._tenant_id) as connection:
             await set_space(connection, stored.collection_id, space.space_id)
             if stored.profile == default_profile(None):
@@ -409,4 +422,4 @@ def connect(
         changes["database_url"] = SecretStr(url)
     if tenant is not None:
         changes["tenant"] = tenant
-    return Platform(chosen.changed(**changes), embedder=embedder, llm=llm)
+    return Platform(chosen.changed(**changes) if changes else chosen, embedder=embedder, llm=llm)

@@ -38,6 +38,8 @@ _SHARED = pytest.StashKey[dict[str, str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Decide once, in the process that a run starts with, which server its processes share."""
+    # The tests start the program some hundred times; compiling all its modules anew each time would take most of it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     given = getattr(config, "workerinput", {}).get("database")
     if given is None:
         # Root's server is another user, who must be able to enter.

@@ -20,6 +20,7 @@ depends_on = None
 FILES = (
     "installation/roles",
     "installation/tables",
+    "items/facets",
     "items/tables",
     "search/tables",
     "records/tables",
@@ -28,6 +29,7 @@ FILES = (
     "installation/policies",
     "items/attributes",
     "items/writing",
+    "items/facet_search",
     "items/forgetting",
     "search/terms",
     "search/neighbours",

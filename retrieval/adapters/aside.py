@@ -36,7 +36,7 @@ async def aside(work: Callable[[], T], *, is_long: bool) -> T:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without stopping for the garbage collector, while a large text is read.
+    """Without stopping for the garbage collector, while a large text is read or many modules are loaded.
 
     Nothing else of the process runs meanwhile. The collector looks at all that was made so far again and again, which
     takes five times as long as reading a megabyte of small lists does; none of it can be garbage.

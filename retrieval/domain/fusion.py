@@ -30,7 +30,7 @@ class Fused(NamedTuple):
     contributions: tuple[Contribution, ...]
 
 
-_ITEM_ID = itemgetter(1)
+_ITEM_ID, _SCORE = itemgetter(1), itemgetter(3)
 
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
@@ -51,23 +51,23 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, li
     valued = _valued(rankings, weights, fusion)
     best = _summed(valued)[:limit]
     # Only what is wanted is explained: that costs more than finding out which it is.
-    parts: dict[str, list[Contribution]] = {item_id: [] for _, item_id in best}
+    parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best}
     for leg, candidates, values in valued:
         for candidate, value in zip(candidates, values, strict=True):
             if candidate.item_id in parts:
                 part = Contribution(leg, candidate.rank, candidate.score, weights.get(leg, 0.0), value)
                 parts[candidate.item_id].append(part)
-    return [Fused(item_id, -negative, tuple(parts[item_id])) for negative, item_id in best]
+    return [Fused(item_id, score, tuple(parts[item_id])) for item_id, score in best]
 
 
 def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[tuple[str, float]]:
     """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that nobody wants explained."""
-    return [(item_id, -negative) for negative, item_id in _summed(_valued(rankings, weights, fusion))]
+    return _summed(_valued(rankings, weights, fusion))
 
 
 def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
-    return [item_id for _, item_id in _summed(_valued(rankings, weights, fusion))]
+    return [item_id for item_id, _ in _summed(_valued(rankings, weights, fusion))]
 
 
 def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
@@ -76,14 +76,19 @@ def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) ->
     return [(leg, candidates, values(candidates, weights.get(leg, 0.0))) for leg, candidates in rankings.items()]
 
 
-def _summed(valued: Sequence[_Valued]) -> list[tuple[float, str]]:
-    """Each item with the negative of its score, best first."""
+def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
+    """Each item with its score, best first; equal scores are ordered by item id."""
     scores: dict[str, float] = {}
     known = scores.get
     for _, candidates, values in valued:
+        if not scores:
+            scores.update(zip(map(_ITEM_ID, candidates), values, strict=True))
+            continue
         for item_id, value in zip(map(_ITEM_ID, candidates), values, strict=True):
             scores[item_id] = known(item_id, 0.0) + value
-    return sorted([(-score, item_id) for item_id, score in scores.items()])
+    are_apart = len(set(scores.values())) == len(scores)
+    order = sorted(scores if are_apart else sorted(scores), key=scores.__getitem__, reverse=True)
+    return list(zip(order, map(scores.__getitem__, order), strict=True))
 
 
 def _values(fusion: Fusion, total_weight: float) -> _Values:
@@ -96,7 +101,7 @@ def _values(fusion: Fusion, total_weight: float) -> _Values:
 
 def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
     """Each score's part of the leg's best, times the leg's share."""
-    scores = [candidate.score for candidate in candidates]
+    scores = list(map(_SCORE, candidates))
     return _scaled(scores, share, best_of(scores))
 
 
@@ -122,18 +127,31 @@ def fused_again(
     ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. For parts of a ranking whose
     other candidates are not at hand any more. One leg alone gives its own scores.
     """
-    if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
-        return [0.0 if raw is None else raw for raw in next(iter(legs.values()))]
-    total = sum(weights.get(leg, 0.0) for leg in legs)
     scores = [0.0] * max(map(len, legs.values()), default=0)
-    for leg in weights:  # in the order of the profile, in which the parts were added up
-        for place, (raw, rank) in enumerate(zip(legs.get(leg, ()), ranks.get(leg, ()), strict=True)):
-            if raw is None:
-                continue
-            if fusion.kind is FusionKind.RRF:
-                scores[place] += 0.0 if rank is None else weights[leg] / (fusion.k + rank)
-            elif fusion.kind is FusionKind.UNION:
-                scores[place] += weights[leg] * raw
-            else:
-                scores[place] += _scaled([raw], weights[leg] / total if total else 0.0, best[leg])[0]
+    for values in values_again(legs, ranks, best, weights, fusion).values():
+        for place, value in enumerate(values):
+            scores[place] += value
     return scores
+
+
+def values_again(
+    legs: Mapping[str, Sequence[float | None]],
+    ranks: Mapping[str, Sequence[int | None]],
+    best: Mapping[str, float],
+    weights: Mapping[str, float],
+    fusion: Fusion,
+) -> dict[str, list[float]]:
+    """What each leg brings to the scores of ``fused_again``, by leg, one value an item; 0 for one that it has not."""
+    if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
+        return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
+    total = sum(weights.get(leg, 0.0) for leg in legs)
+    values: dict[str, list[float]] = {}
+    for leg in weights:  # in the order in which the parts were added up
+        if fusion.kind is FusionKind.RRF:
+            values[leg] = [weights[leg] / (fusion.k + rank) if rank else 0.0 for rank in ranks.get(leg, ())]
+        elif fusion.kind is FusionKind.UNION:
+            values[leg] = [weights[leg] * raw if raw is not None else 0.0 for raw in legs.get(leg, ())]
+        else:
+            share = weights[leg] / total if total else 0.0
+            values[leg] = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+    return values

@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from retrieval.domain.context import Context
-from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.search_record import Impression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

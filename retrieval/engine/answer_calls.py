@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.records.retrievals import answers_of
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
-from retrieval.domain.recorded_answer import RecordedAnswer
 from retrieval.domain.retrieval_id import uuid7
-from retrieval.domain.shown_item import ShownItem
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.composed_answer import ComposedAnswer, checked_ms, checked_notes, checked_origin, checked_shown
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import MAX_LIMIT, checked_query_vector, checked_words
+
+if TYPE_CHECKING:
+    from retrieval.domain.recorded_answer import RecordedAnswer
+    from retrieval.domain.shown_item import ShownItem
+    from retrieval.engine.composed_answer import ComposedAnswer
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,14 @@ class AnswerCalls(CollectionHandle):
         not recorded: by the profile, for want of room, or in ``unrecorded`` collections. While the database is away,
         records wait as those of searches do. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
         """
+        from retrieval.engine.composed_answer import (
+            ComposedAnswer,
+            checked_ms,
+            checked_notes,
+            checked_origin,
+            checked_shown,
+        )
+
         asked, items = checked_words(query, self._bounds), checked_shown(shown)
         situation = checked_context(context)
         source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
@@ -78,6 +88,9 @@ class AnswerCalls(CollectionHandle):
         recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
         limit outside 1 to 1000.
         """
+        from retrieval.adapters.store.records.retrievals import answers_of
+        from retrieval.engine.composed_answer import checked_origin
+
         if not Context(session=session).session:
             raise InvalidRequestError("name a session, as it was given with the search or the answer")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:

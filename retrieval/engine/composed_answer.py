@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from retrieval.domain.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.hit import Path
-from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.search_record import SearchRecord, shown_columns, unusual
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from retrieval.domain.storable import is_finite, is_storable
@@ -42,7 +41,7 @@ class ComposedAnswer:
     cluster: int | None = None
     model_version: int = 0
 
-    def record(self) -> RecordedSearch:
+    def record(self) -> SearchRecord:
         """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
         retrieved_at = time_of(self.retrieval_id)
         asked = SearchRequest(
@@ -50,7 +49,7 @@ class ComposedAnswer:
         )
         condition, request = recorded_request(asked)
         pool = sorted(self.shown, key=lambda one: (-one.relevance, one.item_id))
-        return RecordedSearch(
+        return SearchRecord(
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
             retrieved_at=retrieved_at,
@@ -62,7 +61,7 @@ class ComposedAnswer:
             query=self.query,
             vector=None if self.vector is None else self.vector.tolist(),
             condition=condition,
-            request={**request, "origin": self.origin},
+            request={**unusual(request), "origin": self.origin},
             profile_version=0,
             model_version=self.model_version,
             policy=self._policy,
@@ -72,15 +71,25 @@ class ComposedAnswer:
             hits=len(self.shown),
             path=Path.NONE.value,
             notes=tuple(self.notes),
-            timings_ms={"total": self.retrieval_time_ms},
+            timings_ms={},
             retrieval_time_ms=self.retrieval_time_ms,
             top_score=top_score(self.shown),
             score_spread=score_spread(self.shown),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             pool_items=[one.item_id for one in pool],
-            pool_signals=_pool_signals(pool),
-            impressions=[_impression(rank, one) for rank, one in enumerate(self.shown, 1)],
+            measures=("relevance", "score"),
+            pool_values=([one.relevance for one in pool], [one.score for one in pool]),
+            **shown_columns(
+                items=[one.item_id for one in self.shown],
+                scores=[one.score for one in self.shown],
+                slots=[one.slot for one in self.shown],
+                propensities=[one.propensity for one in self.shown],
+                rank_propensities=[
+                    one.propensity if one.rank_propensity is None else one.rank_propensity for one in self.shown
+                ],
+            ),
+            shown_signals=[{name: {"raw": value} for name, value in one.signals.items()} for one in self.shown],
         )
 
     @property
@@ -132,28 +141,3 @@ def checked_ms(value: object) -> float:
     if not is_finite(value) or value < 0:
         raise InvalidRequestError(f"retrieval_time_ms is {value!r:.80}; it must be a finite number of at least 0")
     return float(value)
-
-
-def _pool_signals(pool: Sequence[ShownItem]) -> Mapping[str, Any]:
-    relevance = [one.relevance for one in pool]
-    return {
-        "legs": {},
-        "ranks": {},
-        "bests": {},
-        "relevance": relevance,
-        "scaled": relevance,
-        "score": [one.score for one in pool],
-    }
-
-
-def _impression(rank: int, one: ShownItem) -> Impression:
-    return Impression(
-        item_id=one.item_id,
-        rank=rank,
-        score=one.score,
-        signals={name: {"raw": value} for name, value in one.signals.items()},
-        slot=one.slot,
-        propensity=one.propensity,
-        rank_propensity=one.propensity if one.rank_propensity is None else one.rank_propensity,
-        pulls=0.0,
-    )

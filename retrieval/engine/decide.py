@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,11 +13,8 @@ from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.learning.arms import arms_from, arms_statement
-from retrieval.adapters.store.learning.models import affinities_statement
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.arm import ItemArms
 from retrieval.domain.context import Context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.exploration import Exploration
@@ -24,15 +22,15 @@ from retrieval.domain.fusion import Fused
 from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
 from retrieval.domain.slate import Placed
-from retrieval.engine.contenders import scored, unlearned
 from retrieval.engine.models import Models
 from retrieval.engine.record import Decided
 from retrieval.engine.relevance import leg_features, relevances
-from retrieval.engine.scoring import Pool, combined, learned_signals, predictions
-from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.policies.choice import policy_for
-from retrieval.learning.ranked import Ranked, is_eligible
-from retrieval.learning.slate import drawn_slate
+
+if TYPE_CHECKING:
+    from retrieval.domain.arm import ItemArms
+    from retrieval.engine.scoring import Pool
+    from retrieval.learning.learned_model import LearnedModel
+    from retrieval.learning.ranked import Ranked
 
 POOL = 100
 """Candidates, at least, among which what was learned chooses."""
@@ -107,6 +105,9 @@ class Decider:
         """What to read of the candidates: their arms, and how near the query is to those they were rewarded for."""
         if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
             return []
+        from retrieval.adapters.store.learning.arms import arms_statement
+        from retrieval.adapters.store.learning.models import affinities_statement
+
         item_ids = [candidate.item_id for candidate in one.ranked]
         statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
         space_id = collection.space.space_id if collection.space else None
@@ -141,6 +142,9 @@ def slate(
     """
     if profile.exploration.is_off or not decision.candidates:
         return [Placed(one.item_id) for one in order[:limit]], decision.decided
+    from retrieval.learning.policies.choice import policy_for
+    from retrieval.learning.slate import drawn_slate
+
     by_id = {one.item_id: one for one in decision.candidates}
     candidates = [by_id[one.item_id] for one in order]
     placed, propensity = drawn_slate(candidates, limit, profile.exploration, np.random.default_rng(seed))
@@ -152,6 +156,8 @@ def _decided_by(rows: Sequence[Sequence[Row]], one: Undecided, facts: _Known, no
     if not rows:
         decided = Decided(cluster=facts.cluster)
         return Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
+    from retrieval.adapters.store.learning.arms import arms_from
+
     cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
     return _decision(one, facts, arms_from(rows[0]), cosines, now)
 
@@ -163,6 +169,9 @@ def _decision(
     cosines: Mapping[str, float | None],
     now: datetime,
 ) -> Decision:
+    from retrieval.engine.contenders import scored, unlearned
+    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions
+
     pool = Pool(
         ranked=one.ranked,
         relevance=relevances(one.ranked, one.found, one.profile),
@@ -205,6 +214,8 @@ def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
 
 
 def _decided(facts: _Known, pool: Pool, exploration: Exploration, now: datetime) -> Decided:
+    from retrieval.learning.ranked import is_eligible
+
     eligible = {
         item.item_id: float(is_eligible(item.anywhere, item.created_at, now, exploration)) for item in pool.arms
     }

@@ -8,7 +8,7 @@ from retrieval.domain.profile import Fusion, FusionKind, Profile
 # Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
 _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
-        legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
+        legs={"dense": 0.65, "lexical": 0.35}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=30
     ),
 }
 

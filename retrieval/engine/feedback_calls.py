@@ -6,17 +6,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.learning.feedback import quarantine_actor
 from retrieval.adapters.tracing import span
-from retrieval.domain.api_key import ApiKey
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.feedback import RATING, Feedback, FeedbackReport, outcome_events
+from retrieval.domain.feedback import RATING
 from retrieval.domain.observer import Observer
-from retrieval.engine.feedback import take_feedback
+
+if TYPE_CHECKING:
+    from retrieval.domain.api_key import ApiKey
+    from retrieval.domain.feedback import Feedback, FeedbackReport
 
 
 class FeedbackCalls(ABC):
@@ -67,6 +69,8 @@ class FeedbackCalls(ABC):
         later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
         ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
         """
+        from retrieval.domain.feedback import Feedback
+
         event = Feedback(
             retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
             reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
@@ -80,6 +84,9 @@ class FeedbackCalls(ABC):
         ``api_key`` is what the events came by: its cap holds for them, and what it may say of actors. Raises what
         ``feedback`` raises.
         """
+        from retrieval.domain.feedback import Feedback
+        from retrieval.engine.feedback import take_feedback
+
         given = list(events)
         for event in given:
             if not isinstance(event, Feedback):
@@ -105,16 +112,22 @@ class FeedbackCalls(ABC):
         at: datetime | None = None,
     ) -> FeedbackReport:
         """Say how a task went: the items it used share one event's weight, under the kind ``outcome``."""
+        from retrieval.domain.feedback import outcome_events
+
         return await self.feedback_each(
             outcome_events(retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
         )
 
     async def quarantine(self, actor: str, *, reason: str = "") -> int:
         """Keep what an actor says, and said, from counting; gives how many events stopped doing so."""
+        from retrieval.adapters.store.learning.feedback import quarantine_actor
+
         return await quarantine_actor(self.database, self.tenant_id, _checked(actor), reason, is_held=True)
 
     async def release(self, actor: str) -> int:
         """Let an actor's feedback count again, with the weights that were given; gives how many events do."""
+        from retrieval.adapters.store.learning.feedback import quarantine_actor
+
         return await quarantine_actor(self.database, self.tenant_id, _checked(actor), "", is_held=False)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from uuid import UUID
 
 from retrieval.domain.context import Context
@@ -12,9 +11,9 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.profile import Profile
-from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
 from retrieval.engine.recorded_request import recorded_request
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.shown import score_spread, signals_of, top_score
@@ -27,10 +26,6 @@ NOTHING_TO_COMPARE = "the search was not recorded, so it says nothing about the 
 
 POLICY = "team_draft/1"
 """What chance decided, as it is recorded."""
-
-_NO_SIGNALS: Mapping[str, object] = MappingProxyType(
-    {"legs": {}, "ranks": {}, "bests": {}, "relevance": [], "scaled": [], "score": []}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +78,7 @@ class Interleaved:
             for rank, one in enumerate(self.drafted, 1)
         )
 
-    def record(self) -> RecordedSearch:
+    def record(self) -> SearchRecord:
         """Everything that is kept: teams stand among the impressions' signals, the profiles' names in the request.
 
         No candidates are, for the mixture is neither profile's ranking.
@@ -91,7 +86,7 @@ class Interleaved:
         hits, retrieved_at = self.hits(), time_of(self.retrieval_id)
         condition, request = recorded_request(self.request)
         first, second = self.names
-        return RecordedSearch(
+        return SearchRecord(
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
             retrieved_at=retrieved_at,
@@ -103,7 +98,7 @@ class Interleaved:
             query=self.request.query,
             vector=None if self.request.vector is None else self.request.vector.tolist(),
             condition=condition,
-            request={**request, "interleaved": {"a": first, "b": second}},
+            request={**unusual(request), "interleaved": {"a": first, "b": second}},
             profile_version=0,
             model_version=0,
             policy=POLICY,
@@ -113,29 +108,23 @@ class Interleaved:
             hits=len(hits),
             path=self.results[0].path.value,
             notes=self.notes,
-            timings_ms=self.timings_ms,
-            retrieval_time_ms=self.timings_ms.get("total", 0.0),
+            timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
+            retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
             top_score=top_score(hits),
             score_spread=score_spread(hits),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
-            pool_items=(),
-            pool_signals=_NO_SIGNALS,
-            impressions=[_impression(hit, one) for hit, one in zip(hits, self.drafted, strict=True)],
+            **shown_columns(
+                items=[hit.item_id for hit in hits],
+                scores=[hit.score for hit in hits],
+                slots=[hit.slot for hit in hits],
+                propensities=[one.propensity for one in self.drafted],
+                rank_propensities=[one.rank_propensity for one in self.drafted],
+            ),
+            shown_signals=[
+                {**signals_of(hit), "team": one.team.value} for hit, one in zip(hits, self.drafted, strict=True)
+            ],
         )
-
-
-def _impression(hit: Hit, drafted: Drafted) -> Impression:
-    return Impression(
-        item_id=hit.item_id,
-        rank=hit.rank,
-        score=hit.score,
-        signals={**signals_of(hit), "team": drafted.team.value},
-        slot=hit.slot,
-        propensity=drafted.propensity,
-        rank_propensity=drafted.rank_propensity,
-        pulls=0.0,
-    )
 
 
 def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:

@@ -6,25 +6,14 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.access import add_key, keys_of, revoke_key
-from retrieval.domain.api_key import (
-    RANDOM_BYTES,
-    ApiKey,
-    NewApiKey,
-    checked_expiry,
-    checked_feedback_cap,
-    checked_key_name,
-    checked_per_minute,
-    checked_scopes,
-    is_key_id,
-    key_hash,
-    key_id_of,
-    key_text,
-)
 from retrieval.domain.errors import UnknownKeyError
 from retrieval.settings import Settings
+
+if TYPE_CHECKING:
+    from retrieval.domain.api_key import ApiKey, NewApiKey
 
 
 class KeyCalls(ABC):
@@ -64,6 +53,21 @@ class KeyCalls(ABC):
         the scope ``feedback`` alone, 1,000 of any other. ``expires_at`` has a time zone; None: it is good until it is
         revoked. Raises ``InvalidRequestError``.
         """
+        from retrieval.adapters.store.installation.access import add_key
+        from retrieval.domain.api_key import (
+            RANDOM_BYTES,
+            ApiKey,
+            NewApiKey,
+            checked_expiry,
+            checked_feedback_cap,
+            checked_key_name,
+            checked_per_minute,
+            checked_scopes,
+            key_hash,
+            key_id_of,
+            key_text,
+        )
+
         allowed = checked_scopes(scopes)
         text = key_text(secrets.token_bytes(RANDOM_BYTES))
         key = ApiKey(
@@ -80,6 +84,8 @@ class KeyCalls(ABC):
 
     async def keys(self) -> list[ApiKey]:
         """The tenant's keys, without their secrets; the oldest first, with those that are revoked or have expired."""
+        from retrieval.adapters.store.installation.access import keys_of
+
         return await keys_of(self.database, self.tenant_id, self.settings.tenant)
 
     async def revoke_key(self, key_id: str) -> ApiKey:
@@ -87,6 +93,9 @@ class KeyCalls(ABC):
 
         ``key_id`` is the key's id, or its whole text. Raises ``UnknownKeyError``, also for another tenant's.
         """
+        from retrieval.adapters.store.installation.access import revoke_key
+        from retrieval.domain.api_key import is_key_id, key_id_of
+
         wanted = key_id_of(key_id) or key_id
         revoked = None
         if is_key_id(wanted):

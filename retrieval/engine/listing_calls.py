@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from retrieval.adapters.store.items.listing import latest_items, lists_under
+from typing import TYPE_CHECKING
+
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.filters import Filter, Where, parse_field
-from retrieval.domain.stored_item import StoredItem
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import check_fields
+
+if TYPE_CHECKING:
+    from retrieval.domain.stored_item import StoredItem
 
 MAX_LISTED = 10_000
 """What one page of a listing holds at most."""
@@ -24,6 +27,8 @@ class ListingCalls(CollectionHandle):
         Archived ones are left out. ``limit`` is 0 to 10,000; fewer items mean that these are the last. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
+        from retrieval.adapters.store.items.listing import latest_items
+
         _check_page(limit, offset)
         stored, wanted = await self._filtered(where)
         return await latest_items(self._database, self._tenant_id, stored, wanted, limit=limit, offset=offset)
@@ -43,6 +48,8 @@ class ListingCalls(CollectionHandle):
         items, archived ones apart. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for an
         attribute that no item has, and the errors of filters.
         """
+        from retrieval.adapters.store.items.listing import lists_under
+
         _check_page(limit, offset)
         if depth is not None:
             _check_number("depth", depth)

@@ -7,17 +7,16 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.learning.clusters import read_centroids
-from retrieval.adapters.store.learning.models import read_definition
 from retrieval.domain.embedding import Vector, Vectors
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learned import Learned
-from retrieval.learning.clusters import nearest
-from retrieval.learning.learned_model import LearnedModel
+
+if TYPE_CHECKING:
+    from retrieval.learning.learned_model import LearnedModel
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +40,8 @@ class Models:
         """That version; None for version 0, or one that is gone."""
         if not version:
             return None
+        from retrieval.adapters.store.learning.models import read_definition
+
         key = (collection_id, version)
         if key not in self._models:
             stored = await read_definition(self.database, self.tenant_id, collection_id, version)
@@ -59,6 +60,9 @@ class Models:
         """The cluster that a query lies in; None: it has no vector, or there are no clusters."""
         if vector is None or collection.clustered_at is None or collection.space is None:
             return None
+        from retrieval.adapters.store.learning.clusters import read_centroids
+        from retrieval.learning.clusters import nearest
+
         key = (collection.collection_id, collection.clustered_at)
         if key not in self._centroids:
             _keep(
@@ -74,6 +78,8 @@ class Models:
 
 
 def _read(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
+    from retrieval.learning.learned_model import LearnedModel
+
     try:
         return LearnedModel.from_dict(version, definition)
     except InvalidRequestError as error:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.items.collections import add_profile, latest_profiles, stored_profile, use_profile
+from retrieval.adapters.store.items.collections import add_profile
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.hit import SearchResult
-from retrieval.domain.preview import Preview, checked_profiles, preview_of
 from retrieval.domain.profile import Profile
 from retrieval.domain.storable import is_storable
-from retrieval.domain.stored_profile import StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter
+
+if TYPE_CHECKING:
+    from retrieval.domain.preview import Preview
+    from retrieval.domain.stored_profile import StoredProfile
 
 MOST_LISTED = 1000
 """Versions that one call lists at most."""
@@ -53,12 +55,16 @@ class ProfileCalls(CollectionHandle, ABC):
 
     async def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
         """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
+        from retrieval.adapters.store.items.collections import latest_profiles
+
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MOST_LISTED}")
         return await latest_profiles(self._database, self._tenant_id, (await self._fresh()).collection_id, limit)
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
         """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
+        from retrieval.adapters.store.items.collections import stored_profile
+
         collection_id = (await self._fresh()).collection_id
         is_possible = version is None or _is_version(version)
         found = await stored_profile(self._database, self._tenant_id, collection_id, version) if is_possible else None
@@ -80,6 +86,8 @@ class ProfileCalls(CollectionHandle, ABC):
 
     async def use_profile(self, version: int) -> None:
         """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""
+        from retrieval.adapters.store.items.collections import use_profile
+
         if not _is_version(version):
             raise self._without(version)
         collection_id = (await self._fresh()).collection_id
@@ -105,6 +113,8 @@ class ProfileCalls(CollectionHandle, ABC):
         ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
         is not recorded and explores nothing. Raises what ``search`` raises.
         """
+        from retrieval.domain.preview import checked_profiles, preview_of
+
         asked, wanted = checked_profiles(profiles), await parsed_filter(where, self._bounds)
         place = self.unrecorded()
         found = [

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.collection_facts import count_pending_each, count_vectors, value_counts
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
-from retrieval.adapters.store.items.items import read_items
-from retrieval.adapters.store.items.listing import items_after
-from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
 from retrieval.domain.bounds import SearchBounds
-from retrieval.domain.collection_info import CollectionInfo
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item
-from retrieval.domain.value_count import ValueCount, counted_field
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.query_vectors import NO_SPACE
 from retrieval.engine.request import check_fields, checked_words
+
+if TYPE_CHECKING:
+    from retrieval.domain.collection_info import CollectionInfo
+    from retrieval.domain.value_count import ValueCount
 
 MAX_BATCH = 10_000
 """Items that one page of a scan holds at most."""
@@ -33,6 +32,8 @@ class ReadingCalls(CollectionHandle):
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
         """The items of those ids that exist, by item id."""
+        from retrieval.adapters.store.items.items import read_items
+
         keys = checked_item_ids(item_ids)
         return await read_items(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
@@ -43,6 +44,8 @@ class ReadingCalls(CollectionHandle):
         Items that are added or removed meanwhile may or may not be. Raises ``InvalidFilterError``,
         ``UnknownFieldError``, and ``InvalidRequestError`` for a batch outside 1 to 10,000.
         """
+        from retrieval.adapters.store.items.listing import items_after
+
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_BATCH:
             raise InvalidRequestError(f"batch is {batch!r:.80}; it must be a whole number from 1 to {MAX_BATCH}")
         stored, wanted = await self._filtered(where)
@@ -82,6 +85,8 @@ class ReadingCalls(CollectionHandle):
 
         Those that have none, because they wait for it or are archived, are missing; without a space all are.
         """
+        from retrieval.adapters.store.search.vectors import read_embeddings
+
         keys, stored = checked_item_ids(item_ids), await self._fresh()
         if stored.space is None or not keys:
             return {}
@@ -89,6 +94,8 @@ class ReadingCalls(CollectionHandle):
 
     async def info(self) -> CollectionInfo:
         """The collection at a glance, read now."""
+        from retrieval.adapters.store.search.vectors import count_pending
+
         stored = await self.refresh()
         pending = 0
         if stored.space is not None:
@@ -102,6 +109,9 @@ class ReadingCalls(CollectionHandle):
         ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
         ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
         """
+        from retrieval.adapters.store.items.collection_facts import value_counts
+        from retrieval.domain.value_count import counted_field
+
         counted = counted_field(field)
         stored, wanted = await self._filtered(where)
         if counted.is_attribute and counted.name not in stored.attributes:
@@ -112,12 +122,16 @@ class ReadingCalls(CollectionHandle):
 
     async def count_vectors(self) -> int:
         """How many items have their vector in the active embedding space; 0 without one."""
+        from retrieval.adapters.store.items.collection_facts import count_vectors
+
         stored = await self._fresh()
         return await count_vectors(self._database, self._tenant_id, stored.collection_id, stored.space)
 
 
 def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
     """The collection at a glance, with so many items that wait for their vector."""
+    from retrieval.domain.collection_info import CollectionInfo
+
     return CollectionInfo(
         name=stored.name,
         documents=stored.documents,
@@ -134,6 +148,8 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
 
 async def infos_after(database: Database, tenant_id: int, *, after: str, limit: int) -> list[CollectionInfo]:
     """The tenant's next collections at a glance, by name, in two round trips however many they are."""
+    from retrieval.adapters.store.items.collection_facts import count_pending_each
+
     page = await collections_page(database, tenant_id, after=after, limit=limit)
     pending = await count_pending_each(database, tenant_id, page)
     return [info_of(one, pending.get(one.collection_id, 0)) for one in page]

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, Protocol
 from uuid import UUID
 
-from retrieval.adapters.store.records.recordings import written
+from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
 from retrieval.domain.hit import Hit
-from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
 from retrieval.domain.slate import Placed
 from retrieval.engine.plan import Plan
 from retrieval.engine.ranking import ranked_scores
 from retrieval.engine.recorded_request import recorded_request
-from retrieval.engine.relevance import bests_of, on_unit_scale
+from retrieval.engine.relevance import bests_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.shown import score_spread, signals_of, top_score
 
@@ -38,7 +40,7 @@ class Recordable(Protocol):
     def collection_id(self) -> int:
         """The collection that answered."""
 
-    def record(self) -> RecordedSearch:
+    def record(self) -> SearchRecord:
         """Everything that is kept; made behind the answer."""
 
 
@@ -92,36 +94,36 @@ class Answered:
         ]
         return replace(self, hits=hits, found=replace(self.found, rows={}))
 
-    def record(self) -> RecordedSearch:
+    def record(self) -> SearchRecord:
         """Everything that is kept of the search."""
         return record(self)
 
     def written_down(self) -> Recordable | WrittenDown:
-        """The same as text, which takes less room while it waits; itself, where it cannot be written down."""
+        """The same as it is sent, which takes less room while it waits; itself, where it cannot be written down."""
         try:
-            text = written(self.record())
+            row = encoded(self.record())
         except Exception:  # noqa: BLE001 - who records it finds the same, and counts it
             return self.without_texts()
-        return WrittenDown(self.retrieval_id, self.collection_id, text)
+        return WrittenDown(self.retrieval_id, self.collection_id, row)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDown:
-    """A search whose record is text already."""
+    """A search whose record is a row already, as it is sent."""
 
     retrieval_id: UUID
     collection_id: int
-    text: str
+    row: bytes
 
 
-def record(answered: Answered) -> RecordedSearch:
+def record(answered: Answered) -> SearchRecord:
     """Everything that is kept of a search."""
     decided, context, found, hits = answered.decided, answered.context, answered.found, answered.hits
     retrieved_at = time_of(answered.retrieval_id)
-    pool = ranked_scores(found, answered.plan.profile, answered.plan.profile.recording.pool)
     condition, request = recorded_request(answered.request)
     vector = answered.query.vector if answered.request.vector is not None else None
-    return RecordedSearch(
+    pool = ranked_scores(found, answered.plan.profile, answered.plan.profile.recording.pool)
+    return SearchRecord(
         collection_id=answered.collection_id,
         retrieval_id=answered.retrieval_id,
         retrieved_at=retrieved_at,
@@ -133,7 +135,7 @@ def record(answered: Answered) -> RecordedSearch:
         query=answered.request.query,
         vector=None if vector is None else vector.tolist(),
         condition=condition,
-        request=request,
+        request=unusual(request),
         profile_version=answered.profile_version or 0,
         model_version=decided.model_version,
         policy=decided.policy,
@@ -143,62 +145,66 @@ def record(answered: Answered) -> RecordedSearch:
         hits=len(hits),
         path=found.path.value,
         notes=answered.plan.notes,
-        timings_ms=answered.timings_ms,
-        retrieval_time_ms=answered.timings_ms["total"],
+        timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
+        retrieval_time_ms=answered.timings_ms[TOTAL],
         top_score=top_score(hits),
         score_spread=score_spread(hits),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,
-        pool_items=[item_id for item_id, _ in pool],
-        pool_signals=pool_signals(pool, answered),
-        impressions=_impressions(answered),
+        **_pool(pool, answered),
+        **_shown(pool, answered),
     )
 
 
-def pool_signals(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
-    """The signals of the pool's items by name, each in the order of the pool; see ``RecordedSearch.pool_signals``.
-
-    ``pool``: item ids with their relevance.
-    """
-    decided, rankings = answered.decided, answered.found.rankings
-    places = {item_id: place for place, (item_id, _) in enumerate(pool)}
-    legs: dict[str, list[float | None]] = {leg: [None] * len(pool) for leg in rankings}
-    ranks: dict[str, list[int | None]] = {leg: [None] * len(pool) for leg in rankings}
-    for leg, candidates in rankings.items():
-        scores_of, ranks_of, brought = legs[leg], ranks[leg], answered.found.brought.get(leg)
-        for _, item_id, rank, score in candidates:
-            place = places.get(item_id)
-            if place is not None:
-                scores_of[place] = score
-                ranks_of[place] = rank if brought is None or rank <= brought else None
-    relevance, bests = [score for _, score in pool], bests_of(answered.found)
-    signals: dict[str, Any] = {
-        "legs": legs,
-        "ranks": ranks,
-        "bests": bests,
-        "relevance": relevance,
-        "scaled": on_unit_scale(relevance, bests, answered.plan.profile),
-        "score": [decided.scores.get(item_id, score) for item_id, score in pool],
+def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
+    """The columns for the candidates; ``pool``: item ids with their relevance."""
+    # There are a hundred in each leg: no line of Python is run for each.
+    found, items = answered.found, list(map(_FIRST, pool))
+    known = [dict(zip(map(_ITEM_ID, one), one, strict=True)) for one in found.rankings.values()]
+    placed = [list(map(by_id.get, items, repeat(_UNKNOWN))) for by_id in known]
+    brought = found.brought
+    measured = _measured(pool, answered.decided)
+    return {
+        "legs": list(found.rankings),
+        "bests": list(bests_of(found).values()),
+        "brought": [brought.get(leg, len(ranked)) for leg, ranked in found.rankings.items()] if brought else (),
+        "pool_items": items,
+        "pool_scores": [list(map(_SCORE, row)) for row in placed],
+        "pool_ranks": [list(map(_RANK, row)) for row in placed],
+        "measures": list(measured),
+        "pool_values": list(measured.values()),
     }
-    for name, values in decided.signals.items():
-        signals[name] = [values.get(item_id) for item_id, _ in pool]
-    return signals
 
 
-def _impressions(answered: Answered) -> list[Impression]:
+_UNKNOWN = ("", "", 0, None)
+"""In place of a candidate that a leg does not know."""
+_FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
+
+
+def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, list[float | None]]:
+    """What was learned of the candidates, and read to explore, by name; the score where it is not the relevance."""
+    measured: dict[str, list[float | None]] = {
+        name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
+    }
+    if decided.scores:
+        measured["score"] = [decided.scores.get(item_id, relevance) for item_id, relevance in pool]
+    return measured
+
+
+def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
+    """The columns for the hits. What made their scores is kept where it does not follow from the pool."""
+    hits, pulls = answered.hits, answered.decided.pulls
     placed = {one.item_id: one for one in answered.slate}
-    pulls = answered.decided.pulls
-    return [_impression(hit, placed.get(hit.item_id) or Placed(hit.item_id), pulls) for hit in answered.hits]
-
-
-def _impression(hit: Hit, placed: Placed, pulls: Mapping[str, float]) -> Impression:
-    return Impression(
-        item_id=hit.item_id,
-        rank=hit.rank,
-        score=hit.score,
-        signals=signals_of(hit),
-        slot=placed.slot,
-        propensity=placed.propensity,
-        rank_propensity=placed.rank_propensity,
-        pulls=pulls.get(hit.item_id, 0.0),
-    )
+    drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
+    is_plain = not answered.decided.scores and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
+    return {
+        **shown_columns(
+            items=[hit.item_id for hit in hits],
+            scores=[hit.score for hit in hits],
+            slots=[one.slot for one in drawn],
+            propensities=[one.propensity for one in drawn],
+            rank_propensities=[one.rank_propensity for one in drawn],
+            pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
+        ),
+        "shown_signals": None if is_plain else [signals_of(hit) for hit in hits],
+    }

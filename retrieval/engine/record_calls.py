@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from retrieval.adapters.store.records.retrievals import retrievals_page
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidLimitError
-from retrieval.domain.recorded_retrieval import RetrievalSummary
 from retrieval.domain.retrieval_id import checked_id
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import MAX_LIMIT
+
+if TYPE_CHECKING:
+    from retrieval.domain.recorded_retrieval import RetrievalSummary
 
 
 class RecordCalls(CollectionHandle):
@@ -25,6 +27,8 @@ class RecordCalls(CollectionHandle):
         this platform that wait to be recorded are recorded first. Raises ``InvalidLimitError`` for a limit outside 1 to
         1000, ``InvalidRequestError`` for what is no identifier and no session's name.
         """
+        from retrieval.adapters.store.records.retrievals import retrievals_page
+
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MAX_LIMIT}")
         last = None if before is None else checked_id(before)

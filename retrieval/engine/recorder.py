@@ -19,7 +19,8 @@ from uuid import UUID
 from retrieval.adapters.aside import aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.records.recordings import Losses, store_recordings, written
+from retrieval.adapters.store.records.recording_statement import TOGETHER, encoded
+from retrieval.adapters.store.records.recordings import Losses, store_recordings
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
 from retrieval.domain.observer import Observer
@@ -31,8 +32,11 @@ _log = logging.getLogger(__name__)
 MOST_WAITING = 2000
 """Records that wait to be stored; a search beside them is not recorded."""
 
-BATCH = 64
+BATCH = TOGETHER
 """Records that one statement stores at most."""
+
+_PIECE = 8
+"""Records that are written down at once: a millisecond or two, for which the event loop may wait."""
 
 LINGER_SECONDS = 0.05
 """How long the first record of a batch waits for others."""
@@ -46,7 +50,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 OVERFLOW, UNREACHABLE, REFUSED, UNWRITABLE = "overflow", "unreachable", "refused", "unwritable"
 """Why a search was not recorded: no room, the database away until the end, refused by it, not to be written down."""
 
-Store = Callable[[Database, int, Sequence[str], Losses], Awaitable[frozenset[UUID]]]
+Store = Callable[[Database, int, Sequence[bytes], Losses], Awaitable[frozenset[UUID]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +72,8 @@ class _Waiting:
     """From 1, in the order of the searches."""
     stored: asyncio.Future[bool] | None = None
     """For a search that waits for its record."""
-    text: str | None = None
-    """The record, once it was made."""
+    row: bytes | None = None
+    """The record as it is sent, once it was made."""
 
 
 @dataclass(slots=True, eq=False)
@@ -202,26 +206,28 @@ class Recorder:
 
     async def _batch(self) -> list[_Waiting]:
         """The first records of the queue, written down; what cannot be written down is lost."""
-        for one in list(islice(self._queue, BATCH)):
+        waiting = list(islice(self._queue, BATCH))
+        for one in waiting:
             if one.stored is not None and one.stored.cancelled():
                 self._drop(one, UNREACHABLE)
-            elif one.text is None:
-                try:
-                    # It takes some milliseconds, and nobody waits for it.
-                    one.text = await aside(partial(_text_of, one.answered), is_long=True)
-                except Exception:  # noqa: BLE001 - as above
-                    _log.warning("a search could not be written down", exc_info=True)
+        left = [one for one in waiting if one.row is None and not (one.stored is not None and one.stored.cancelled())]
+        for start in range(0, len(left), _PIECE):
+            piece = left[start : start + _PIECE]
+            rows = await aside(partial(_rows_of, [one.answered for one in piece]), is_long=True)
+            for one, row in zip(piece, rows, strict=True):
+                if row is None:
                     self._drop(one, UNWRITABLE)
-        return [one for one in islice(self._queue, BATCH) if one.text is not None]
+                one.row = row
+        return [one for one in islice(self._queue, BATCH) if one.row is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
         first = batch[0].answered.retrieval_id
         if self._sent is None or self._sent[0] != first:
             self._sent = first, Counter(self._untold)
         losses = self._sent[1]  # with the same search the same, for they count once with it
-        texts = [one.text for one in batch if one.text is not None]
+        rows = [one.row for one in batch if one.row is not None]
         with span("retrieval.record_searches") as traced:
-            stored = await self.store_together(self.database, self.tenant_id, texts, losses)
+            stored = await self.store_together(self.database, self.tenant_id, rows, losses)
             if traced is not None:
                 traced.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.searches": len(stored)})
         if self.observer is not None:
@@ -288,5 +294,13 @@ class Recorder:
             one.stored.set_result(False)
 
 
-def _text_of(answered: Recordable | WrittenDown) -> str:
-    return answered.text if isinstance(answered, WrittenDown) else written(answered.record())
+def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:
+    """The records as they are sent; None for what cannot be written down."""
+    rows: list[bytes | None] = []
+    for answered in each:
+        try:
+            rows.append(answered.row if isinstance(answered, WrittenDown) else encoded(answered.record()))
+        except Exception:  # noqa: BLE001 - whatever it is, the others are to be recorded
+            _log.warning("a search could not be written down", exc_info=True)
+            rows.append(None)
+    return rows

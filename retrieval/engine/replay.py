@@ -13,9 +13,10 @@ from retrieval.adapters.store.items.items import ItemState
 from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination
 from retrieval.domain.profile import Profile
-from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.relevance import leg_features_again, on_unit_scale
+from retrieval.domain.search_record import Impression
 from retrieval.domain.slate import Slot
-from retrieval.engine.relevance import leg_features_again, on_unit_scale
 from retrieval.engine.replay_learned import drawn_otherwise
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
@@ -146,9 +147,8 @@ def why_not_reproduced(
     scores = rescored(recorded, profile, relevances, model)
     if scores is None:
         return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)
-    found = [*_unequal("relevance", recorded, relevances), *_unequal("score", recorded, scores)]
     return (
-        *found,
+        *_unequal(recorded, scores),
         *_out_of_order(recorded, profile, dict(zip(pool, scores, strict=True))),
         *drawn_otherwise(recorded, profile, model),
     )
@@ -255,7 +255,7 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
         return shown.score
     try:
         score: float = search.pool_signals["score"][search.pool_items.index(item_id)]
-    except ValueError:
+    except (KeyError, ValueError):  # its profile is gone, or the pool has not got it
         return None
     return score
 
@@ -264,12 +264,11 @@ def _exploited(recorded: RecordedSearch) -> list[Impression]:
     return [one for one in recorded.impressions if one.slot is Slot.EXPLOIT]
 
 
-def _unequal(name: str, recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
-    """The first item whose signal is not what it was recorded as."""
-    kept = recorded.pool_signals[name]
-    for item_id, was, now in zip(recorded.pool_items, kept, again, strict=True):
+def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
+    """The first item whose score is not what it was recorded as."""
+    for item_id, was, now in zip(recorded.pool_items, recorded.pool_signals["score"], again, strict=True):
         if not _is_equal(was, now):
-            return [f"the {name} of {item_id} was recorded as {was:.9g} and is computed as {now:.9g}"]
+            return [f"the score of {item_id} was recorded as {was:.9g} and is computed as {now:.9g}"]
     return []
 
 

@@ -12,10 +12,10 @@ from retrieval.domain.fusion import Fused
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recorded_pool import RecordedPool, columns_of
+from retrieval.domain.relevance import leg_features_again
 from retrieval.domain.slate import Placed
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import Decided
-from retrieval.engine.relevance import leg_features_again
 from retrieval.engine.scoring import Pool, predictions
 from retrieval.engine.target_ranking import Candidate, by_relevance, with_learned
 from retrieval.learning.learned_model import LearnedModel

@@ -20,7 +20,6 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each
-from retrieval.adapters.store.search.vectors import read_similarities
 from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Diversity, diversified
@@ -42,7 +41,6 @@ from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import SearchRequest, check_fields, check_filter, check_orders
 from retrieval.engine.sampling import Sampler
-from retrieval.engine.signals import Signaller
 from retrieval.engine.stages import Asked, Final, Ranked
 from retrieval.engine.stopwatch import Clock, Stopwatch
 from retrieval.engine.telling import tell_candidates, tell_search
@@ -218,10 +216,14 @@ class Searcher:
     async def _signalled(self, asked: Sequence[Asked], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
         profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now()
+        if not profile.signals and not self.collection.has_expiring:
+            return each
+        from retrieval.engine.signals import Signaller
+
         signaller = Signaller(self.database, self.tenant_id, self.collection)
         if profile.signals:
             return await signaller.signalled(each, profile, queries, now)
-        return await signaller.unexpired(each, now) if self.collection.has_expiring else each
+        return await signaller.unexpired(each, now)
 
     def _now(self) -> datetime:
         return moment(self.wall_clock())
@@ -293,6 +295,8 @@ class Searcher:
         space = self.collection.space
         if space is None:
             return pool[:limit]
+        from retrieval.adapters.store.search.vectors import read_similarities
+
         similarities = await read_similarities(
             self.database, self.tenant_id, self.collection.collection_id, space, [one.item_id for one in pool]
         )

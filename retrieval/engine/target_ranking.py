@@ -14,7 +14,7 @@ from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile, leg_of
 from retrieval.domain.recorded_pool import Optional, RecordedPool
-from retrieval.engine.relevance import leg_features_again, on_unit_scale
+from retrieval.domain.relevance import leg_features_again, on_unit_scale
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked

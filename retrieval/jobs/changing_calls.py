@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from retrieval.engine.collection_handle import told_if_gone
 from retrieval.engine.item_ids import checked_item_ids
-from retrieval.jobs.add import AddReport
-from retrieval.jobs.change import ChangeReport, Decide, RemovalError, change
 from retrieval.jobs.item_calls import ItemCalls
+
+if TYPE_CHECKING:
+    from retrieval.jobs.change import ChangeReport, Decide
 
 
 class ChangingCalls(ItemCalls):
@@ -25,6 +27,9 @@ class ChangingCalls(ItemCalls):
         item's former version again. Of those who make the same new item at once, the last counts. Raises
         ``InvalidItemError`` and what ``decide`` raises. An embedder that fails leaves items pending.
         """
+        from retrieval.jobs.add import AddReport
+        from retrieval.jobs.change import ChangeReport, RemovalError, change
+
         keys, writer = checked_item_ids(item_ids), await self._writer()
         if not keys:
             return ChangeReport()

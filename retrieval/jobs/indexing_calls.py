@@ -5,19 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from retrieval.adapters.store.items.indexing import (
-    are_windows_behind,
-    clear_undeclared,
-    declare,
-    set_neighbours,
-    undeclare,
-)
 from retrieval.domain.attribute import checked_filterable, checked_name
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.neighbours import Neighbours, checked_neighbours
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
-from retrieval.jobs.indexes import flush_lexical
-from retrieval.jobs.neighbours import refresh_windows
 
 
 class IndexingCalls(CollectionHandle):
@@ -31,6 +22,8 @@ class IndexingCalls(CollectionHandle):
         declared so already costs nothing. Raises ``InvalidRequestError`` for a name or a type that cannot be, and for
         an attribute that is declared with another type.
         """
+        from retrieval.adapters.store.items.indexing import declare
+
         wanted = checked_filterable(attributes)
         stored = await self.refresh()
         collection_id = stored.collection_id
@@ -43,6 +36,8 @@ class IndexingCalls(CollectionHandle):
     @told_if_gone
     async def make_unfilterable(self, names: Sequence[str]) -> None:
         """Take back what ``make_filterable`` did; the items keep their attributes, and filters still work, slower."""
+        from retrieval.adapters.store.items.indexing import clear_undeclared, undeclare
+
         if isinstance(names, str):
             raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
         wanted, collection_id = [checked_name(name) for name in names], (await self._fresh()).collection_id
@@ -62,6 +57,10 @@ class IndexingCalls(CollectionHandle):
         go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
         already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
         """
+        from retrieval.adapters.store.items.indexing import are_windows_behind, set_neighbours
+        from retrieval.jobs.indexes import flush_lexical
+        from retrieval.jobs.neighbours import refresh_windows
+
         wanted, stored = checked_neighbours(neighbours), await self.refresh()
         collection_id = stored.collection_id
         if wanted != stored.neighbours:

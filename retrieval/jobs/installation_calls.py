@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from retrieval.engine.feedback_calls import FeedbackCalls
-from retrieval.engine.replay import Replay
-from retrieval.jobs.replay import read_retrieval, replay
 from retrieval.jobs.workplace import Workplace
 
 if TYPE_CHECKING:
     from retrieval.domain.recorded_retrieval import RecordedRetrieval
+    from retrieval.engine.replay import Replay
     from retrieval.jobs.status import CollectionStatus
 
 
@@ -30,6 +29,8 @@ class InstallationCalls(FeedbackCalls):
         With a ``collection``, of its searches alone. Raises ``UnknownRetrievalError`` where there is no such record,
         and ``InvalidRequestError`` for what is no identifier.
         """
+        from retrieval.jobs.replay import read_retrieval
+
         await self.recorded()
         return await read_retrieval(self.database, self.tenant_id, retrieval_id, collection)
 
@@ -39,6 +40,8 @@ class InstallationCalls(FeedbackCalls):
         With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
         ``UnknownRetrievalError`` where there is no such record, and ``InvalidRequestError`` for what is no identifier.
         """
+        from retrieval.jobs.replay import replay
+
         await self.recorded()
         return await replay(self.workplace, self.tenant_id, retrieval_id, collection)
 

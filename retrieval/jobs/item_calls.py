@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import BULK_ITEMS, Settled, read_stored
-from retrieval.adapters.store.items.listing import stored_items_after
+from retrieval.adapters.store.items.items import BULK_ITEMS, Settled
 from retrieval.domain.errors import InvalidLimitError, UnknownItemError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item
-from retrieval.domain.merge_patch import checked_changes, merged
-from retrieval.domain.stored_item import StoredItem
 from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.item_ids import checked_item_ids
-from retrieval.jobs.add import AddReport, Writer
-from retrieval.jobs.add_each import AddedEach, add_each, as_item
-from retrieval.jobs.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
-from retrieval.jobs.put import Make, put, put_whole, remove
-from retrieval.jobs.weights import DRIFT, refresh_weights
+
+if TYPE_CHECKING:
+    from retrieval.domain.stored_item import StoredItem
+    from retrieval.jobs.add import AddReport, Writer
+    from retrieval.jobs.add_each import AddedEach
+    from retrieval.jobs.put import Make
 
 FEW_ITEMS = 1000
 """A handle of a collection that had fewer when it was read last reads its size anew after each write."""
@@ -34,6 +31,8 @@ class ItemCalls(CollectionHandle):
 
     async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
         """The items of those ids that exist, each with its version and times, by item id."""
+        from retrieval.adapters.store.items.items import read_stored
+
         keys = checked_item_ids(item_ids)
         return await read_stored(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
@@ -43,6 +42,8 @@ class ItemCalls(CollectionHandle):
         ``limit`` is 1 to 1000; fewer items mean that these are the last. Archived ones as for ``scan``. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
+        from retrieval.adapters.store.items.listing import stored_items_after
+
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MAX_PAGE}")
         [start] = checked_item_ids([after])
@@ -56,6 +57,8 @@ class ItemCalls(CollectionHandle):
         only if it is not (``""``). Else ``VersionConflictError`` is raised and nothing is changed; of those who put the
         same version at once, one does. Raises ``InvalidItemError``. An embedder that fails leaves the item pending.
         """
+        from retrieval.jobs.add_each import as_item
+
         given = as_item(item)
         return await self._put(given.item_id, given, version)
 
@@ -65,6 +68,9 @@ class ItemCalls(CollectionHandle):
         ``{"title": "new", "attributes": {"level": None}}`` sets the title and takes an attribute away. Whatever others
         write meanwhile, no change is lost. Raises ``UnknownItemError`` where there is none of that id.
         """
+        from retrieval.adapters.readers.records import item_from_fields
+        from retrieval.domain.merge_patch import checked_changes, merged
+
         [key] = checked_item_ids([item_id])
         wanted = checked_changes(key, changes)
 
@@ -83,6 +89,8 @@ class ItemCalls(CollectionHandle):
 
         Else as ``delete``.
         """
+        from retrieval.jobs.put import remove
+
         [key] = checked_item_ids([item_id])
         if self._recorder is not None:
             await self._recorder.recorded()
@@ -98,6 +106,9 @@ class ItemCalls(CollectionHandle):
         What is refused holds up no other: its outcome has the ``InvalidItemError``. Once this returns, the others are
         stored. With ``more`` another call follows at once, and the last one, which may be of no items, sees to indexes.
         """
+        from retrieval.jobs.add import AddReport
+        from retrieval.jobs.add_each import add_each
+
         added = await add_each(await self._writer(), items)
         if more:
             return added
@@ -106,6 +117,8 @@ class ItemCalls(CollectionHandle):
 
     @told_if_gone
     async def _put(self, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
+        from retrieval.jobs.put import put, put_whole
+
         writer = await self._writer()
         if not isinstance(what, Item):
             stored, report = await put(writer, item_id, what, version)
@@ -117,10 +130,14 @@ class ItemCalls(CollectionHandle):
         return stored
 
     async def _writer(self) -> Writer:
+        from retrieval.jobs.add import Writer
+
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
     async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
         """After a write of new or changed items: weights and indexes follow the collection's size."""
+        from retrieval.jobs.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
+
         if written.settled is None:
             return ()
         number = written.added + written.changed
@@ -135,6 +152,8 @@ class ItemCalls(CollectionHandle):
 
     async def _settle(self, settled: Settled | None, number: int) -> None:
         """After a write of so many items: they are weighed, and the handle knows how many there are."""
+        from retrieval.jobs.weights import DRIFT, refresh_weights
+
         if settled is None:
             return
         if settled.drift > DRIFT:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.learning.arms import Decay, set_decay
-from retrieval.adapters.store.learning.feedback import set_daily_cap
-from retrieval.adapters.store.learning.models import StoredModel, latest_models, use_model
-from retrieval.adapters.store.learning.standings import count_verdicts, read_standings, standings_matching
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.expectation import Expectation
 from retrieval.domain.filters import Filter, Where
-from retrieval.domain.standing import Standing
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.expectations import checked_relevance, read_expectations
 from retrieval.engine.item_ids import checked_item_ids
 from retrieval.engine.request import checked_query_vector, checked_words
 from retrieval.jobs.workplace import Workplace
-from retrieval.learning.learned_model import LearnedModel
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.learning.models import StoredModel
+    from retrieval.domain.expectation import Expectation
+    from retrieval.domain.standing import Standing
+    from retrieval.learning.learned_model import LearnedModel
 
 _MOST_COUNTED = 2**62
 """There are no more verdicts than that."""
@@ -35,6 +33,8 @@ class LearningCalls(CollectionHandle):
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
         """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
+        from retrieval.adapters.store.learning.standings import read_standings
+
         keys = checked_item_ids(item_ids)
         return await read_standings(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
@@ -44,6 +44,8 @@ class LearningCalls(CollectionHandle):
         One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
         and ``InvalidRequestError`` for no filter.
         """
+        from retrieval.adapters.store.learning.standings import standings_matching
+
         stored, wanted = await self._filtered(where)
         if wanted is None:
             raise InvalidRequestError("say of which items, such as where={'kind': 'lesson'}")
@@ -65,6 +67,8 @@ class LearningCalls(CollectionHandle):
         models. Without a model it is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts.
         Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
+        from retrieval.engine.expectations import checked_relevance, read_expectations
+
         keys, stored = checked_item_ids(item_ids), await self._fresh()
         given = None if vector is None else checked_query_vector(vector, stored)
         words = checked_words(query, self._bounds)
@@ -94,6 +98,8 @@ class LearningCalls(CollectionHandle):
         ``at_most``, at least 1: count no further, where it is enough to know that there are so many; the statistics of
         all items are read otherwise. Raises ``InvalidRequestError``.
         """
+        from retrieval.adapters.store.learning.standings import count_verdicts
+
         if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
             raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
         bucket = Context(domain=domain or "").buckets()[-1]
@@ -118,6 +124,8 @@ class LearningCalls(CollectionHandle):
 
     async def models(self) -> list[StoredModel]:
         """The models of the learned reward that were fitted, the newest first; the latest twenty."""
+        from retrieval.adapters.store.learning.models import latest_models
+
         return await latest_models(self._database, self._tenant_id, (await self._fresh()).collection_id)
 
     async def use_model(self, version: int | None) -> None:
@@ -125,6 +133,8 @@ class LearningCalls(CollectionHandle):
 
         Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
         """
+        from retrieval.adapters.store.learning.models import use_model
+
         collection_id = (await self._fresh()).collection_id
         async with self._database.transaction(self._tenant_id) as connection:
             await use_model(connection, collection_id, version)
@@ -132,6 +142,8 @@ class LearningCalls(CollectionHandle):
 
     async def set_half_life(self, days: float) -> None:
         """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
+        from retrieval.adapters.store.learning.arms import Decay, set_decay
+
         if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
             raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
         decay = Decay(half_life_days=float(days), landmark=self._now)
@@ -139,6 +151,8 @@ class LearningCalls(CollectionHandle):
 
     async def set_daily_cap(self, events: int) -> None:
         """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
+        from retrieval.adapters.store.learning.feedback import set_daily_cap
+
         if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
             raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
         await set_daily_cap(self._database, self._tenant_id, (await self._fresh()).collection_id, events)

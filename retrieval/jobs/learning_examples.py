@@ -21,7 +21,7 @@ from retrieval.adapters.store.learning.training import (
 )
 from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError
-from retrieval.engine.relevance import leg_features_again
+from retrieval.domain.relevance import leg_features_again
 from retrieval.jobs.workplace import Target, Workplace
 from retrieval.learning.event import Event, faded
 from retrieval.learning.examples import Example, Examples, Slate, unit
@@ -76,8 +76,10 @@ def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
 
 def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
     wanted = rated | set(search.shown)
-    places = {item: place for place, item in enumerate(search.pool_items) if item in wanted}
     signals = search.pool_signals
+    # Without its profile, relevance is not known.
+    pool = search.pool_items if "scaled" in signals else ()
+    places = {item: place for place, item in enumerate(pool) if item in wanted}
     legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
         question=search.query or str(search.retrieval_id),

@@ -12,7 +12,7 @@ from retrieval.adapters.store.learning.arms import arms_from, past_arms_statemen
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
 from retrieval.domain.profile import Profile
-from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recorded import RecordedSearch, recorded_search
 from retrieval.domain.recorded_retrieval import RecordedRetrieval, context_of, retrieval_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import checked_id
@@ -136,7 +136,7 @@ async def _asked_again(
     )
     await searcher.search(replace(request, profile=replace(profile, recording=kept)), context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
-    return replace(catcher.caught[0].record(), profile_version=version)
+    return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
 
 
 class _Catcher(Recorder):

@@ -75,7 +75,7 @@ DECLARE
 BEGIN
     FOREACH owned IN ARRAY ARRAY[
         'ann_indexes', 'arm_baselines', 'arms', 'attribute_numbers', 'attribute_texts', 'attribute_times',
-        'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback', 'impressions',
+        'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback',
         'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
         'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'quarantines', 'query_samples',
         'recall_measurements', 'recording_losses', 'retrievals', 'rewarded_queries', 'statistics_changes',
@@ -96,8 +96,8 @@ BEGIN
         END IF;
     END LOOP;
     FOREACH owned IN ARRAY ARRAY[
-        'arms', 'cluster_centroids', 'feedback', 'impressions', 'item_clusters', 'items', 'job_runs', 'learned_models',
-        'learning_states', 'profiles', 'quarantines', 'recall_measurements', 'recording_losses', 'retrievals'
+        'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'items', 'job_runs', 'learned_models', 'learning_states',
+        'profiles', 'quarantines', 'recall_measurements', 'recording_losses', 'retrievals'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO %I
                         USING (collection_id IN (SELECT c.collection_id FROM collections c))',
@@ -109,3 +109,5 @@ $policies$;
 
 -- The tables of embedding spaces refer to items, and the months of recorded searches to collections.
 GRANT REFERENCES ON items TO @definer@;
+-- A view over retrievals, whose policies hold for whoever reads it.
+GRANT SELECT ON impressions TO @app@, @analyst@;

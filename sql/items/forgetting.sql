@@ -11,35 +11,28 @@ DECLARE
     secret text := gen_random_uuid()::text;
     said text[] := ARRAY(SELECT to_jsonb(one)::text FROM unnest(ids) AS one);
 BEGIN
-    UPDATE impressions AS shown SET item_id = alias.pseudonym
-    FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
-    WHERE shown.collection_id = collection AND shown.item_id = alias.item_id COLLATE "C";
-
-    UPDATE retrievals AS past SET pool_items = ARRAY(
-        SELECT coalesce(alias.pseudonym, place.item_id)
-        FROM unnest(past.pool_items) WITH ORDINALITY AS place (item_id, rank)
-        LEFT JOIN unnest(ids, pseudonyms) AS alias (item_id, pseudonym) ON alias.item_id = place.item_id
-        ORDER BY place.rank
-    )
-    -- Joined, so that not every candidate is compared with each of the ids.
+    -- Each record at most once: what it found, what it showed, and filters by item, which name items too.
+    UPDATE retrievals AS past SET
+        pool_items = renamed_items(past.pool_items, ids, pseudonyms),
+        shown_items = renamed_items(past.shown_items, ids, pseudonyms),
+        condition = renamed_texts(past.condition, ids, pseudonyms),
+        request = renamed_request(past.request, ids, pseudonyms)
     FROM (
-        SELECT DISTINCT one.retrieval_id, one.retrieved_at
+        -- Joined, so that not every candidate is compared with each of the ids.
+        SELECT one.retrieval_id, one.retrieved_at
         FROM retrievals AS one
-        CROSS JOIN LATERAL unnest(one.pool_items) AS place (item_id)
+        CROSS JOIN LATERAL unnest(one.pool_items || one.shown_items) AS place (item_id)
         JOIN unnest(ids) AS gone (item_id) ON gone.item_id = place.item_id
         WHERE one.collection_id = collection
+        UNION
+        SELECT one.retrieval_id, one.retrieved_at
+        FROM retrievals AS one
+        CROSS JOIN LATERAL concat(one.condition, one.request -> 'preferred') AS filters (words)
+        WHERE one.collection_id = collection AND filters.words LIKE '%"item_id"%'
+            AND EXISTS (SELECT FROM unnest(said) AS name WHERE strpos(filters.words, name) > 0)
     ) AS affected
     WHERE past.collection_id = collection AND past.retrieval_id = affected.retrieval_id
         AND past.retrieved_at = affected.retrieved_at;
-
-    -- Filters by item name items too.
-    UPDATE retrievals AS past SET condition = renamed_texts(past.condition, ids, pseudonyms)
-    WHERE past.collection_id = collection AND past.condition::text LIKE '%"item_id"%'
-        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(past.condition::text, one) > 0);
-    UPDATE retrievals AS past
-    SET request = past.request || jsonb_build_object('preferred', renamed_texts(past.request -> 'preferred', ids, pseudonyms))
-    WHERE past.collection_id = collection AND (past.request -> 'preferred')::text LIKE '%"item_id"%'
-        AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos((past.request -> 'preferred')::text, one) > 0);
     UPDATE query_samples AS sample SET condition = renamed_texts(sample.condition, ids, pseudonyms)
     WHERE sample.collection_id = collection AND sample.condition::text LIKE '%"item_id"%'
         AND EXISTS (SELECT FROM unnest(said) AS one WHERE strpos(sample.condition::text, one) > 0);
@@ -73,6 +66,17 @@ BEGIN
 END
 $$;
 
+-- Item keys in which each of some is another.
+CREATE OR REPLACE FUNCTION renamed_items(items text[], old text[], new text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
+    SELECT ARRAY(
+        SELECT coalesce(gone.pseudonym, place.item_id)
+        FROM unnest(items) WITH ORDINALITY AS place (item_id, rank)
+        LEFT JOIN unnest(old, new) AS gone (item_id, pseudonym) ON gone.item_id = place.item_id
+        ORDER BY place.rank
+    )
+$$;
+
 -- A JSON value in which each of some texts is another.
 CREATE OR REPLACE FUNCTION renamed_texts(said jsonb, old text[], new text[]) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
@@ -88,6 +92,13 @@ LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
         )
         ELSE said
     END
+$$;
+
+-- What was asked, with the filter of what is preferred naming other items.
+CREATE OR REPLACE FUNCTION renamed_request(request jsonb, old text[], new text[]) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
+    SELECT CASE WHEN request ? 'preferred'
+        THEN jsonb_set(request, '{preferred}', renamed_texts(request -> 'preferred', old, new)) ELSE request END
 $$;
 
 -- A learned model whose effects of items bear other keys: they stand under "item" and "item in <bucket>".
@@ -113,14 +124,17 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION forget_items(bigint, text[], text[]), renamed_texts(jsonb, text[], text[]),
-    renamed_effects(jsonb, text[], text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION forget_items(bigint, text[], text[]), renamed_texts(jsonb, text[], text[]),
-    renamed_effects(jsonb, text[], text[]) TO @app@;
+REVOKE ALL ON FUNCTION forget_items(bigint, text[], text[]), renamed_items(text[], text[], text[]),
+    renamed_request(jsonb, text[], text[]), renamed_texts(jsonb, text[], text[]), renamed_effects(jsonb, text[], text[])
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_items(bigint, text[], text[]), renamed_items(text[], text[], text[]),
+    renamed_request(jsonb, text[], text[]), renamed_texts(jsonb, text[], text[]), renamed_effects(jsonb, text[], text[])
+    TO @app@;
 
 -- Which of these items are not stored, each with a random name of its own: an item may be forgotten while a search that
 -- found it waits to be recorded. Shares the lock that forgetting holds alone, so that the answer stays true until the
--- transaction's end; and VOLATILE, so that its look-ups see what was committed before the lock was had.
+-- transaction's end; and VOLATILE, so that its look-ups see what was committed before the lock was had. Each item is
+-- named once for its collection. Where as many are stored as are named, none is looked for.
 -- Its plans are kept, and made when the table may be empty: so it leaves the planner no second choice.
 CREATE OR REPLACE FUNCTION missing_items(collections bigint[], ids text[])
 RETURNS TABLE (collection bigint, item text, pseudonym text)
@@ -128,17 +142,30 @@ LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT SET plan_cache_mode = for
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     held text;
+    own bigint;
+    named text[];
 BEGIN
     held := pg_advisory_xact_lock_shared(feedback_lock())::text;
-    RETURN QUERY
-    SELECT given.collection_id, given.item_id, 'forgotten-' || replace(gen_random_uuid()::text, '-', '')
-    FROM unnest(collections, ids) AS given (collection_id, item_id)
-    LEFT JOIN LATERAL (
-        SELECT true AS is_kept FROM items AS one
-        WHERE one.collection_id = given.collection_id AND one.item_id = given.item_id
-        LIMIT 1
-    ) AS kept ON true
-    WHERE kept.is_kept IS NULL;
+    FOR own, named IN
+        SELECT given.collection_id, array_agg(given.item_id)
+        FROM unnest(collections, ids) AS given (collection_id, item_id) GROUP BY given.collection_id
+    LOOP
+        -- Looked up one by one: for all together the planner may take an index by other columns.
+        IF cardinality(named) > (
+            SELECT count(*) FROM unnest(named) AS given (item_id)
+            CROSS JOIN LATERAL (
+                SELECT FROM items AS one WHERE one.collection_id = own AND one.item_id = given.item_id LIMIT 1
+            ) AS kept
+        )
+        THEN
+            RETURN QUERY
+            SELECT own, given.item_id, 'forgotten-' || replace(gen_random_uuid()::text, '-', '')
+            FROM unnest(named) AS given (item_id)
+            WHERE NOT EXISTS (
+                SELECT FROM items AS one WHERE one.collection_id = own AND one.item_id = given.item_id
+            );
+        END IF;
+    END LOOP;
 END
 $$;
 

@@ -59,6 +59,10 @@ CREATE TABLE items (
     updated_at timestamptz DEFAULT now() NOT NULL,
     content_hash bytea NOT NULL,
     text_hash bytea NOT NULL,
+    -- The numbers of an active item's attributes, for filters on what nobody declared.
+    facets bigint[] GENERATED ALWAYS AS (
+        CASE WHEN status = 'archived' THEN '{}' ELSE facets_of(collection_id, attributes) END
+    ) STORED,
     CONSTRAINT items_pkey PRIMARY KEY (collection_id, item_id),
     CONSTRAINT items_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
         ON DELETE CASCADE
@@ -71,6 +75,7 @@ CREATE INDEX items_collection_id_kind_item_id_idx ON items (collection_id, kind,
 CREATE INDEX items_collection_id_source_item_id_idx ON items (collection_id, source, item_id)
     WHERE source <> '' AND status <> 'archived';
 CREATE INDEX items_by_arrival_idx ON items (collection_id, created_at DESC, item_id) WHERE status <> 'archived';
+CREATE INDEX items_facets_idx ON items USING gin (facets);
 
 -- The attributes that a collection's items have, the types of their values, and the type that one is filterable by.
 CREATE TABLE collection_attributes (

@@ -36,11 +36,8 @@ BEGIN
         buckets := ARRAY(SELECT jsonb_array_elements_text(event->'contexts'));
     ELSE
         SELECT
-            past.collection_id, context_buckets(past.domain, past.complexity, past.cluster), EXISTS (
-                SELECT FROM impressions AS shown
-                WHERE shown.collection_id = past.collection_id AND shown.retrieval_id = past.retrieval_id
-                    AND shown.item_id = wanted AND shown.retrieved_at = retrieved
-            )
+            past.collection_id, context_buckets(past.domain, past.complexity, past.cluster),
+            wanted = ANY (past.shown_items)
         INTO own, buckets, is_plain
         FROM retrievals AS past
         WHERE past.collection_id = ANY(ARRAY(
@@ -213,12 +210,12 @@ BEGIN
             CASE
                 WHEN given.retrieval_id IS NOT NULL AND past.collection_id IS NULL THEN 'unknown retrieval'
                 WHEN owner.collection_id IS NULL THEN 'unknown collection'
-                WHEN shown.is_shown IS NULL AND kept.is_kept IS NULL THEN 'unknown item'
+                WHEN past.is_shown IS NOT TRUE AND kept.is_kept IS NULL THEN 'unknown item'
                 WHEN extract(epoch FROM least(given.occurred_at, now()) - decay.landmark)
                     > 1000 * 86400 * decay.half_life_days THEN 'too far from the landmark'
             END AS problem,
             CASE
-                WHEN given.retrieval_id IS NOT NULL AND shown.is_shown IS NULL THEN 'not shown'
+                WHEN given.retrieval_id IS NOT NULL AND past.is_shown IS NOT TRUE THEN 'not shown'
                 WHEN quarantine.is_held THEN 'quarantined'
                 ELSE ''
             END AS reason
@@ -228,7 +225,9 @@ BEGIN
             weight double precision, contexts text[], note text, occurred_at timestamptz, key_id text
         )
         LEFT JOIN LATERAL (
-            SELECT one.collection_id, context_buckets(one.domain, one.complexity, one.cluster) AS contexts
+            SELECT
+                one.collection_id, context_buckets(one.domain, one.complexity, one.cluster) AS contexts,
+                given.item_id = ANY (one.shown_items) AS is_shown
             FROM retrievals AS one
             WHERE one.collection_id = ANY(mine) AND one.retrieval_id = given.retrieval_id
                 AND one.retrieved_at = given.retrieved_at
@@ -242,17 +241,10 @@ BEGIN
         ) AS named ON given.retrieval_id IS NULL
         CROSS JOIN LATERAL (SELECT coalesce(past.collection_id, named.collection_id)) AS owner (collection_id)
         LEFT JOIN LATERAL (
-            SELECT true AS is_shown FROM impressions AS one
-            WHERE one.collection_id = owner.collection_id AND one.retrieval_id = given.retrieval_id
-                AND one.item_id = given.item_id AND one.retrieved_at = given.retrieved_at
-                AND one.retrieved_at BETWEEN retrieved_from AND retrieved_to
-            LIMIT 1
-        ) AS shown ON given.retrieval_id IS NOT NULL
-        LEFT JOIN LATERAL (
             SELECT true AS is_kept FROM items AS one
             WHERE one.collection_id = owner.collection_id AND one.item_id = given.item_id
             LIMIT 1
-        ) AS kept ON shown.is_shown IS NULL
+        ) AS kept ON past.is_shown IS NOT TRUE
         LEFT JOIN LATERAL (
             SELECT true AS is_held FROM quarantines AS one
             WHERE one.collection_id = ANY(mine) AND one.actor = given.actor COLLATE "C"

@@ -80,18 +80,26 @@ COMMENT ON COLUMN analytics_usage.reward IS 'The decayed mean reward.';
 CREATE VIEW analytics_unused_items WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, i.item_id, i.title, i.kind, i.created_at,
-    CASE WHEN shown.retrieved_at IS NULL THEN 'never shown' ELSE 'never used' END AS state,
-    shown.retrieved_at AS last_shown_at
+    CASE WHEN i.last_shown_at IS NULL THEN 'never shown' ELSE 'never used' END AS state, i.last_shown_at
 FROM collections AS c
-JOIN items AS i ON i.collection_id = c.collection_id
-LEFT JOIN LATERAL (
-    SELECT m.retrieved_at FROM impressions AS m
-    WHERE m.collection_id = i.collection_id AND m.item_id = i.item_id
-    ORDER BY m.retrieved_at DESC LIMIT 1
-) AS shown ON true
-WHERE i.status <> 'archived' AND NOT EXISTS (
+CROSS JOIN LATERAL (
+    SELECT one.item_id, one.title, one.kind, one.created_at, shown.last_shown_at
+    FROM items AS one
+    -- All that was shown is read once: no index finds the records that showed an item.
+    LEFT JOIN (
+        SELECT hit.item_id, max(hit.retrieved_at) AS last_shown_at
+        FROM (
+            SELECT unnest(r.shown_items) AS item_id, r.retrieved_at FROM retrievals AS r
+            WHERE r.collection_id = c.collection_id
+        ) AS hit
+        GROUP BY hit.item_id
+    ) AS shown ON shown.item_id = one.item_id
+    WHERE one.collection_id = c.collection_id AND one.status <> 'archived'
+    OFFSET 0
+) AS i
+WHERE NOT EXISTS (
     SELECT FROM arms AS a
-    WHERE a.collection_id = i.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
+    WHERE a.collection_id = c.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
 );
 COMMENT ON VIEW analytics_unused_items IS 'Items that are stored and were never shown, or shown and never used.';
 COMMENT ON COLUMN analytics_unused_items.created_at IS 'When the item was stored first.';

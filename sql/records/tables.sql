@@ -1,6 +1,8 @@
 -- The tables of recorded searches, and of jobs that ran.
 
--- Searches as they were answered, by month. The time is that of the identifier (UUID, version 7), to the millisecond.
+-- Searches as they were answered, one row each, by month. The time is that of the identifier (UUID, version 7), to the
+-- millisecond. What follows from the rest is not kept: see retrieval/domain/recorded.py. A matrix is an array of two
+-- dimensions: by leg (or by measure), then by candidate.
 CREATE TABLE retrievals (
     collection_id bigint NOT NULL,
     retrieval_id uuid NOT NULL,
@@ -13,7 +15,7 @@ CREATE TABLE retrievals (
     query text NOT NULL,
     vector halfvec,  -- the vector that the caller gave; NULL: the words were embedded
     condition jsonb NOT NULL,  -- the filter; {}: none
-    request jsonb NOT NULL,  -- limit, grouping, prefixes, and the profile where the call brought its own
+    request jsonb NOT NULL,  -- of limit, grouping, prefixes and so on what is not as usual; the call's own profile
     profile_version integer NOT NULL,  -- 0: the call's own
     model_version integer NOT NULL,  -- 0: nothing learned counted
     policy text NOT NULL,  -- name/version of the exploration policy
@@ -23,52 +25,84 @@ CREATE TABLE retrievals (
     hits integer NOT NULL,
     path text NOT NULL,
     notes text[] NOT NULL,
-    timings_ms jsonb NOT NULL,
+    timings_ms jsonb NOT NULL,  -- by stage
     retrieval_time_ms double precision NOT NULL,
     top_score double precision,
     score_spread double precision,  -- first score minus fifth (or last) one
     generation_triggered boolean NOT NULL,
     backtrack_count integer NOT NULL,
+    legs text[] DEFAULT '{}' NOT NULL,  -- the rankings that were fused
+    bests double precision[] DEFAULT '{}' NOT NULL,  -- by leg, the score that a weighted sum takes as 1
+    brought integer[] DEFAULT '{}' NOT NULL,  -- by leg, the candidates that it brought; those ranked below were looked up
     pool_items text[] NOT NULL,  -- candidates, best first
-    pool_signals jsonb NOT NULL,  -- arrays in the order of pool_items, by name
-    CONSTRAINT retrievals_pkey PRIMARY KEY (collection_id, retrieval_id, retrieved_at),
+    pool_scores real[],  -- matrix of the legs' scores; an element is NULL where it is not known
+    pool_scores_exact double precision[],  -- the same, where real would round one of them
+    pool_ranks smallint[],  -- matrix of the ranks in the legs, from 1; 0: not known
+    measures text[] DEFAULT '{}' NOT NULL,  -- what else is known of the candidates: what was learned, and read to explore
+    pool_values double precision[],  -- matrix of the measures; an element is NULL where it is not known
+    shown_items text[] DEFAULT '{}' NOT NULL,  -- the hits, by rank
+    shown_scores double precision[] DEFAULT '{}' NOT NULL,
+    shown_slots text[],  -- why each stood there; NULL: all for their scores (exploit)
+    propensities double precision[],  -- the probability that it was in the slate; NULL: 1 for all
+    rank_propensities double precision[],  -- the probability that it stood at its rank; NULL: those of being shown
+    pulls double precision[],  -- decayed number of events known of the item when it was shown; NULL: 0 for all
+    shown_signals jsonb,  -- what made each score, a list; NULL: it follows from the legs' scores and ranks
+    CONSTRAINT retrievals_pkey PRIMARY KEY (collection_id, retrieved_at, retrieval_id),
+    CONSTRAINT retrievals_shown_check CHECK (
+        cardinality(shown_scores) = cardinality(shown_items)
+        AND coalesce(cardinality(shown_slots), cardinality(shown_items)) = cardinality(shown_items)
+        AND coalesce(cardinality(propensities), cardinality(shown_items)) = cardinality(shown_items)
+        AND coalesce(cardinality(rank_propensities), cardinality(shown_items)) = cardinality(shown_items)
+        AND coalesce(cardinality(pulls), cardinality(shown_items)) = cardinality(shown_items)),
+    CONSTRAINT retrievals_slots_check CHECK (shown_slots <@ ARRAY['exploit', 'explore', 'swap']),
+    CONSTRAINT retrievals_propensities_check CHECK (0 < ALL (propensities) AND 1 >= ALL (propensities)),
+    CONSTRAINT retrievals_rank_propensities_check CHECK (0 < ALL (rank_propensities) AND 1 >= ALL (rank_propensities)),
     CONSTRAINT retrievals_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 ) PARTITION BY RANGE (retrieved_at);
 -- What falls into no month that was made.
 CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
 ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrievals_default FORCE ROW LEVEL SECURITY;
-CREATE INDEX retrievals_collection_id_retrieved_at_idx ON retrievals (collection_id, retrieved_at);
 CREATE INDEX retrievals_collection_id_actor_idx ON retrievals (collection_id, actor) WHERE actor <> '';
 -- What a session was answered, the newest first.
 CREATE INDEX retrievals_by_session_idx ON retrievals (collection_id, session, retrieved_at DESC, retrieval_id DESC)
     WHERE session <> '';
 
--- The hits that a search showed, each with why it stood there and how probable that was.
-CREATE TABLE impressions (
-    collection_id bigint NOT NULL,
-    retrieval_id uuid NOT NULL,
-    item_id text COLLATE "C" NOT NULL,
-    retrieved_at timestamptz NOT NULL,
-    rank integer NOT NULL,
-    score double precision NOT NULL,
-    signals jsonb NOT NULL,  -- what made the score, by name: rank, raw, weight, value
-    slot text NOT NULL,
-    propensity double precision NOT NULL,  -- the probability that the item was in the slate
-    rank_propensity double precision NOT NULL,  -- the probability that it stood at this rank
-    pulls double precision NOT NULL,  -- decayed number of events known of the item when it was shown
-    CONSTRAINT impressions_pkey PRIMARY KEY (collection_id, retrieval_id, item_id, retrieved_at),
-    CONSTRAINT impressions_slot_check CHECK (slot IN ('exploit', 'explore', 'swap')),
-    CONSTRAINT impressions_propensity_check CHECK (propensity > 0 AND propensity <= 1),
-    CONSTRAINT impressions_rank_propensity_check CHECK (rank_propensity > 0 AND rank_propensity <= propensity),
-    CONSTRAINT impressions_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
-) PARTITION BY RANGE (retrieved_at);
--- What falls into no month that was made.
-CREATE TABLE impressions_default PARTITION OF impressions DEFAULT;
-ALTER TABLE impressions_default ENABLE ROW LEVEL SECURITY;
-ALTER TABLE impressions_default FORCE ROW LEVEL SECURITY;
-CREATE INDEX impressions_collection_id_item_id_retrieved_at_idx ON impressions (collection_id, item_id, retrieved_at);
-CREATE INDEX impressions_collection_id_retrieved_at_idx ON impressions (collection_id, retrieved_at);
+-- A row of retrievals as it is sent, in the same order: of the types that every server knows by the same numbers.
+CREATE TYPE sent_retrieval AS (
+    collection_id bigint, retrieval_id uuid, retrieved_at timestamptz, actor text, session text, domain text,
+    complexity double precision, cluster integer, query text, vector real[], condition jsonb, request jsonb,
+    profile_version integer, model_version integer, policy text, statistics_at timestamptz, seed bigint,
+    eligible integer, hits integer, path text, notes text[], timings_ms jsonb, retrieval_time_ms double precision,
+    top_score double precision, score_spread double precision, generation_triggered boolean, backtrack_count integer,
+    legs text[], bests double precision[], brought integer[], pool_items text[], pool_scores real[],
+    pool_scores_exact double precision[], pool_ranks smallint[], measures text[], pool_values double precision[],
+    shown_items text[], shown_scores double precision[], shown_slots text[], propensities double precision[],
+    rank_propensities double precision[], pulls double precision[], shown_signals jsonb
+);
+
+-- The hits that searches showed, one a row. Its signals lack weights and values where these follow from the profile.
+CREATE VIEW impressions WITH (security_invoker = true) AS
+SELECT
+    r.collection_id, r.retrieval_id, shown.item_id COLLATE "C" AS item_id, r.retrieved_at, shown.rank::integer AS rank,
+    shown.score,
+    coalesce(r.shown_signals -> (shown.rank::integer - 1), (
+        SELECT coalesce(jsonb_object_agg(leg.name, jsonb_build_object(
+            'rank', r.pool_ranks[leg.number][place.number],
+            'raw', coalesce(r.pool_scores_exact[leg.number][place.number], r.pool_scores[leg.number][place.number])
+        )), '{}')
+        FROM array_position(r.pool_items, shown.item_id) AS place (number)
+        CROSS JOIN unnest(r.legs) WITH ORDINALITY AS leg (name, number)
+        WHERE r.pool_ranks[leg.number][place.number] > 0
+    )) AS signals,
+    coalesce(shown.slot, 'exploit') AS slot,
+    coalesce(shown.propensity, 1) AS propensity,
+    coalesce(shown.rank_propensity, shown.propensity, 1) AS rank_propensity,
+    coalesce(shown.pulls, 0) AS pulls
+FROM retrievals AS r
+CROSS JOIN LATERAL unnest(
+    r.shown_items, r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities, r.pulls
+) WITH ORDINALITY AS shown (item_id, score, slot, propensity, rank_propensity, pulls, rank);
 
 -- Searches that were not recorded, and why, by day.
 CREATE TABLE recording_losses (

@@ -1,9 +1,9 @@
 -- Searches of the lexical index: by BM25, and for phrases.
 
 -- The query's side of BM25: the idf of each of its terms that the collection knows. NULL where it knows none.
--- In PL/pgSQL, which keeps the plan for the connection's next search.
+-- In PL/pgSQL, which keeps the plan for the connection's next search: making one costs more than what it does.
 CREATE OR REPLACE FUNCTION lexical_query(collection bigint, query text, prefixes text[]) RETURNS sparsevec
-LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN (
         SELECT ('{' || string_agg(term.lexeme || ':' || term.idf, ',') || '}/1000000000')::sparsevec

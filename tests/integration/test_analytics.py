@@ -36,9 +36,9 @@ NOT_OF_A_PERIOD = {"losses", "unused_items", "usage"}
 SEARCHES = """
     INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version,
         model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, retrieval_time_ms,
-        top_score, generation_triggered, backtrack_count, pool_items, pool_signals)
+        top_score, generation_triggered, backtrack_count, pool_items)
     SELECT %(id)s, lpad(n::text, 32, '0')::uuid, at::timestamptz, query, '{}', '{}', profile, model, 'off/1',
-        at::timestamptz, 1, 0, hits, path, '{}', timings::jsonb, ms, score, false, 0, '{}', '{}'
+        at::timestamptz, 1, 0, hits, path, '{}', timings::jsonb, ms, score, false, 0, '{}'
     FROM (VALUES
         (1, '2026-03-02 10:00+00', 'one', 1, 0, 2, 'exact', '{"embed": 1, "candidates": 2, "total": 4}', 4, 0.9),
         (2, '2026-03-02 11:00+00', 'one', 1, 0, 2, 'exact', '{"embed": 3, "candidates": 4, "total": 8}', 8, 0.5),
@@ -47,15 +47,15 @@ SEARCHES = """
     ) AS found (n, at, query, profile, model, hits, path, timings, ms, score)
 """
 SHOWN = """
-    INSERT INTO impressions (collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, propensity,
-        rank_propensity, pulls)
-    SELECT r.collection_id, r.retrieval_id, item, r.retrieved_at, rank, 1, '{}', slot, p, p, 0
-    FROM (VALUES
+    UPDATE retrievals AS r SET shown_items = hits.items, shown_scores = array_fill(1, ARRAY[2]),
+        shown_slots = hits.slots, propensities = hits.chances
+    FROM (SELECT n, array_agg(item ORDER BY rank) AS items, array_agg(slot ORDER BY rank) AS slots,
+        array_agg(p ORDER BY rank) AS chances FROM (VALUES
         (1, 'a', 1, 'exploit', 1), (1, 'b', 2, 'explore', 0.5),
         (2, 'b', 1, 'swap', 1), (2, 'a', 2, 'swap', 1),
         (4, 'a', 1, 'exploit', 1), (4, 'gone', 2, 'explore', 0.25)
-    ) AS hit (n, item, rank, slot, p)
-    JOIN retrievals AS r ON r.collection_id = %(id)s AND r.retrieval_id = lpad(hit.n::text, 32, '0')::uuid
+    ) AS hit (n, item, rank, slot, p) GROUP BY n) AS hits
+    WHERE r.collection_id = %(id)s AND r.retrieval_id = lpad(hits.n::text, 32, '0')::uuid
 """
 VERDICTS = """
     INSERT INTO feedback (collection_id, item_id, feedback_key, subject, retrieval_id, actor, kind, reward, weight,
@@ -85,9 +85,9 @@ KNOWN = """
 MANY = """
     INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version,
         model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, retrieval_time_ms,
-        top_score, generation_triggered, backtrack_count, pool_items, pool_signals)
+        top_score, generation_triggered, backtrack_count, pool_items)
     SELECT %(id)s, gen_random_uuid(), '2026-03-02 10:00+00', 'query ' || n, '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 3,
-        'exact', '{}', '{}', 1, n / 20.0, false, 0, '{}', '{}'
+        'exact', '{}', '{}', 1, n / 20.0, false, 0, '{}'
     FROM generate_series(1, 20) AS n
 """
 

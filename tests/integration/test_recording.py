@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,13 +17,15 @@ from retrieval import Collection, Context, Platform, Profile, SearchResult, Sett
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records import recording_statement, recordings
 from retrieval.adapters.store.records.recordings import find_recorded, recording_losses
-from retrieval.adapters.store.tables import impressions, retrievals
+from retrieval.adapters.store.tables import retrievals
 from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.feedback import Feedback
 from retrieval.domain.filters import Contains, Or
+from retrieval.domain.profile import Fusion, FusionKind
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.search_record import Impression
 from retrieval.engine.record import record
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
@@ -43,6 +45,7 @@ async def _filled(platform: Platform) -> Collection:
 async def _smoke(collection: Collection) -> list[SearchResult]:
     """Searches that differ in everything that a search can differ in."""
     own = Profile(legs={"lexical": 1.0}, recording=Recording(pool=3))
+    both = {"dense": 1.0, "lexical": 1.0}
     contexts = [Context(), Context(domain="d", complexity=0.7, actor="ann", session="s", backtracks=1, generated=True)]
     return [
         await collection.search("common word1", context=contexts[0]),
@@ -50,6 +53,7 @@ async def _smoke(collection: Collection) -> list[SearchResult]:
         await collection.search(vector=np.ones(256), legs=["dense", "lexical"], limit=2),
         await collection.search("word3", profile=own, group_by="group"),
         await collection.search("nothing has such words", legs=["lexical"]),
+        await collection.search("word4", profile=replace(own, legs=both, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))),
     ]
 
 
@@ -92,11 +96,11 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     results = [*await _smoke(await _filled(platform)), *await _learned(platform)]
     await platform.recorded()
     found = [await _found(platform, one) for one in results]
-    columns = {column.name for column in retrievals.columns}
+    columns = {column.name for column in retrievals.columns} - {"pool_scores_exact"}
     assert {name for name in columns if len(_values(found, name)) == 1} == set()
     shown = [hit for one in found for hit in one.impressions]
-    columns = {column.name for column in impressions.columns} - {"collection_id", "retrieval_id", "retrieved_at"}
-    assert {name for name in columns if len(_values(shown, name)) == 1} == set()
+    names = {one.name for one in fields(Impression)}
+    assert {name for name in names if len(_values(shown, name)) == 1} == set()
     assert set().union(*(one.pool_signals for one in found)) == {
         *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
         *("learned", "effective_sample_size", "logit_mean", "cosine", "propensity"),
@@ -180,6 +184,20 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
         found = await recordings.store_recordings(platform.database, platform.tenant_id, texts, losses)
         assert len(found) == len(texts)
     assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"overflow": 2}
+
+
+async def test_a_row_is_sent_in_the_columns_and_types_of_its_table(platform: Platform) -> None:
+    """In one order; the vector alone has another type, for an extension's has another number in each database."""
+    query = (
+        "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute "
+        "WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        table, sent = [
+            await (await connection.execute(query, (name,))).fetchall() for name in ("retrievals", "sent_retrieval")
+        ]
+    assert sent == list(recording_statement.COLUMNS.items())
+    assert [one for one in table if one not in sent] == [("vector", "halfvec")]
 
 
 @pytest.fixture

@@ -19,13 +19,17 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import TextIO
 
-LOADED = (
-    "retrieval.platform",
-    "retrieval.surfaces.cli.progress",
-    "retrieval.surfaces.cli.output",
-    "retrieval.surfaces.cli.program",
-    "retrieval.surfaces.cli.run",
-)
+import retrieval
+
+_PACKAGE = Path(retrieval.__file__).parent
+_FOLDERS = ("adapters/readers", "adapters/store", "apps", "engine", "jobs", "learning", "surfaces/cli")
+
+
+def loaded() -> list[str]:
+    """The modules that a run of some command uses: the program itself loads most of them when it needs them."""
+    paths = [path for folder in _FOLDERS for path in sorted((_PACKAGE / folder).rglob("[!_]*.py"))]
+    names = [".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts) for path in paths]
+    return [*names, "retrieval.adapters.embedders.hashing", "retrieval.platform"]
 
 
 def run_forked(
@@ -53,7 +57,7 @@ def run_forked(
 def forking() -> ForkServerContext:
     """What makes processes that have the modules loaded."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(LOADED))
+    context.set_forkserver_preload(loaded())
     return context
 
 

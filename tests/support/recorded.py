@@ -17,19 +17,13 @@ _RETRIEVAL = """
     INSERT INTO retrievals (
         collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version, model_version, policy,
         statistics_at, seed, eligible, hits, path, notes, timings_ms, retrieval_time_ms, generation_triggered,
-        backtrack_count, pool_items, pool_signals
+        backtrack_count, legs, bests, pool_items, pool_scores_exact, pool_ranks, shown_items, shown_scores,
+        propensities, shown_signals
     ) VALUES (
         %(collection_id)s, %(retrieval_id)s, %(retrieved_at)s, 'words', '{}', %(request)s, 1, 0, 'off/1',
-        %(retrieved_at)s, 1, 0, %(hits)s, 'exact', '{}', '{}', 1, false, 0, %(pool_items)s, %(pool_signals)s
-    )
-"""
-_IMPRESSION = """
-    INSERT INTO impressions (
-        collection_id, retrieval_id, item_id, retrieved_at, rank, score, signals, slot, propensity, rank_propensity,
-        pulls
-    ) VALUES (
-        %(collection_id)s, %(retrieval_id)s, %(item_id)s, %(retrieved_at)s, %(rank)s, %(score)s, %(signals)s, 'exploit',
-        %(propensity)s, %(propensity)s, 0
+        %(retrieved_at)s, 1, 0, %(hits)s, 'exact', '{}', '{}', 1, false, 0, %(legs)s, %(bests)s,
+        %(pool_items)s, %(pool_scores)s, %(pool_ranks)s, %(shown_items)s, %(shown_scores)s, %(propensities)s,
+        %(shown_signals)s
     )
 """
 _FEEDBACK = """
@@ -78,7 +72,6 @@ async def record(connection: Connection, collection_id: int, recorded: Sequence[
     """Store the searches, what they showed, and what was said about it. The transaction acts as the tenant."""
     async with connection.cursor() as cursor:
         await cursor.executemany(_RETRIEVAL, [_retrieval(collection_id, one) for one in recorded])
-        await cursor.executemany(_IMPRESSION, [row for one in recorded for row in _impressions(collection_id, one)])
         await cursor.executemany(_FEEDBACK, [row for one in recorded for row in _feedback(collection_id, one)])
 
 
@@ -91,24 +84,15 @@ def _retrieval(collection_id: int, one: Recorded) -> dict[str, Any]:
         "request": Jsonb(dict(one.request)),
         "hits": len(one.shown),
         "pool_items": items_of(one.legs),
-        "pool_signals": Jsonb({"legs": columns["scores"], "ranks": columns["ranks"], "bests": columns["bests"]}),
+        "legs": list(one.legs),
+        "bests": list(map(float, columns["bests"].values())),
+        "pool_scores": [list(row) for row in columns["scores"].values()],
+        "pool_ranks": [[rank or 0 for rank in row] for row in columns["ranks"].values()],
+        "shown_items": [shown.item_id for shown in one.shown],
+        "shown_scores": [1.0 / rank for rank, _ in enumerate(one.shown, 1)],
+        "propensities": [float(shown.propensity) for shown in one.shown],
+        "shown_signals": Jsonb([dict(shown.signals) for shown in one.shown]),
     }
-
-
-def _impressions(collection_id: int, one: Recorded) -> list[dict[str, Any]]:
-    return [
-        {
-            "collection_id": collection_id,
-            "retrieval_id": one.retrieval_id,
-            "retrieved_at": one.retrieved_at,
-            "item_id": shown.item_id,
-            "rank": rank,
-            "score": 1.0 / rank,
-            "signals": Jsonb(dict(shown.signals)),
-            "propensity": shown.propensity,
-        }
-        for rank, shown in enumerate(one.shown, 1)
-    ]
 
 
 def _feedback(collection_id: int, one: Recorded) -> list[dict[str, Any]]:

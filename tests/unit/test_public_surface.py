@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,8 @@ HEAVY = ("alembic", "onnxruntime", "openai", "pgvector", "psycopg", "rich", "sql
 ONLY_WHEN_NEEDED = ("alembic", "anyio", "onnxruntime", "openai", "rich", "tokenizers", "typer")
 """What a program that opens a platform and searches may never use."""
 
-
-def output_of(program: str) -> str:
-    """What a Python program prints, run in a process of its own; its errors fail the test."""
-    run = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout.strip()
+NOT_FOR_A_SEARCH = ("doctor", "ingest", "learned_model", "logistic_fit", "replay", "scoring", "shrinkage_fit", "tune")
+"""Modules that a plain search has no use for: those who call their methods load them."""
 
 
 def test_the_public_names_are_sorted_and_few() -> None:
@@ -61,49 +58,56 @@ def test_a_name_that_is_not_there_raises_attribute_error() -> None:
 
 
 @pytest.fixture(scope="module")
-def loaded() -> dict[str, list[str]]:
-    """The modules that a process has loaded once it imported the package, and once it used every public name."""
+def seen() -> dict[str, Any]:
+    """What a process of its own, where warnings are errors, has loaded and opened after each step."""
     program = """
-import json, sys
-import retrieval
-imported = list(sys.modules)
-from retrieval import *
-connect
-print(json.dumps({"imported": imported, "used": list(sys.modules)}))
-"""
-    found: dict[str, list[str]] = json.loads(output_of(program))
-    return found
-
-
-def test_importing_the_package_loads_nothing_heavy(loaded: dict[str, list[str]]) -> None:
-    """The command line's help and completion do not wait for the database's libraries."""
-    assert "retrieval" in loaded["imported"]
-    assert set(HEAVY).isdisjoint(loaded["imported"])
-
-
-def test_using_every_public_name_loads_no_optional_library(loaded: dict[str, list[str]]) -> None:
-    """Models, migrations and the terminal's libraries wait until they are used."""
-    assert "retrieval.platform" in loaded["used"]
-    assert set(ONLY_WHEN_NEEDED).isdisjoint(loaded["used"])
-
-
-def test_importing_and_connecting_open_nothing() -> None:
-    """No socket, no process, no thread and no event loop before a platform is entered."""
-    program = """
-import sys, threading
+import json, sys, threading
 opened = []
 watched = {"socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.fork", "os.posix_spawn"}
 sys.addaudithook(lambda event, arguments: opened.append(event) if event in watched else None)
 import asyncio, warnings
+import retrieval
+imported = list(sys.modules)
 from retrieval import connect
 connect()
+connected = list(sys.modules)
+from retrieval import *
+used = list(sys.modules)
 warnings.simplefilter("ignore")
-policy = asyncio.get_event_loop_policy()
-print(opened, threading.active_count(), getattr(policy._local, "_loop", None))
+loop = getattr(asyncio.get_event_loop_policy()._local, "_loop", None)
+state = {"opened": opened, "threads": threading.active_count(), "loop": loop}
+print(json.dumps({"imported": imported, "connected": connected, "used": used, **state}))
 """
-    assert output_of(program) == "[] 1 None"
+    run = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
 
 
-def test_the_sync_door_is_imported_only_when_asked_for(loaded: dict[str, list[str]]) -> None:
+def test_importing_the_package_loads_nothing_heavy(seen: dict[str, Any]) -> None:
+    """The command line's help and completion do not wait for the database's libraries."""
+    assert "retrieval" in seen["imported"]
+    assert set(HEAVY).isdisjoint(seen["imported"])
+
+
+def test_using_every_public_name_loads_no_optional_library(seen: dict[str, Any]) -> None:
+    """Models, migrations and the terminal's libraries wait until they are used."""
+    assert "retrieval.platform" in seen["used"]
+    assert set(ONLY_WHEN_NEEDED).isdisjoint(seen["used"])
+
+
+def test_a_program_that_searches_does_not_wait_for_other_modules(seen: dict[str, Any]) -> None:
+    """Half of the package's modules are for jobs, learning and examinations."""
+    ours = {name.rpartition(".")[2] for name in seen["connected"] if name.startswith("retrieval.")}
+    assert "search" in ours
+    assert ours.isdisjoint(NOT_FOR_A_SEARCH)
+
+
+def test_importing_and_connecting_open_nothing(seen: dict[str, Any]) -> None:
+    """No socket, no process, no thread and no event loop before a platform is entered."""
+    assert (seen["opened"], seen["threads"], seen["loop"]) == ([], 1, None)
+
+
+def test_the_sync_door_is_imported_only_when_asked_for(seen: dict[str, Any]) -> None:
     """An asynchronous program never loads it."""
-    assert "retrieval.sync" not in loaded["used"]
+    assert "retrieval.sync" not in seen["used"]

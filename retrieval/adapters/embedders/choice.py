@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import ConfigurationError
 from retrieval.settings import EmbedderName, Settings
@@ -23,14 +22,14 @@ def configured_embedder(settings: Settings) -> Embedder | None:
         return _openai(settings)
     if name == "minilm":
         return _minilm()
-    return HashingEmbedder() if name == "hashing" else None
+    return _hashing() if name == "hashing" else None
 
 
 def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     """The embedder that fills an existing space; None where this process has none for it."""
     made: Embedder | None = None
     if space.provider == "hashing":
-        made = HashingEmbedder(space.dimensions)
+        made = _hashing(space.dimensions)
     elif space.provider == "minilm" and _has_minilm():
         made = _minilm()
     elif space.provider == "openai" and settings.embedding_api_key is not None:
@@ -53,6 +52,12 @@ def _minilm() -> Embedder:
     from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 
     return MiniLMEmbedder()
+
+
+def _hashing(*dimensions: int) -> Embedder:
+    from retrieval.adapters.embedders.hashing import HashingEmbedder
+
+    return HashingEmbedder(*dimensions)
 
 
 def _openai(settings: Settings, space: EmbeddingSpace | None = None) -> Embedder:

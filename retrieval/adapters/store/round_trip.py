@@ -50,12 +50,12 @@ async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """A parameter as it goes over the wire, with the number of its type."""
+class Written:
+    """A parameter as it goes over the wire, with the number of its type (0: the statement says it)."""
 
     data: abc.Buffer | None
-    oid: int
-    format: pq.Format
+    oid: int = 0
+    format: pq.Format = pq.Format.BINARY
 
 
 async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
@@ -90,7 +90,7 @@ def _as_written(value: object) -> object:
     except psycopg.ProgrammingError:
         return value  # of an extension's type, which connections alone know
     [oid], [how] = transformer.types or (0,), transformer.formats or (pq.Format.TEXT,)
-    return _Written(data, oid, how)
+    return Written(data, oid, how)
 
 
 async def run_together(
@@ -151,7 +151,7 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     text, names = _numbered(statement.text)
     reader = Transformer(connection)
     given = [statement.parameters[name] for name in names]
-    long = {place: value for place, value in enumerate(given) if isinstance(value, _Written)}
+    long = {place: value for place, value in enumerate(given) if isinstance(value, Written)}
     short = [None if place in long else value for place, value in enumerate(given)]
     values = list(reader.dump_sequence(short, [PyFormat.AUTO] * len(names)))
     types, formats = list(reader.types or ()), list(reader.formats or ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -10,6 +11,12 @@ def main() -> None:
     from retrieval.surfaces.cli.fast_lane import fast_lane
 
     arguments = fast_lane(sys.argv[1:])
+    # Modules are many objects and no garbage; looking for it meanwhile would take a tenth of a short command.
+    gc.disable()
     from retrieval.surfaces.cli.program import run_program
 
-    sys.exit(run_program(arguments))
+    gc.enable()
+    code = run_program(arguments)
+    # What is left goes with the process: the interpreter need not look for garbage among it.
+    gc.freeze()
+    sys.exit(code)

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from retrieval.surfaces.cli import (
-    actors,
-    analysts,
-    analytics,
-    collections,
-    compare,
-    db,
-    doctor,
-    evaluate,
-    feedback,
-    import_langchain,
-    ingest,
-    items,
-    jobs,
-    keys,
-    mcp,
-    memories,
-    models,
-    profiles,
-    reindex,
-    replay,
-    retrievals,
-    search,
-    serve,
-    sessions,
-    status,
-    tickets,
-    tune,
-    worker,
-)
 from retrieval.surfaces.cli.errors import EXIT_CODES
 from retrieval.surfaces.cli.logs import configure_logging
 from retrieval.surfaces.cli.options import examples
@@ -49,27 +21,61 @@ EXAMPLES = (
 )
 
 
-_USE, _SERVE, _LEARN = "Store and find", "Serve", "Learn"
-_MEASURE, _RUN, _DATABASE = "Measure and tune", "Run and maintain", "Database"
+_PANELS = {
+    "Store and find": ("ingest", "import-langchain", "search", "collections", "items", "memories", "tickets"),
+    "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
+    "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
+    "Measure and tune": ("evaluate", "tune", "compare", "profiles", "analytics"),
+    "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex"),
+    "Database": ("db", "analysts"),
+}
+"""The commands and groups of commands as a reader comes to need them, panel by panel."""
 
-_ORDER = (
-    *("ingest", "import-langchain", "search", "collections", "items", "memories", "tickets"),
-    *("serve", "keys", "mcp", "session-start", "session-end"),
-    *("feedback", "retrievals", "replay", "models", "actors"),
-    *("evaluate", "tune", "compare", "profiles", "analytics"),
-    *("worker", "jobs", "status", "doctor", "reindex"),
-    *("db", "analysts"),
-)
-"""The commands as a reader comes to need them, panel by panel."""
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+
+_ELSEWHERE = {"session-start": ("sessions", "START_EXAMPLES"), "session-end": ("sessions", "END_EXAMPLES")}
+"""Where a command is, and its examples, if not in the module of its name under ``EXAMPLES``."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each loaded when it is asked for: a run needs one of them."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _command(name, _PANEL_OF[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PANEL_OF)
+
+    def __len__(self) -> int:
+        return len(_PANEL_OF)
+
+
+def _command(name: str, panel: str) -> Any:
+    """The command or group of that name, as typer makes it for the program."""
+    place, examples_name = _ELSEWHERE.get(name, (name.replace("-", "_"), "EXAMPLES"))
+    module = import_module(f"retrieval.surfaces.cli.{place}")
+    part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
+    if hasattr(module, "app"):
+        part.add_typer(module.app, name=name, rich_help_panel=panel)
+    else:
+        epilog = examples(*getattr(module, examples_name))
+        part.command(name, rich_help_panel=panel, epilog=epilog)(getattr(module, name.replace("-", "_")))
+        # A program of a single command would be that command itself.
+        part.callback()(lambda: None)
+    return typer.main.get_group(part).commands[name]
 
 
 class _Contents(TyperGroup):
-    """Lists the commands in that order, groups among them."""
+    """The program, whose commands are loaded when they are named."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Every command by name."""
-        names = super().list_commands(ctx)
-        return sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands()  # type: ignore[assignment]
 
 
 app = typer.Typer(
@@ -112,36 +118,3 @@ def options(
     configure_logging(debug=debug)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-app.command("ingest", rich_help_panel=_USE, epilog=examples(*ingest.EXAMPLES))(ingest.ingest)
-app.command("import-langchain", rich_help_panel=_USE, epilog=examples(*import_langchain.EXAMPLES))(
-    import_langchain.import_langchain
-)
-app.command("search", rich_help_panel=_USE, epilog=examples(*search.EXAMPLES))(search.search)
-app.add_typer(collections.app, name="collections", rich_help_panel=_USE)
-app.add_typer(items.app, name="items", rich_help_panel=_USE)
-app.add_typer(memories.app, name="memories", rich_help_panel=_USE)
-app.add_typer(tickets.app, name="tickets", rich_help_panel=_USE)
-app.command("serve", rich_help_panel=_SERVE, epilog=examples(*serve.EXAMPLES))(serve.serve)
-app.add_typer(keys.app, name="keys", rich_help_panel=_SERVE)
-app.command("mcp", rich_help_panel=_SERVE, epilog=examples(*mcp.EXAMPLES))(mcp.mcp)
-app.command("session-start", rich_help_panel=_SERVE, epilog=examples(*sessions.START_EXAMPLES))(sessions.session_start)
-app.command("session-end", rich_help_panel=_SERVE, epilog=examples(*sessions.END_EXAMPLES))(sessions.session_end)
-app.command("feedback", rich_help_panel=_LEARN, epilog=examples(*feedback.EXAMPLES))(feedback.feedback)
-app.add_typer(retrievals.app, name="retrievals", rich_help_panel=_LEARN)
-app.command("replay", rich_help_panel=_LEARN, epilog=examples(*replay.EXAMPLES))(replay.replay)
-app.command("models", rich_help_panel=_LEARN, epilog=examples(*models.EXAMPLES))(models.models)
-app.add_typer(actors.app, name="actors", rich_help_panel=_LEARN)
-app.command("evaluate", rich_help_panel=_MEASURE, epilog=examples(*evaluate.EXAMPLES))(evaluate.evaluate)
-app.command("tune", rich_help_panel=_MEASURE, epilog=examples(*tune.EXAMPLES))(tune.tune)
-app.command("compare", rich_help_panel=_MEASURE, epilog=examples(*compare.EXAMPLES))(compare.compare)
-app.add_typer(profiles.app, name="profiles", rich_help_panel=_MEASURE)
-app.command("analytics", rich_help_panel=_MEASURE, epilog=examples(*analytics.EXAMPLES))(analytics.analytics)
-app.command("worker", rich_help_panel=_RUN, epilog=examples(*worker.EXAMPLES))(worker.worker)
-app.add_typer(jobs.app, name="jobs", rich_help_panel=_RUN)
-app.command("status", rich_help_panel=_RUN, epilog=examples(*status.EXAMPLES))(status.status)
-app.command("doctor", rich_help_panel=_RUN, epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
-app.command("reindex", rich_help_panel=_RUN, epilog=examples(*reindex.EXAMPLES))(reindex.reindex)
-app.add_typer(db.app, name="db", rich_help_panel=_DATABASE)
-app.add_typer(analysts.app, name="analysts", rich_help_panel=_DATABASE)

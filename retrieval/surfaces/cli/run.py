@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from retrieval.adapters.aside import uncollected
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.output import console
 from retrieval.surfaces.cli.state import State
@@ -60,7 +61,8 @@ def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 
 async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
-    from retrieval.platform import connect
+    with uncollected():
+        from retrieval.platform import connect
 
     async with AsyncExitStack() as stack:
         # A database of one's own takes seconds to be made the first time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 
 import httpx2
@@ -119,7 +120,7 @@ async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
 async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, str], status: int) -> None:
     """Neither under a name of its own for this address, nor from its own origin."""
     headers = {"Accept": "application/json, text/event-stream", **header}
-    async with httpx2.AsyncClient() as browser:
+    async with httpx2.AsyncClient(timeout=SECONDS) as browser:
         assert (await browser.post(http, headers=headers, json=INITIALIZE)).status_code == status
 
 
@@ -127,8 +128,8 @@ async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(
     """At a signal it ends at once, although a client holds a stream open, and says nothing of errors."""
     program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
     with serving_http(program) as (process, url):
-        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as bearer:
-            async with httpx2.AsyncClient() as stranger:
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=SECONDS) as bearer:
+            async with httpx2.AsyncClient(timeout=SECONDS) as stranger:
                 assert (await stranger.post(url, json=INITIALIZE)).status_code == 401
             transport = streamable_http_client(url, http_client=bearer, terminate_on_close=False)
             async with Client(transport, mode="legacy") as client:
@@ -136,3 +137,25 @@ async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(
                 process.send_signal(signal.SIGTERM)
                 assert await asyncio.to_thread(process.wait, SECONDS) == 0
         assert (program.folder / "said").read_text() == ""
+
+
+async def test_what_is_asked_when_it_is_told_to_end_is_answered_or_sent_away(served: Program) -> None:
+    """Whoever asks meanwhile gets no fault of the server, and nothing is said of errors."""
+    statuses, is_asked = list[int](), asyncio.Event()
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as client:
+            with contextlib.suppress(httpx2.TransportError):  # once nobody listens
+                while True:
+                    statuses.append((await client.post(url, json=INITIALIZE)).status_code)
+                    is_asked.set()
+
+    with serving_http(served.using(RETRIEVAL_MCP_TOKEN=TOKEN)) as (process, url):
+        asking = [asyncio.create_task(ask()) for _ in range(4)]
+        await is_asked.wait()
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, SECONDS) == 0
+        await asyncio.gather(*asking)
+        assert (served.folder / "said").read_text() == ""
+    assert set(statuses) <= {200, 503}

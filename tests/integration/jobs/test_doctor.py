@@ -107,7 +107,7 @@ LET_IN = """
     REVOKE SELECT ON collections FROM retrieval_app;
 """
 QUEUE = "DROP SCHEMA retrieval_jobs CASCADE"
-MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.months_of('retrieval.retrievals') AS m"
+MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.known_months() AS m"
 
 
 async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, platform: Platform) -> None:

@@ -44,9 +44,9 @@ def run(url: str, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def months(url: str, family: str = "retrievals") -> list[datetime]:
+def months(url: str) -> list[datetime]:
     """The first moments of the months that there are."""
-    return [row[0] for row in run(url, "SELECT month FROM months_of(%s::regclass) ORDER BY 1", family)]
+    return [row[0] for row in run(url, "SELECT month FROM known_months() ORDER BY 1")]
 
 
 def months_from_now(number: int) -> datetime:
@@ -60,19 +60,16 @@ async def leave_a_trace(platform: Platform, at: datetime) -> None:
     """A recorded search of that moment, with an impression."""
     collection = await (await platform.collection("docs")).refresh()
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for statement in TRACES[:2]:
-            await connection.execute(
-                statement.replace("gen_random_uuid(), now()", "gen_random_uuid(), %(at)s").replace(
-                    "'1', now()", "'1', %(at)s"
-                ),
-                {"own": collection.collection_id, "at": at},
-            )
+        await connection.execute(
+            TRACES[0].replace("gen_random_uuid(), now()", "gen_random_uuid(), %(at)s"),
+            {"own": collection.collection_id, "at": at},
+        )
 
 
 async def test_opening_a_platform_makes_this_month_and_the_next_two(platform: Platform, url: str) -> None:
     """So it works without a worker; opening it again makes none."""
     wanted = [months_from_now(number) for number in range(3)]
-    assert months(url) == months(url, "impressions") == wanted
+    assert months(url) == wanted
     assert await ensure_months(platform.database) == 0
 
 
@@ -81,7 +78,7 @@ async def test_what_fell_into_no_month_is_moved_into_one(platform: Platform, url
     await leave_a_trace(platform, months_from_now(-2) + timedelta(days=3))
     await leave_a_trace(platform, months_from_now(7))
     assert run(url, "SELECT count(*) FROM retrievals_default") == [(2,)]
-    assert await ensure_months(platform.database) == 4
+    assert await ensure_months(platform.database) == 2
     assert run(url, "SELECT count(*) FROM retrievals_default") == [(0,)]
     assert run(url, "SELECT count(*), (SELECT count(*) FROM impressions) FROM retrievals") == [(2, 2)]
     assert months(url) == [months_from_now(number) for number in (-2, 0, 1, 2, 7)]
@@ -90,14 +87,14 @@ async def test_what_fell_into_no_month_is_moved_into_one(platform: Platform, url
 @pytest.mark.usefixtures("platform")
 async def test_a_month_has_all_that_its_table_has(url: str) -> None:
     """Indexes, checks and the tie to its collection; forced row-level security, and no grants but its owner's."""
-    part = f"impressions_{months_from_now(1):%Y_%m}"
+    part = f"retrievals_{months_from_now(1):%Y_%m}"
     of_table = "SELECT count(*) FROM pg_index WHERE indrelid = %s::regclass"
-    assert run(url, of_table, part) == run(url, of_table, "impressions")
+    assert run(url, of_table, part) == run(url, of_table, "retrievals")
     constraints = (
         "SELECT DISTINCT contype::text, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s::regclass "
         "AND contype IN ('c', 'f') ORDER BY 1, 2"
     )
-    assert run(url, constraints, part) == run(url, constraints, "impressions")
+    assert run(url, constraints, part) == run(url, constraints, "retrievals")
     facts = "SELECT relrowsecurity, relforcerowsecurity, relowner::regrole::text FROM pg_class WHERE relname = %s"
     assert run(url, facts, part) == [(True, True, f"{SCHEMA}_definer")]
     grants = "SELECT DISTINCT grantee::text FROM information_schema.role_table_grants WHERE table_name = %s"
@@ -121,7 +118,7 @@ async def test_the_job_drops_months_that_are_wholly_old_enough(platform: Platfor
     collection = await platform.collection("docs")
     assert await are_months_in_question(platform.database, 365)
     report = await run_job(platform.workplace, job_named("months"), await target_of(platform, collection))
-    assert report.details == {"made": 0, "dropped": 4}
+    assert report.details == {"made": 0, "dropped": 2}
     assert months(url) == [months_from_now(number) for number in (-1, 0, 1, 2)]
     assert run(url, "SELECT count(*) FROM impressions") == [(1,)]
     assert not await are_months_in_question(platform.database, 365)
@@ -140,6 +137,4 @@ async def test_a_login_of_the_application_alone_is_refused_to_drop_months(url: s
 def test_a_retention_below_a_day_is_refused(url: str) -> None:
     """By the database, whatever the settings say."""
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="at least a day"):
-        run(url, "SELECT drop_months('retrievals', 0)")
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="not parted by months"):
-        run(url, "SELECT ensure_months('items')")
+        run(url, "SELECT drop_months(0)")

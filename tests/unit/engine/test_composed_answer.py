@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -12,10 +11,12 @@ import pytest
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.recorded import recorded_search
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from retrieval.engine.composed_answer import ComposedAnswer, checked_ms, checked_notes, checked_origin, checked_shown
+from tests.support.rows import value_of
 
 SHOWN = [ShownItem(item_id="b", score=0.9, signals={"relevance": 0.2}), ShownItem(item_id="a", score=0.5)]
 
@@ -32,7 +33,9 @@ def _answer(**more: Any) -> ComposedAnswer:
 
 def test_a_record_has_what_models_and_figures_need() -> None:
     """Candidates by relevance, hits as they were shown, and the application's own time."""
-    made = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32)).record()
+    answer = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32))
+    row = value_of(encoded(answer.record()), "vector")
+    made = recorded_search(answer.record(), None)
     assert made.pool_items == ["a", "b"]
     assert made.pool_signals["scaled"] == [0.5, 0.2]
     assert [(one.item_id, one.rank) for one in made.impressions] == [("b", 1), ("a", 2)]
@@ -40,7 +43,7 @@ def test_a_record_has_what_models_and_figures_need() -> None:
     assert (made.cluster, made.model_version, made.profile_version, made.origin) == (3, 2, 0, "advice")
     assert (made.top_score, made.score_spread) == (0.9, 0.4)
     assert (made.retrieval_time_ms, made.timings_ms) == (2.0, {"total": 2.0})
-    assert json.loads(encoded(made))["vector"] == pytest.approx([0.6, 0.8])
+    assert row == pytest.approx([0.6, 0.8])
 
 
 def test_chance_of_the_applications_own_is_named_after_it() -> None:
@@ -54,13 +57,13 @@ def test_chance_of_the_applications_own_is_named_after_it() -> None:
 def test_the_chance_of_a_rank_is_recorded_beside_that_of_being_shown(said: float | None, recorded: float) -> None:
     """Left out, they are the same: an item that has one rank whenever it is shown."""
     drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5, rank_propensity=said)
-    [one] = _answer(shown=[drawn]).record().impressions
+    [one] = recorded_search(_answer(shown=[drawn]).record(), None).impressions
     assert (one.propensity, one.rank_propensity) == (0.5, recorded)
 
 
 def test_an_answer_may_be_empty() -> None:
     """Nothing was shown, so nothing has a score."""
-    made = _answer(shown=[]).record()
+    made = recorded_search(_answer(shown=[]).record(), None)
     assert (made.hits, made.top_score, made.score_spread, made.impressions) == (0, None, None, [])
 
 

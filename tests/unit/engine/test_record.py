@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields
-from datetime import datetime, timedelta
+from dataclasses import fields, replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
-from retrieval.adapters.store.records.recording_statement import encoded
-from retrieval.adapters.store.records.recordings import written
-from retrieval.adapters.store.tables import impressions, retrievals
+from retrieval.adapters.store.records.recording_statement import COLUMNS, encoded
+from retrieval.adapters.store.tables import retrievals
 from retrieval.domain.context import Context
 from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.recorded import RecordedSearch, recorded_search
 from retrieval.domain.recording import Recording
+from retrieval.domain.search_record import SearchRecord
 from retrieval.domain.slate import Placed, Slot
-from retrieval.engine.record import Decided, record
+from retrieval.engine.record import Answered, Decided, record
 from retrieval.engine.request import SearchRequest
+from retrieval.engine.shown import signals_of
 from tests.support.recording import MOMENT, SCORES, answered
+from tests.support.rows import value_of
+
+
+def told_of(search: Answered) -> RecordedSearch:
+    """The record as it is read."""
+    return recorded_search(record(search), search.plan.profile)
 
 
 def test_a_record_has_a_value_for_every_column() -> None:
     """Columns and fields are the same, so that none stays empty because nobody thought of it."""
-    of_search = {one.name for one in fields(RecordedSearch)}
-    of_hit = {one.name for one in fields(Impression)}
-    assert of_search == {column.name for column in retrievals.columns} | {"impressions"}
-    assert of_hit | {"collection_id", "retrieval_id", "retrieved_at"} == {column.name for column in impressions.columns}
+    kept = {one.name for one in fields(SearchRecord)}
+    assert kept | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
 
 
 def test_its_time_is_that_of_its_identifier() -> None:
@@ -39,7 +43,7 @@ def test_its_time_is_that_of_its_identifier() -> None:
 
 def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
     """Raw scores, ranks and the best score by leg, the relevance and the score."""
-    made = record(answered())
+    made = told_of(answered())
     assert made.pool_items == ["c", "a", "b", "d"]
     signals = made.pool_signals
     assert signals["legs"] == {"dense": [0.5, 0.9, 0.8, None], "lexical": [7.0, None, None, 3.0]}
@@ -53,7 +57,7 @@ def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
 @pytest.mark.parametrize(("size", "kept"), [(0, []), (2, ["c", "a"])])
 def test_the_pool_is_as_large_as_the_profile_says(size: int, kept: list[str]) -> None:
     """None at 0; the best ones otherwise."""
-    made = record(answered(profile=Profile(recording=Recording(pool=size))))
+    made = told_of(answered(profile=Profile(recording=Recording(pool=size))))
     assert made.pool_items == kept
     assert len(made.pool_signals["relevance"]) == size
 
@@ -70,7 +74,7 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
         signals={"learned": {"a": 0.8, "b": 0.2}},
     ).explored("thompson_slots/1", {"a": 0.25})
     slate = [Placed("c"), Placed("a", Slot.EXPLORE, 0.25, 0.125)]
-    made = record(answered(decided=decided, slate=slate))
+    made = told_of(answered(decided=decided, slate=slate))
     assert (made.model_version, made.policy, made.cluster, made.eligible) == (3, "thompson_slots/1", 4, 2)
     assert made.statistics_at == MOMENT - timedelta(minutes=1)
     assert made.pool_signals["score"][1] == 0.7
@@ -85,9 +89,9 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
 
 def test_the_impressions_explain_their_scores() -> None:
     """The contributions by name add up to the score."""
-    for hit in record(answered()).impressions:
+    for hit in told_of(answered()).impressions:
         assert sum(part["value"] for part in hit.signals.values()) == pytest.approx(hit.score)
-    first = record(answered()).impressions[0]
+    first = told_of(answered()).impressions[0]
     assert first.signals["lexical"] == {"rank": 1, "raw": 7.0, "weight": 1.0, "value": pytest.approx(1 / 61)}
 
 
@@ -127,31 +131,69 @@ def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
     assert Profile.from_dict(made.request["profile"]) == own
 
 
-def test_a_record_is_written_as_json() -> None:
-    """Identifiers and times are texts, and what is no number is refused."""
-    told = json.loads(encoded(record(answered())))
-    assert told["retrieved_at"].startswith("2026-02-03 04:05:06.789")
-    assert told["impressions"][0]["slot"] == "exploit"
-    assert told["pool_items"] == ["c", "a", "b", "d"]
-    broken = {**SCORES, "dense": {"a": float("nan")}}
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused(number: float) -> None:
+    """Wherever it stands."""
+    scored = record(answered(scores={**SCORES, "dense": {"a": number}}))
+    for made in (scored, replace(record(answered()), retrieval_time_ms=number, timings_ms={})):
+        with pytest.raises(ValueError, match="no finite number"):
+            encoded(made)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encoded(record(answered(scores=broken)))
+        encoded(replace(record(answered()), timings_ms={"total": number}))
 
 
-@pytest.mark.parametrize("query", ["NaN", "Infinity is [1,NaN]", 'ä \U0001f600 "quoted"', ""])
-def test_the_faster_way_of_writing_says_the_same(query: str) -> None:
-    """To the last digit, whatever the words are; and what is no number is refused too."""
-    vector = np.array([0.1, -1 / 3, 1e-9], dtype=np.float32)
-    request = SearchRequest(query=query, vector=vector, limit=3, condition=None, profile=None)
-    made = record(answered(request=request))
-    slow, fast = json.loads(encoded(made)), json.loads(written(made))
-    times = ("retrieved_at", "statistics_at")
-    assert {name: value for name, value in fast.items() if name not in times} == {
-        name: value for name, value in slow.items() if name not in times
-    }
-    assert [datetime.fromisoformat(fast[name]) for name in times] == [
-        datetime.fromisoformat(slow[name]) for name in times
-    ]
-    for number in (float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            written(record(answered(scores={**SCORES, "dense": {"a": number}})))
+def test_scores_take_half_the_room_where_they_lose_nothing() -> None:
+    """Those that real holds are sent as such; one that it would round takes all of them along."""
+    halves = record(answered(scores={"dense": {"a": 0.5, "b": 0.25}}))
+    assert (value_of(encoded(halves), "pool_scores"), value_of(encoded(halves), "pool_scores_exact")) == (
+        [[0.5, 0.25]],
+        None,
+    )
+    tenths = record(answered(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}))
+    assert value_of(encoded(tenths), "pool_scores") is None
+    assert value_of(encoded(tenths), "pool_scores_exact") == [[0.5, 0.1], [2.0, None]]
+
+
+def test_a_row_says_what_the_record_says() -> None:
+    """Column by column, as PostgreSQL reads it; what is as usual is not there."""
+    made = record(answered())
+    row = {name: value_of(encoded(made), name) for name in COLUMNS}
+    same = (
+        "retrieval_id",
+        "retrieved_at",
+        "query",
+        "seed",
+        "hits",
+        "policy",
+        "pool_items",
+        "shown_items",
+        "timings_ms",
+    )
+    assert [row[name] for name in same] == [getattr(made, name) for name in same]
+    assert row["pool_ranks"] == [[3, 1, 2, 0], [1, 0, 0, 2]]
+    assert row["request"] == {"limit": 3}
+    usual = ("shown_slots", "propensities", "rank_propensities", "pulls", "shown_signals", "vector", "complexity")
+    assert {row[name] for name in usual} == {None}
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        Profile(),
+        Profile(legs={"dense": 0.3, "lexical": 0.9}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)),
+        Profile(legs={"lexical": 1.0}),
+        Profile(recording=Recording(pool=2)),
+    ],
+)
+def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
+    """What made each score, to the last digit; and without the profile the legs' own scores and ranks at least."""
+    scores = {leg: SCORES[leg] for leg in profile.legs}
+    search = answered(profile=profile, scores=scores)
+    told = recorded_search(record(search), profile)
+    assert [one.signals for one in told.impressions] == [signals_of(hit) for hit in search.hits]
+    assert sorted(told.pool_signals["relevance"], reverse=True) == told.pool_signals["relevance"]
+    gone = recorded_search(record(search), None)
+    assert "relevance" not in gone.pool_signals
+    for one, whole in zip(gone.impressions, told.impressions, strict=True):
+        bare = {leg: {key: part[key] for key in ("rank", "raw")} for leg, part in whole.signals.items()}
+        assert one.signals in (bare, whole.signals), "a hit outside the pool has its own"

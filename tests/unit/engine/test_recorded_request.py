@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from retrieval.domain.filters import And, Contains, Filter, Not, OneOf, Or, parse_field, parse_where
+from retrieval.domain.recorded import recorded_search
 from retrieval.engine.record import record
 from retrieval.engine.recorded_request import recorded_request, request_of
 from retrieval.engine.request import SearchRequest, checked_request
@@ -29,7 +30,7 @@ WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(202
 )
 def test_a_request_comes_back(asked: SearchRequest) -> None:
     """Words, limit, grouping, prefixes, phrases and filter, in a form that means the same."""
-    back = request_of(record(answered(request=asked)))
+    back = request_of(recorded_search(record(answered(request=asked)), None))
     assert back is not None
     assert replace(back, condition=None) == replace(asked, condition=None)
     assert _flat(back.condition) == _flat(asked.condition)
@@ -50,4 +51,4 @@ def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Fil
     asked = checked_request("words", condition=condition)
     assert recorded_request(asked).condition == {}
     assert recorded_request(asked).request["is_whole"] is False
-    assert request_of(record(answered(request=asked))) is None
+    assert request_of(recorded_search(record(answered(request=asked)), None)) is None

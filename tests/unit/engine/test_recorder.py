@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,14 @@ from uuid import UUID
 import pytest
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.records.recordings import Losses, written
+from retrieval.adapters.store.records.recording_statement import encoded
+from retrieval.adapters.store.records.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
 from retrieval.engine.record import Answered, WrittenDown, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered
+from tests.support.rows import value_of
 
 CHANCE = random.Random(5)
 NO_DATABASE = cast("Database", None)
@@ -44,12 +45,12 @@ class Store:
     def __post_init__(self) -> None:
         self.answers.set()
 
-    async def __call__(self, _: Database, __: int, texts: Sequence[str], losses: Losses) -> frozenset[UUID]:
+    async def __call__(self, _: Database, __: int, rows: Sequence[bytes], losses: Losses) -> frozenset[UUID]:
         """Keep the records, or fail."""
         await self.answers.wait()
         if self.errors:
             raise self.errors.pop(0)
-        ids = [UUID(json.loads(text)["retrieval_id"]) for text in texts]
+        ids = [value_of(row, "retrieval_id") for row in rows]
         if self.refused & set(ids):
             raise DatabaseError("the database refused: a row")
         self.batches.append(len(ids))
@@ -78,7 +79,7 @@ async def test_searches_are_stored_together_in_their_order() -> None:
 
 
 async def test_a_record_waits_without_the_texts_of_the_items() -> None:
-    """They may be large, and are no part of it; what is long waits as text."""
+    """They may be large, and are no part of it; what is long waits as it is sent."""
     search = _search()
     kept = search.without_texts()
     assert {hit.body for hit in search.hits} == {"body"}
@@ -89,7 +90,7 @@ async def test_a_record_waits_without_the_texts_of_the_items() -> None:
     recorder.offer(down)
     await recorder.recorded()
     assert store.kept == [search.retrieval_id]
-    assert down == WrittenDown(search.retrieval_id, search.collection_id, written(record(search)))
+    assert down == WrittenDown(search.retrieval_id, search.collection_id, encoded(record(search)))
 
 
 def test_what_cannot_be_written_down_waits_as_it_is() -> None:
@@ -225,9 +226,9 @@ async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(mo
     sent = list[tuple[int, int]]()
 
     class Noting(Store):
-        async def __call__(self, database: Database, tenant: int, texts: Sequence[str], losses: Losses) -> Any:
-            sent.append((len(texts), sum(losses.values())))
-            return await super().__call__(database, tenant, texts, losses)
+        async def __call__(self, database: Database, tenant: int, rows: Sequence[bytes], losses: Losses) -> Any:
+            sent.append((len(rows), sum(losses.values())))
+            return await super().__call__(database, tenant, rows, losses)
 
     recorder = _recorder(Noting(errors=[DatabaseUnreachableError("the answer was lost")]), most_waiting=1)
     recorder.offer(_search())
@@ -289,10 +290,10 @@ async def test_flushing_ends_beside_searches_that_never_cease() -> None:
     searches = [_search() for _ in range(20)]
 
     class Beside(Store):
-        async def __call__(self, database: Database, tenant: int, texts: Sequence[str], losses: Losses) -> Any:
+        async def __call__(self, database: Database, tenant: int, rows: Sequence[bytes], losses: Losses) -> Any:
             if searches:
                 recorder.offer(searches.pop())
-            return await super().__call__(database, tenant, texts, losses)
+            return await super().__call__(database, tenant, rows, losses)
 
     store = Beside()
     recorder = _recorder(store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.items.items import ItemState
-from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.recorded import RecordedSearch, recorded_search
 from retrieval.domain.recording import Recording
 from retrieval.domain.slate import Placed, Slot
 from retrieval.engine.record import Decided, record
@@ -30,9 +28,8 @@ SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind
 
 
 def _recorded(profile: Profile | None = None, **more: Any) -> RecordedSearch:
-    """A record, with its signals as JSON has them."""
-    made = record(answered(profile=profile, **more))
-    return replace(made, pool_signals=json.loads(encoded(made))["pool_signals"])
+    """A record as it is read."""
+    return recorded_search(record(answered(profile=profile, **more)), profile or Profile())
 
 
 @pytest.mark.parametrize("profile", [Profile(), SUM, Profile(legs={"lexical": 3.0, "dense": 0.1})])
@@ -48,7 +45,7 @@ def test_a_ranking_follows_from_its_record(profile: Profile) -> None:
 def test_another_profile_does_not_reproduce_it() -> None:
     """The first signal that comes out differently is named."""
     found = why_not_reproduced(_recorded(), SUM)
-    assert found[0].startswith("the relevance of c was recorded as 0.0322")
+    assert found[0].startswith("the score of c was recorded as 0.0322")
 
 
 def test_a_profile_that_is_gone_is_said() -> None:

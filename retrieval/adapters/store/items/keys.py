@@ -8,7 +8,8 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
+from psycopg.types.json import Jsonb
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.tables import (
@@ -54,12 +55,21 @@ class Keys:
     """Whether archived items have no rows there."""
     can_look_up: bool = False
     """Whether one item's key is looked up among them as fast as in an index of keys alone."""
+    at_most: Callable[[sa.ColumnElement[int]], sa.Select[Any]] | None = None
+    """The statement that stops when it has found so many; None: a limit behind it does as well."""
 
     def has(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         """Whether the item is among them, looked up for each row of what ``item_id`` is a column of."""
         mine = self.statement.selected_columns[0] == item_id
         look_up: sa.Select[Any] = self.statement.with_only_columns(sa.literal_column("1")).where(mine).limit(1)
         return look_up.correlate(*sa.select(item_id).get_final_froms()).scalar_subquery() == sa.literal_column("1")
+
+    def hold(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        """Whether the item is among them, found once for all rows."""
+        if self.at_most is None:
+            return item_id.in_(self.statement)
+        # The planner takes a function's rows for 1,000; as an array, each is looked up by its key.
+        return item_id == sa.func.any(sa.func.array(self.statement.scalar_subquery()))
 
 
 def is_one_of(column: sa.ColumnElement[Any], wanted: Filter, values_of: ValuesOf) -> sa.ColumnElement[Any]:
@@ -90,6 +100,22 @@ def _how_many(number: int) -> int:
 def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
     """The declared type of an attribute; None for any other field, and for what stands within one."""
     return dict(filterable).get(field.name) if field.is_attribute and not field.path else None
+
+
+def facet_keys(wanted: OneOf, collection_id: int) -> Keys:
+    """The items whose attribute has one of the values, or a list that holds one; nothing need be declared."""
+    values = late(wanted, lambda one: list(map(Jsonb, one.values)))
+
+    def found(most: sa.ColumnElement[int]) -> sa.Select[Any]:
+        rows = sa.func.items_with_attribute(
+            sa.literal_column(str(int(collection_id)), sa.BigInteger),
+            sa.cast(late(wanted, lambda one: one.field.name), sa.Text),
+            sa.cast(values, ARRAY(JSONB)),
+            most,
+        ).table_valued("item_id", name="found")
+        return sa.select(rows.c.item_id)
+
+    return Keys(found(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=found)
 
 
 def tag_keys(wanted: OneOf, collection_id: int) -> Keys:

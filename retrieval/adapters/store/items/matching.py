@@ -19,6 +19,7 @@ from retrieval.adapters.store.items.keys import (
     attribute_keys,
     declared_type,
     every_tag_keys,
+    facet_keys,
     is_indexed,
     link_keys,
     range_keys,
@@ -49,16 +50,26 @@ class _Demands:
 
 
 def matching(
-    collection_id: int, wanted: Filter, filterable: Filterable = (), *, looks_up: bool = False
+    collection_id: int,
+    wanted: Filter,
+    filterable: Filterable = (),
+    *,
+    looks_up: bool = False,
+    most: sa.ColumnElement[int] | None = None,
 ) -> sa.Select[Any]:
     """The keys (``item_id``) of the matching items, each once; ``filterable`` are the attributes with an index.
 
     Archived items are not among them. The collection's number stands in the text: the planner's idea of its size
     needs it. ``looks_up``: what stands in tables beside is looked up for each item, not joined. It costs a little more
     than the best join, and nothing like the worst, which compares all with all where the planner takes a collection
-    that has just grown for a few rows.
+    that has just grown for a few rows. ``most``: so many keys are enough.
     """
-    return _statement(_demands(wanted, collection_id, filterable), collection_id, filterable, looks_up=looks_up)
+    demands = _demands(wanted, collection_id, filterable)
+    if most is None:
+        return _statement(demands, collection_id, filterable, looks_up=looks_up)
+    if len(demands.keys) == 1 and not demands.others and not demands.of_key and demands.keys[0].at_most is not None:
+        return demands.keys[0].at_most(most)
+    return _statement(demands, collection_id, filterable, looks_up=looks_up).limit(most)
 
 
 def any_matching(collection_id: int, wanted: Filter, filterable: Filterable = ()) -> sa.ColumnElement[Any]:
@@ -126,7 +137,7 @@ def _statement(
         )
     key = statement.selected_columns[0]
     return statement.where(
-        *(keys.has(key) if looks_up and keys.can_look_up else key.in_(keys.statement) for keys in rest),
+        *(keys.has(key) if looks_up and keys.can_look_up else keys.hold(key) for keys in rest),
         *(_about(condition(one, collection_id), key) for one in demands.of_key),
     )
 
@@ -177,11 +188,19 @@ def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | 
             return None if of_unrated else Keys(rated_items(wanted, collection_id), once=True, are_active=False)
         case OneOf():
             kind = _type_of(wanted, filterable)
-            return attribute_keys(wanted, kind, collection_id) if kind is not None else None
+            if kind is not None:
+                return attribute_keys(wanted, kind, collection_id)
+            return facet_keys(wanted, collection_id) if _has_facets(wanted, filterable) else None
         case Or([_, *_] as filters):
             return _any_of([_demands(one, collection_id, filterable) for one in filters], collection_id, filterable)
         case _:
             return None
+
+
+def _has_facets(wanted: OneOf, filterable: Filterable) -> bool:
+    """Whether the numbers of the attributes' values tell; values of a declared type are compared in a way of theirs."""
+    field = wanted.field
+    return field.is_attribute and not field.path and bool(wanted.values) and declared_type(field, filterable) is None
 
 
 def _any_of(branches: list[_Demands], collection_id: int, filterable: Filterable) -> Keys | None:

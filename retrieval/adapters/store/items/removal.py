@@ -125,9 +125,9 @@ async def memories_of_project(database: Database, tenant_id: int, collection_id:
 _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
 # What months part has no row addresses of its own, and an index by time.
 _BY_TIME = """
-    DELETE FROM {table} AS old
+    DELETE FROM retrievals AS old
     WHERE old.collection_id = %(id)s AND old.retrieved_at <= coalesce(
-        (SELECT one.retrieved_at FROM {table} AS one WHERE one.collection_id = %(id)s
+        (SELECT one.retrieved_at FROM retrievals AS one WHERE one.collection_id = %(id)s
          ORDER BY one.retrieved_at OFFSET %(most)s - 1 LIMIT 1), 'infinity')
 """
 _BY_ADDRESS = """
@@ -135,7 +135,7 @@ _BY_ADDRESS = """
         AND ctid = ANY (ARRAY(SELECT one.ctid FROM {table} AS one WHERE one.collection_id = %(id)s LIMIT %(most)s))
 """
 _PARTS = (
-    *(_BY_TIME.format(table=table) for table in ("impressions", "retrievals")),
+    _BY_TIME,
     *(
         _BY_ADDRESS.format(table=table)
         for table in ("feedback", "arms", "arm_baselines", "rewarded_queries", "query_samples", "job_runs")

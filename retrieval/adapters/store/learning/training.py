@@ -12,8 +12,10 @@ import numpy as np
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.records.retrievals import POOL_COLUMNS, signals_from
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.embedding import Vector
+from retrieval.domain.profile import Profile
 from retrieval.domain.retrieval_id import time_of
 
 MOST_VERDICTS = 200_000
@@ -41,16 +43,14 @@ _VERDICTS = Compiled("""
     ORDER BY f.received_at DESC
     LIMIT %(most)s
 """)
-_SEARCHES = Compiled("""
-    SELECT r.retrieval_id, r.query, r.vector, r.pool_items, r.pool_signals, ARRAY(
-        SELECT i.item_id FROM impressions AS i
-        WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
-            AND i.retrieved_at = r.retrieved_at
-        ORDER BY i.rank
-    )
+_SEARCHES = Compiled(f"""
+    SELECT r.retrieval_id, r.query, r.vector, r.shown_items, r.profile_version, r.request -> 'profile', {POOL_COLUMNS}
     FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS wanted (retrieval_id, retrieved_at)
     JOIN retrievals AS r ON r.collection_id = %(collection_id)s
         AND r.retrieval_id = wanted.retrieval_id AND r.retrieved_at = wanted.retrieved_at
+""")  # noqa: S608 - of the names above
+_PROFILES = Compiled("""
+    SELECT p.version, p.definition FROM profiles AS p WHERE p.collection_id = %(collection_id)s
 """)
 _CLUSTERS = Compiled("""
     SELECT k.item_id, k.cluster FROM item_clusters AS k
@@ -108,10 +108,12 @@ async def read_rated_searches(
     database: Database, tenant_id: int, collection_id: int, retrieval_ids: Sequence[UUID]
 ) -> AsyncIterator[list[RatedSearch]]:
     """Those of the searches that are still kept, in pages: together their candidates take a gigabyte."""
+    stored = await database.read(tenant_id, _PROFILES.bind(collection_id=collection_id)) if retrieval_ids else []
+    profiles = {version: Profile.from_dict(definition) for version, definition in stored}
     for start in range(0, len(retrieval_ids), _PAGE):
         page = retrieval_ids[start : start + _PAGE]
         statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(one) for one in page])
-        yield [_search(row) for row in await database.read(tenant_id, statement)]
+        yield [_search(row, profiles) for row in await database.read(tenant_id, statement)]
 
 
 async def read_item_clusters(
@@ -121,13 +123,15 @@ async def read_item_clusters(
     return dict(await database.read(tenant_id, _CLUSTERS.bind(collection_id=collection_id, item_ids=list(item_ids))))
 
 
-def _search(row: Row) -> RatedSearch:
-    search, query, vector, pool, signals, shown = row
+def _search(row: Row, profiles: Mapping[int, Profile]) -> RatedSearch:
+    search, query, vector, shown, version, own, *pool = row
+    profile = profiles.get(version) if own is None else Profile.from_dict(own)
+    items, signals = signals_from(tuple(pool), profile)
     return RatedSearch(
         retrieval_id=search,
         query=query,
         vector=None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32),
-        pool_items=pool,
+        pool_items=items,
         pool_signals=signals,
         shown=shown,
     )

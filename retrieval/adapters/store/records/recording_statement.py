@@ -1,122 +1,303 @@
-"""The statement that stores recorded searches, and how they are written for it. Light to import."""
+"""The statement that stores recorded searches, and how a record is written as the row that it takes. Light to import.
+
+A row goes over the wire in PostgreSQL's binary form of the type ``sent_retrieval``: no JSON is made or read of what
+every record has, and each record is one parameter. https://www.postgresql.org/docs/current/protocol-overview.html
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+import sys
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import chain
+from math import isfinite
+from operator import attrgetter
+from struct import Struct
 from typing import Any
 
-from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.domain.search_record import Matrix, SearchRecord
 
-TYPES = """
-    collection_id bigint, retrieval_id uuid, retrieved_at timestamptz, actor text, session text, domain text,
-    complexity double precision, cluster integer, query text, vector halfvec, condition jsonb, request jsonb,
-    profile_version integer, model_version integer, policy text, statistics_at timestamptz, seed bigint,
-    eligible integer, hits integer, path text, notes text[], timings_ms jsonb, retrieval_time_ms double precision,
-    top_score double precision, score_spread double precision, generation_triggered boolean,
-    backtrack_count integer, pool_items text[], pool_signals jsonb
-"""
-"""The columns of a recorded search, with their types."""
-
-SHOWN_TYPES = """
-    item_id text, rank integer, score double precision, signals jsonb, slot text, propensity double precision,
-    rank_propensity double precision, pulls double precision
-"""
-"""The columns of an impression, with their types."""
+_INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
+_NULL = _INT4.pack(-1)
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TEXT_TYPE = 25
+_FEW = 256
+_LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
 
-def names_of(types: str) -> list[str]:
-    """The columns of a list of columns with their types."""
-    return [one.split()[0] for one in types.split(",")]
+def encoded(record: SearchRecord) -> bytes:
+    """The record as ``STORE`` takes it. Raises ``ValueError`` for a number that is none, or text that is none."""
+    parts = [_COUNT]
+    for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
+        data = None if value is None else encode(value)
+        if data is None:
+            parts += head, _NULL
+        else:
+            parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else _INT4.pack(size), data
+    return b"".join(parts)
 
 
-COLUMNS = ", ".join(names_of(TYPES))
-# An item that was forgotten since the search found it is recorded by a pseudonym, wherever the record names it.
-_RENAMED = {
-    "pool_items": """
-        ARRAY(
-            SELECT coalesce(gone.pseudonym, place.item_id)
-            FROM unnest(g.pool_items) WITH ORDINALITY AS place (item_id, rank)
-            LEFT JOIN gone ON gone.collection = g.collection_id AND gone.item = place.item_id
-            ORDER BY place.rank
-        )
-    """,
-    "condition": "renamed_texts(g.condition, names.old, names.new)",
-    "request": """
-        g.request || jsonb_build_object('preferred', renamed_texts(g.request -> 'preferred', names.old, names.new))
-    """,
-}
-_KEPT_VALUES = ", ".join(
-    f"CASE WHEN names.old IS NULL THEN g.{name} ELSE {_RENAMED[name]} END" if name in _RENAMED else f"g.{name}"
-    for name in names_of(TYPES)
-)
-SHOWN_COLUMNS = ", ".join(names_of(SHOWN_TYPES))
-_SHOWN_VALUES = ", ".join(
-    "coalesce(gone.pseudonym, i.item_id)" if name == "item_id" else f"i.{name}" for name in names_of(SHOWN_TYPES)
-)
-
-# Stored twice it is stored once: the answer to a statement can get lost, which is then sent again. The losses count
-# where the first search is new, for the same reason: a repetition may bring others, but it begins with the same.
-STORE = f"""
-    WITH given AS MATERIALIZED (
-        SELECT * FROM ROWS FROM (json_to_recordset(%(searches)s::json) AS ({TYPES}, impressions json))
-            WITH ORDINALITY AS r ({COLUMNS}, impressions, place)
-        WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
-    ), named AS MATERIALIZED (
-        SELECT g.collection_id, place.item_id FROM given g CROSS JOIN unnest(g.pool_items) AS place (item_id)
-        UNION
-        SELECT g.collection_id, place.item ->> 'item_id'
-        FROM given g CROSS JOIN json_array_elements(g.impressions) AS place (item)
-    ), gone AS MATERIALIZED (
-        SELECT missing.* FROM (
-            SELECT array_agg(named.collection_id) AS collections, array_agg(named.item_id) AS ids FROM named
-        ) AS every CROSS JOIN missing_items(every.collections, every.ids) AS missing
-    ), names AS MATERIALIZED (
-        SELECT array_agg(gone.item) AS old, array_agg(gone.pseudonym) AS new FROM gone
-    ), kept AS (
-        INSERT INTO retrievals ({COLUMNS})
-        SELECT {_KEPT_VALUES} FROM given g CROSS JOIN names ON CONFLICT DO NOTHING RETURNING retrieval_id
-    ), shown AS (
-        INSERT INTO impressions (collection_id, retrieval_id, retrieved_at, {SHOWN_COLUMNS})
-        SELECT g.collection_id, g.retrieval_id, g.retrieved_at, {_SHOWN_VALUES}
-        FROM kept JOIN given g USING (retrieval_id)
-        CROSS JOIN json_to_recordset(g.impressions) AS i ({SHOWN_TYPES})
-        LEFT JOIN gone ON gone.collection = g.collection_id AND gone.item = i.item_id
-    ), lost AS (
-        INSERT INTO recording_losses (collection_id, day, reason, retrievals)
-        SELECT l.collection_id, l.day, l.reason, l.retrievals
-        FROM json_to_recordset(%(losses)s::json) AS l (collection_id bigint, day date, reason text, retrievals bigint)
-        WHERE l.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
-            AND (%(are_alone)s OR EXISTS (SELECT FROM kept JOIN given g USING (retrieval_id) WHERE g.place = 1))
-        ON CONFLICT (collection_id, day, reason)
-            DO UPDATE SET retrievals = recording_losses.retrievals + excluded.retrievals
-    )
-    SELECT g.retrieval_id FROM given g
-"""  # noqa: S608 - of the names above
+def _double(value: float) -> bytes:
+    if not isfinite(value):
+        raise ValueError(f"{value} is no finite number")
+    return _DOUBLE.pack(value)
 
 
-_FIELDS = [one.name for one in fields(RecordedSearch) if one.name not in ("vector", "impressions")]
-_SHOWN_FIELDS = [one.name for one in fields(Impression)]
+def _bool(value: bool) -> bytes:  # noqa: FBT001 - a value among others
+    return b"\1" if value else b"\0"
 
 
-def encoded(search: RecordedSearch) -> str:
-    """The search as ``store_recordings`` takes it. Raises ``ValueError`` for a number that is none."""
-    return json.dumps(values_of(search), default=plain, allow_nan=False)
+def _moment(value: datetime) -> bytes:
+    return _INT8.pack((value - _EPOCH) // _MICROSECOND)
 
 
-def values_of(search: RecordedSearch) -> dict[str, Any]:
-    """What stands in the columns, by name."""
-    values = {name: getattr(search, name) for name in _FIELDS}
-    shown = [{name: getattr(each, name) for name in _SHOWN_FIELDS} for each in search.impressions]
-    vector = None if search.vector is None else list(search.vector)
-    return {**values, "vector": vector, "impressions": shown}
+def _json(value: Any) -> bytes:
+    return b"\1" + _AS_JSON(value).encode()
 
 
-def plain(value: object) -> Any:
+def _plain(value: object) -> Any:
     """A value that JSON has no kind for, as one that it has."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):
         return list(value)
     return str(value)  # identifiers and times
+
+
+_AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
+
+
+def _texts(values: Sequence[str]) -> bytes:
+    # There are a hundred: no line of Python is run for each.
+    each = list(map(str.encode, values))
+    sized = chain.from_iterable(zip(map(_INT4.pack, map(len, each)), each, strict=True))
+    return _array_head(_TEXT_TYPE, (len(each),)) + b"".join(sized)
+
+
+def _doubles(values: Sequence[float | None]) -> bytes:
+    return _numbers(values, (len(values),), "d")
+
+
+def _reals(values: Sequence[float]) -> bytes:
+    return _numbers(values, (len(values),), "f")
+
+
+def _integers(values: Sequence[int]) -> bytes:
+    return _numbers(values, (len(values),), "i")
+
+
+def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
+    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "h")
+
+
+def _double_matrix(rows: Matrix) -> bytes:
+    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "d")
+
+
+def _score_matrix(rows: Matrix) -> bytes | None:
+    """The scores in half the room, where they lose nothing by it: the legs compute most of them so."""
+    values = list(chain.from_iterable(rows))
+    return _numbers(values, _shape(rows), "f") if _are_real(values) else None
+
+
+def _exact_score_matrix(rows: Matrix) -> bytes | None:
+    values = list(chain.from_iterable(rows))
+    return None if _are_real(values) else _numbers(values, _shape(rows), "d")
+
+
+def _are_real(values: Sequence[float | None]) -> bool:
+    known = [value for value in values if value is not None]
+    return array("f", known).tolist() == known
+
+
+def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
+    return len(rows), len(rows[0]) if rows else 0
+
+
+_NUMBERS = {"h": (2, 21), "i": (4, 23), "f": (4, 700), "d": (8, 701)}
+"""By the code of its kind in Python, how many bytes a number takes, and the number of its type."""
+
+
+def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
+    """An array of that shape. Raises ``ValueError`` for a number that is none."""
+    size, kind = _NUMBERS[code]
+    known = [value for value in values if value is not None] if None in values else values
+    if not isfinite(sum(known)) and not all(map(isfinite, known)):
+        raise ValueError(f"{next(one for one in known if not isfinite(one))} is no finite number")
+    if known is not values:
+        head, pack = _INT4.pack(size), Struct(f">{code}").pack
+        data = [_NULL if value is None else head + pack(value) for value in values]
+        return _array_head(kind, shape, has_nulls=True) + b"".join(data)
+    numbers = array(code, values)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return _array_head(kind, shape) + _sized(memoryview(numbers), size)
+
+
+def _sized(numbers: memoryview, size: int) -> bytes:
+    """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
+    made = bytearray(_sizes(size, len(numbers)))
+    if size == 2:
+        words, given = memoryview(made).cast("H"), numbers.cast("B").cast("H")
+    else:
+        words, given = memoryview(made).cast("I"), numbers.cast("B").cast("I")
+    head, body = 4 // words.itemsize, size // words.itemsize
+    for place in range(body):
+        words[head + place :: head + body] = given[place::body]
+    return bytes(made)
+
+
+@lru_cache(maxsize=256)
+def _sizes(size: int, number: int) -> bytes:
+    return (_INT4.pack(size) + bytes(size)) * number
+
+
+def _array_head(kind: int, shape: tuple[int, ...], *, has_nulls: bool = False) -> bytes:
+    dimensions = shape if 0 not in shape else ()
+    bounds = chain.from_iterable((length, 1) for length in dimensions)
+    return _head_of(len(dimensions)).pack(len(dimensions), has_nulls, kind, *bounds)
+
+
+@lru_cache(maxsize=8)
+def _head_of(dimensions: int) -> Struct:
+    return Struct(f">{3 + 2 * dimensions}i")
+
+
+_Encoder = Callable[[Any], bytes | None]
+_KINDS: Mapping[str, tuple[int, _Encoder]] = {
+    "bigint": (20, _INT8.pack),
+    "integer": (23, _INT4.pack),
+    "double precision": (701, _double),
+    "boolean": (16, _bool),
+    "text": (25, str.encode),
+    "uuid": (2950, attrgetter("bytes")),
+    "timestamp with time zone": (1184, _moment),
+    "jsonb": (3802, _json),
+    "text[]": (1009, _texts),
+    "integer[]": (1007, _integers),
+    "real[]": (1021, _reals),
+    "double precision[]": (1022, _doubles),
+}
+"""The number of each type, the same in every server, and what writes its values."""
+
+_MATRICES: Mapping[str, _Encoder] = {
+    "pool_scores": _score_matrix,
+    "pool_scores_exact": _exact_score_matrix,
+    "pool_ranks": _rank_matrix,
+    "pool_values": _double_matrix,
+}
+
+COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("collection_id",), "bigint"),
+    "retrieval_id": "uuid",
+    "retrieved_at": "timestamp with time zone",
+    **dict.fromkeys(("actor", "session", "domain"), "text"),
+    "complexity": "double precision",
+    "cluster": "integer",
+    "query": "text",
+    "vector": "real[]",
+    "condition": "jsonb",
+    "request": "jsonb",
+    **dict.fromkeys(("profile_version", "model_version"), "integer"),
+    "policy": "text",
+    "statistics_at": "timestamp with time zone",
+    "seed": "bigint",
+    **dict.fromkeys(("eligible", "hits"), "integer"),
+    "path": "text",
+    "notes": "text[]",
+    "timings_ms": "jsonb",
+    **dict.fromkeys(("retrieval_time_ms", "top_score", "score_spread"), "double precision"),
+    "generation_triggered": "boolean",
+    "backtrack_count": "integer",
+    "legs": "text[]",
+    "bests": "double precision[]",
+    "brought": "integer[]",
+    "pool_items": "text[]",
+    "pool_scores": "real[]",
+    "pool_scores_exact": "double precision[]",
+    "pool_ranks": "smallint[]",
+    "measures": "text[]",
+    "pool_values": "double precision[]",
+    "shown_items": "text[]",
+    "shown_scores": "double precision[]",
+    "shown_slots": "text[]",
+    **dict.fromkeys(("propensities", "rank_propensities", "pulls"), "double precision[]"),
+    "shown_signals": "jsonb",
+}
+"""The columns of a recorded search in their order, with their types as they are sent."""
+
+_TYPES = {kind: number for kind, (number, _) in _KINDS.items()} | {"smallint[]": 1005}
+_COUNT = _INT4.pack(len(COLUMNS))
+_HEADS = [_INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
+_ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
+_VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name for name in COLUMNS))
+
+# An item that was forgotten since the search found it is recorded by a pseudonym, wherever the record names it.
+_KEPT = {
+    "vector": "g.vector::halfvec",
+    **{
+        name: f"CASE WHEN names.old IS NULL THEN g.{name} ELSE {function}(g.{name}, names.old, names.new) END"
+        for name, function in {
+            "pool_items": "renamed_items",
+            "shown_items": "renamed_items",
+            "condition": "renamed_texts",
+            "request": "renamed_request",
+        }.items()
+    },
+}
+_NAMES = ", ".join(COLUMNS)
+
+TOGETHER = 64
+"""Records that one statement stores at most."""
+
+
+def _store(most: int) -> str:
+    """Stored twice it is stored once: the answer to a statement can get lost, which is then sent again.
+
+    The losses count where the first search is new, for the same reason: a repetition may bring others, but it begins
+    with the same.
+    """
+    return f"""
+        WITH given AS MATERIALIZED (
+            SELECT r.* FROM unnest(ARRAY[{", ".join(f"%({name})s::sent_retrieval" for name in row_names(most))}])
+                WITH ORDINALITY AS r ({_NAMES}, place)
+            WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
+        ), named AS MATERIALIZED (
+            SELECT g.collection_id, place.item_id
+            FROM given g CROSS JOIN unnest(g.pool_items || g.shown_items) AS place (item_id)
+            GROUP BY g.collection_id, place.item_id
+        ), gone AS MATERIALIZED (
+            SELECT missing.* FROM (
+                SELECT array_agg(named.collection_id) AS collections, array_agg(named.item_id) AS ids FROM named
+            ) AS every CROSS JOIN missing_items(every.collections, every.ids) AS missing
+        ), names AS MATERIALIZED (
+            SELECT array_agg(gone.item) AS old, array_agg(gone.pseudonym) AS new FROM gone
+        ), kept AS (
+            INSERT INTO retrievals ({_NAMES})
+            SELECT {", ".join(_KEPT.get(name, f"g.{name}") for name in COLUMNS)}
+            FROM given g CROSS JOIN names ON CONFLICT DO NOTHING RETURNING retrieval_id
+        ), lost AS (
+            INSERT INTO recording_losses (collection_id, day, reason, retrievals)
+            SELECT l.collection_id, l.day, l.reason, l.retrievals
+            FROM json_to_recordset(%(losses)s::json)
+                AS l (collection_id bigint, day date, reason text, retrievals bigint)
+            WHERE l.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
+                AND (%(are_alone)s OR EXISTS (SELECT FROM kept JOIN given g USING (retrieval_id) WHERE g.place = 1))
+            ON CONFLICT (collection_id, day, reason)
+                DO UPDATE SET retrievals = recording_losses.retrievals + excluded.retrievals
+        )
+        SELECT g.retrieval_id FROM given g
+    """  # noqa: S608 - of the names above
+
+
+def row_names(most: int) -> list[str]:
+    """The names of the parameters for so many rows, each encoded; None for one that is not needed."""
+    return [f"row_{number}" for number in range(most)]
+
+
+STORE_ONE, STORE_MANY = _store(1), _store(TOGETHER)
+"""The statement for one record, and for many."""

@@ -1,4 +1,4 @@
-"""Recorded searches with their impressions: many of them stored by one statement, each read by its identifier."""
+"""Recorded searches: many of them stored by one statement, each read by its identifier."""
 
 from __future__ import annotations
 
@@ -8,39 +8,30 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from pydantic_core import to_json
-
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.records.recording_statement import (
     COLUMNS,
-    SHOWN_COLUMNS,
-    SHOWN_TYPES,
-    STORE,
-    TYPES,
-    encoded,
-    names_of,
-    plain,
-    values_of,
+    STORE_MANY,
+    STORE_ONE,
+    TOGETHER,
+    row_names,
 )
-from retrieval.domain.recorded import Impression, RecordedSearch
+from retrieval.adapters.store.round_trip import Written
+from retrieval.domain.profile import Profile
+from retrieval.domain.recorded import RecordedSearch, recorded_search
 from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.slate import Slot
+from retrieval.domain.search_record import SearchRecord
 
 Losses = Mapping[tuple[int, date, str], int]
 """How many searches were not recorded, by collection, day and reason."""
 
-_STORE = Compiled(STORE)
+_ONE, _MANY = Compiled(STORE_ONE, keep=0), Compiled(STORE_MANY, keep=0)
 _FIND = Compiled(f"""
-    SELECT {COLUMNS} FROM retrievals r
+    SELECT {", ".join(f"r.{name}" for name in COLUMNS)}, coalesce(r.request -> 'profile', p.definition)
+    FROM retrievals r LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
     WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
         AND r.retrieval_id = %(retrieval_id)s AND r.retrieved_at = %(retrieved_at)s
-""")  # noqa: S608 - of the names above
-_FIND_SHOWN = Compiled(f"""
-    SELECT {SHOWN_COLUMNS} FROM impressions i
-    WHERE i.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
-        AND i.retrieval_id = %(retrieval_id)s AND i.retrieved_at = %(retrieved_at)s
-    ORDER BY i.rank
 """)  # noqa: S608 - of the names above
 _LOST = Compiled("""
     SELECT l.reason, sum(l.retrievals)::bigint FROM recording_losses l
@@ -49,9 +40,9 @@ _LOST = Compiled("""
 
 
 async def store_recordings(
-    database: Database, tenant_id: int, searches: Sequence[str], losses: Losses
+    database: Database, tenant_id: int, rows: Sequence[bytes], losses: Losses
 ) -> frozenset[UUID]:
-    """Store encoded searches and what was lost, in one round trip and one transaction; gives those that are stored.
+    """Store encoded records, at most 64, and what was lost, in one round trip and one transaction; gives those stored.
 
     Those of a collection that was removed are not. Items that are gone by now bear a random pseudonym in them, which is
     one for a batch; the statement waits for who forgets items or changes what feedback weighs. The losses are stored
@@ -61,25 +52,23 @@ async def store_recordings(
         {"collection_id": collection_id, "day": str(day), "reason": reason, "retrievals": number}
         for (collection_id, day, reason), number in sorted(losses.items())
     ]
-    statement = _STORE.bind(
-        tenant_id=tenant_id,
-        searches=f"[{','.join(searches)}]",
-        losses=json.dumps(lost),
-        are_alone=not searches,
-    )
-    return frozenset(row[0] for row in await database.write(tenant_id, statement))
+    statement, most = (_ONE, 1) if len(rows) <= 1 else (_MANY, TOGETHER)
+    given = dict.fromkeys(row_names(most)) | {
+        name: Written(row) for name, row in zip(row_names(len(rows)), rows, strict=True)
+    }
+    bound = statement.bind(tenant_id=tenant_id, losses=json.dumps(lost), are_alone=not rows, **given)
+    return frozenset(row[0] for row in await database.write(tenant_id, bound))
 
 
 async def find_recorded(database: Database, tenant_id: int, retrieval_id: UUID) -> RecordedSearch | None:
     """The tenant's recorded search of that identifier, or None."""
     key = {"tenant_id": tenant_id, "retrieval_id": retrieval_id, "retrieved_at": time_of(retrieval_id)}
-    found, shown = await database.read_each(tenant_id, [_FIND.bind(**key), _FIND_SHOWN.bind(**key)])
+    found = await database.read(tenant_id, _FIND.bind(**key))
     if not found:
         return None
-    values = dict(zip(names_of(TYPES), found[0], strict=True))
-    vector = None if values["vector"] is None else values["vector"].to_list()
-    impressions = [_impression(dict(zip(names_of(SHOWN_TYPES), row, strict=True))) for row in shown]
-    return RecordedSearch(**{**values, "vector": vector}, impressions=impressions)
+    *values, definition = found[0]
+    profile = None if definition is None else Profile.from_dict(definition)
+    return recorded_search(_record(dict(zip(COLUMNS, values, strict=True))), profile)
 
 
 async def recording_losses(database: Database, tenant_id: int, collection_id: int) -> dict[str, int]:
@@ -88,20 +77,8 @@ async def recording_losses(database: Database, tenant_id: int, collection_id: in
     return dict(rows)
 
 
-def _impression(values: dict[str, Any]) -> Impression:
-    return Impression(**{**values, "slot": Slot(values["slot"])})
-
-
-_NO_NUMBERS = (b"NaN", b"Infinity")
-
-
-def written(search: RecordedSearch) -> str:
-    """The search as ``store_recordings`` takes it, written down as ``encoded`` does, ten times as fast.
-
-    Raises ``ValueError`` for a number that is none.
-    """
-    text = to_json(values_of(search), inf_nan_mode="constants", fallback=plain)
-    if any(one in text for one in _NO_NUMBERS):
-        # Perhaps a word of the question; the other way of writing tells.
-        return encoded(search)
-    return text.decode()
+def _record(values: dict[str, Any]) -> SearchRecord:
+    exact = values.pop("pool_scores_exact")
+    values["pool_scores"] = values["pool_scores"] if exact is None else exact
+    vector = None if values["vector"] is None else values["vector"].to_list()
+    return SearchRecord(**{**values, "vector": vector})

@@ -7,16 +7,9 @@ from psycopg import sql
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 
-FAMILIES = ("impressions", "retrievals")
-"""The tables that months part. What refers to a search goes before it."""
-
-_ENSURE = Compiled("SELECT ensure_months(%(family)s)")
+_ENSURE = Compiled("SELECT ensure_months()")
 _IN_QUESTION = Compiled("""
-    SELECT EXISTS (
-        SELECT FROM unnest(%(families)s::text[]) AS f (family)
-        WHERE EXISTS (SELECT FROM missing_months(month_family(f.family)))
-            OR EXISTS (SELECT FROM old_months(month_family(f.family), %(days)s))
-    )
+    SELECT EXISTS (SELECT FROM missing_months()) OR EXISTS (SELECT FROM old_months(%(days)s))
 """)
 
 
@@ -25,10 +18,7 @@ async def ensure_months(database: Database) -> int:
 
     What fell into no month meanwhile is moved into one of its own.
     """
-    made = 0
-    for family in FAMILIES:  # one transaction each: see sql/records/months.sql
-        made += int((await database.write(None, _ENSURE.bind(family=family)))[0][0])
-    return made
+    return int((await database.write(None, _ENSURE))[0][0])
 
 
 async def drop_months(database: Database, days: int) -> int:
@@ -36,18 +26,15 @@ async def drop_months(database: Database, days: int) -> int:
 
     Raises ``MissingPrivilegeError`` unless the login may act as the definer role: the months are every tenant's.
     """
-    statement = sql.SQL("SELECT {}(%s, %s)").format(sql.Identifier(database.names.schema, "drop_months"))
-    dropped = 0
+    statement = sql.SQL("SELECT {}(%s)").format(sql.Identifier(database.names.schema, "drop_months"))
     async with database.maintenance() as connection:
-        for family in FAMILIES:
-            row = await (await connection.execute(statement, (family, days))).fetchone()
-            dropped += 0 if row is None else int(row[0])
-    return dropped
+        row = await (await connection.execute(statement, (days,))).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 async def are_months_in_question(database: Database, days: int) -> bool:
     """Whether a month is missing, or is older than so many days."""
-    rows = await database.read(None, _IN_QUESTION.bind(families=list(FAMILIES), days=days))
+    rows = await database.read(None, _IN_QUESTION.bind(days=days))
     return bool(rows[0][0])
 
 

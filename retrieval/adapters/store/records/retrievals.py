@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import repeat
 from typing import Any, LiteralString
 from uuid import UUID
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Learned
+from retrieval.domain.profile import Profile
+from retrieval.domain.recorded import pool_signals_of
 from retrieval.domain.recorded_answer import RecordedAnswer, RecordedHit
 from retrieval.domain.recorded_pool import RecordedPool, columns_of
 from retrieval.domain.recorded_retrieval import RetrievalSummary
@@ -58,23 +62,13 @@ async def retrievals_page(
 
 
 _READ = Compiled("""
-    SELECT r.retrieval_id, r.retrieved_at, coalesce(r.request ->> 'origin', ''), r.query, shown.hits
-    FROM (
-        SELECT * FROM retrievals AS one
-        WHERE one.collection_id = %(collection_id)s AND one.session = %(session)s AND one.session <> ''
-            AND (%(origin)s::text IS NULL OR coalesce(one.request ->> 'origin', '') = %(origin)s)
-        ORDER BY one.retrieved_at DESC, one.retrieval_id DESC
-        LIMIT %(limit)s
-    ) AS r
-    CROSS JOIN LATERAL (
-        SELECT coalesce(json_agg(
-            json_build_array(i.item_id, i.rank, i.score, i.slot, i.propensity, i.rank_propensity) ORDER BY i.rank
-        ), '[]') AS hits
-        FROM impressions AS i
-        WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
-            AND i.retrieved_at = r.retrieved_at
-    ) AS shown
+    SELECT r.retrieval_id, r.retrieved_at, coalesce(r.request ->> 'origin', ''), r.query, r.shown_items,
+        r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities
+    FROM retrievals AS r
+    WHERE r.collection_id = %(collection_id)s AND r.session = %(session)s AND r.session <> ''
+        AND (%(origin)s::text IS NULL OR coalesce(r.request ->> 'origin', '') = %(origin)s)
     ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
+    LIMIT %(limit)s
 """)
 
 
@@ -89,54 +83,83 @@ async def answers_of(
             retrieved_at=row[1],
             origin=row[2],
             query=row[3],
-            hits=tuple(_hit(hit) for hit in row[4]),
+            hits=_hits(*row[4:]),
         )
         for row in await database.read(tenant_id, statement)
     ]
 
 
-def _hit(read: Sequence[Any]) -> RecordedHit:
-    item_id, rank, score, slot, propensity, rank_propensity = read
-    return RecordedHit(
-        item_id=item_id,
-        rank=rank,
-        score=score,
-        slot=Slot(slot),
-        propensity=propensity,
-        rank_propensity=rank_propensity,
+def _hits(
+    items: Sequence[str],
+    scores: Sequence[float],
+    slots: Sequence[str] | None,
+    propensities: Sequence[float] | None,
+    rank_propensities: Sequence[float] | None,
+) -> tuple[RecordedHit, ...]:
+    shown_with = propensities or repeat(1.0)
+    columns = zip(
+        items, scores, slots or repeat(Slot.EXPLOIT), shown_with, rank_propensities or shown_with, strict=False
+    )
+    return tuple(
+        RecordedHit(
+            item_id=item_id,
+            rank=rank,
+            score=score,
+            slot=Slot(slot),
+            propensity=propensity,
+            rank_propensity=rank_propensity,
+        )
+        for rank, (item_id, score, slot, propensity, rank_propensity) in enumerate(columns, 1)
+    )
+
+
+POOL_COLUMNS: LiteralString = """
+    r.legs, r.bests, r.brought, r.pool_items, coalesce(r.pool_scores_exact, r.pool_scores), r.pool_ranks, r.measures,
+    r.pool_values
+"""
+"""What ``signals_from`` makes the signals of a record's pool of."""
+
+
+def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str, Any]]:
+    """The items of a pool and their signals (see ``RecordedSearch``), from ``POOL_COLUMNS``."""
+    legs, bests, brought, items, scores, ranks, measures, values = row
+    measured = dict(zip(measures, values or repeat(()), strict=False))
+    return items, pool_signals_of(
+        legs=legs,
+        bests=bests,
+        brought=brought,
+        scores=scores or (),
+        ranks=ranks or (),
+        measured=measured,
+        profile=profile,
     )
 
 
 _PAGE = 200
 
 # The latest first: each page goes on where the one before it ended.
-_POOLS: LiteralString = """
+_POOLS: LiteralString = f"""
     SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
-           r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.pool_items, r.pool_signals, shown.propensities,
-           shown.rewards, r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
+           r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.shown_items, r.propensities,
+           (
+               SELECT coalesce(jsonb_object_agg(said.item_id, said.reward), '{{}}') FROM (
+                   SELECT f.item_id, sum(f.weight * f.reward) / sum(f.weight) AS reward
+                   FROM feedback f
+                   WHERE f.collection_id = r.collection_id AND f.retrieval_id = r.retrieval_id
+                       AND f.item_id = ANY(r.shown_items) AND f.superseded_at IS NULL AND f.weight > 0
+                   GROUP BY f.item_id
+               ) AS said
+           ),
+           r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
            coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
-           coalesce(r.request->>'origin', '')
+           coalesce(r.request->>'origin', ''), {POOL_COLUMNS}
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
-    CROSS JOIN LATERAL (
-        SELECT coalesce(jsonb_object_agg(i.item_id, i.propensity), '{}') AS propensities,
-               coalesce(jsonb_object_agg(i.item_id, said.reward) FILTER (WHERE said.reward IS NOT NULL), '{}')
-                   AS rewards
-        FROM impressions i
-        LEFT JOIN LATERAL (
-            SELECT sum(f.weight * f.reward) / sum(f.weight) AS reward
-            FROM feedback f
-            WHERE f.collection_id = i.collection_id AND f.retrieval_id = i.retrieval_id AND f.item_id = i.item_id
-                AND f.superseded_at IS NULL AND f.weight > 0
-        ) AS said ON true
-        WHERE i.collection_id = r.collection_id AND i.retrieval_id = r.retrieval_id
-            AND i.retrieved_at = r.retrieved_at
-    ) AS shown
     WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s AND r.hits > 0
         AND (r.retrieved_at, r.retrieval_id) < (%(before)s, %(before_id)s)
     ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
     LIMIT %(page)s
-"""
+"""  # noqa: S608 - of the names above
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +191,10 @@ async def read_pools(
         place, left = _Place(rows[-1][1], rows[-1][0]), left - len(rows)
 
 
-def _pool(row: tuple[Any, ...]) -> RecordedPool:
-    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, items, signals, propensities, rewards = row[
-        :11
-    ]
-    model_version, learned, exploration, origin = row[11:]
+def _pool(row: Row) -> RecordedPool:
+    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, shown, propensities, rewards = row[:10]
+    model_version, learned, exploration, origin = row[10:14]
+    items, signals = signals_from(row[14:], None)
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
@@ -187,6 +209,6 @@ def _pool(row: tuple[Any, ...]) -> RecordedPool:
         combination=None if learned is None else Learned(**learned).combination,
         exploration=None if exploration is None else Exploration(**exploration),
         **columns_of(signals),
-        shown=propensities,
+        shown=dict(zip(shown, propensities or repeat(1.0), strict=False)),
         rewards=rewards,
     )

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from retrieval.adapters.store.installation.direct import DirectConnection
-from retrieval.adapters.store.records.recording_statement import STORE, encoded
+from retrieval.adapters.store.records.recording_statement import STORE_ONE, encoded
 from retrieval.domain.errors import UnknownCollectionError
-from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.search_record import SearchRecord
 
 LONGEST_BODY = 500
 """Characters of a body: only its first line is shown."""
@@ -164,8 +164,24 @@ def read_start(connection: DirectConnection, question: StartQuestion, *, seconds
     return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*one) for one in principles or ()))
 
 
-def record_start(connection: DirectConnection, record: RecordedSearch, *, seconds: float) -> None:
+def record_start(connection: DirectConnection, record: SearchRecord, *, seconds: float) -> None:
     """Store what was shown, in one round trip. Raises the errors of ``DatabaseError``."""
-    text = STORE.replace("%(tenant_id)s", "current_tenant()")
-    values = {"searches": f"[{encoded(record)}]", "losses": "[]", "are_alone": False}
-    connection.run([(text, values)], seconds=seconds)
+    from psycopg import pq
+    from psycopg.adapt import Dumper
+
+    class AsItIs(Dumper):
+        """Sends a row that is encoded already; the statement says its type."""
+
+        format = pq.Format.BINARY
+
+        def dump(self, obj: _Row) -> bytes:
+            return obj.data
+
+    connection.connection.adapters.register_dumper(_Row, AsItIs)
+    values = {"row_0": _Row(encoded(record)), "losses": "[]", "are_alone": False}
+    connection.run([(STORE_ONE.replace("%(tenant_id)s", "current_tenant()"), values)], seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    data: bytes

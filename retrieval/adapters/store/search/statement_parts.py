@@ -33,9 +33,10 @@ def matches_of(request: CandidateRequest) -> Matches | None:
     """What the request's filter lets through; None without a filter."""
     if request.condition is None:
         return None
-    statement = matching(request.collection_id, request.condition, request.filterable, looks_up=request.is_small)
-    if request.path is Path.APPROXIMATE:
-        statement = statement.limit(parameter("few", sa.BigInteger) + 1)
+    most = parameter("few", sa.BigInteger) + 1 if request.path is Path.APPROXIMATE else None
+    statement = matching(
+        request.collection_id, request.condition, request.filterable, looks_up=request.is_small, most=most
+    )
     keys = materialized(statement, "matching")
     # Counted once, in a part of its own, however many ask.
     number = materialized(sa.select(sa.func.count().label("matches")).select_from(keys), "counted")

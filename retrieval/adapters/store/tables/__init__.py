@@ -46,7 +46,7 @@ from retrieval.adapters.store.tables.learning import (
     rewarded_queries,
 )
 from retrieval.adapters.store.tables.memories import memories, memory_links
-from retrieval.adapters.store.tables.traces import feedback, impressions, recording_losses, retrievals
+from retrieval.adapters.store.tables.traces import feedback, recording_losses, retrievals
 
 __all__ = [
     "TERM_DIMENSIONS",
@@ -67,7 +67,6 @@ __all__ = [
     "embeddings_table",
     "feedback",
     "idempotency_keys",
-    "impressions",
     "include_name",
     "item_clusters",
     "item_places",
@@ -94,7 +93,7 @@ __all__ = [
     "term_statistics",
 ]
 
-_MADE_LATER = ("embeddings_", "textsearch_", "retrievals_", "impressions_")
+_MADE_LATER = ("embeddings_", "textsearch_", "retrievals_")
 
 
 def include_name(name: str | None, kind: str, _parents: object) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Computed,
     DateTime,
     Double,
     ForeignKey,
@@ -45,10 +46,16 @@ items = Table(
     now_column("updated_at"),
     Column("content_hash", LargeBinary, nullable=False),
     Column("text_hash", LargeBinary, nullable=False),
+    Column(
+        "facets",
+        ARRAY(BigInteger),
+        Computed("CASE WHEN status = 'archived' THEN '{}' ELSE facets_of(collection_id, attributes) END"),
+    ),
     # Only a filter on that very field can use these; nothing else is led to read a collection's items by them.
     Index(None, "collection_id", "occurred_at", "item_id", postgresql_where=text("occurred_at IS NOT NULL")),
     Index(None, "collection_id", "kind", "item_id", postgresql_where=text("kind <> '' AND status <> 'archived'")),
     Index(None, "collection_id", "source", "item_id", postgresql_where=text("source <> '' AND status <> 'archived'")),
+    Index(None, "facets", postgresql_using="gin"),
     Index(
         "items_by_arrival_idx", "collection_id", text("created_at DESC"), "item_id",
         postgresql_where=text("status <> 'archived'"),

@@ -13,21 +13,23 @@ from sqlalchemy import (
     Double,
     Index,
     Integer,
+    SmallInteger,
     Table,
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL, UUID
 
 from retrieval.adapters.store.tables.columns import collection_id, count_column, metadata, now_column, text_column
 
-# A search as it was answered. The time is that of the identifier (UUID, version 7), to the millisecond.
+# A search as it was answered. The time is that of the identifier (UUID, version 7), to the millisecond. The hits
+# that it showed are rows of the view impressions.
 retrievals = Table(
     "retrievals",
     metadata,
     collection_id(),
-    Column("retrieval_id", UUID, primary_key=True),
     Column("retrieved_at", DateTime(timezone=True), primary_key=True),
+    Column("retrieval_id", UUID, primary_key=True),
     text_column("actor"),
     text_column("session"),
     text_column("domain"),
@@ -52,9 +54,35 @@ retrievals = Table(
     Column("score_spread", Double),
     Column("generation_triggered", Boolean, nullable=False),
     Column("backtrack_count", Integer, nullable=False),
+    Column("legs", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("bests", ARRAY(Double), nullable=False, server_default=text("'{}'")),
+    Column("brought", ARRAY(Integer), nullable=False, server_default=text("'{}'")),
     Column("pool_items", ARRAY(Text), nullable=False),
-    Column("pool_signals", JSONB, nullable=False),
-    Index(None, "collection_id", "retrieved_at"),
+    Column("pool_scores", ARRAY(REAL)),
+    Column("pool_scores_exact", ARRAY(Double)),
+    Column("pool_ranks", ARRAY(SmallInteger)),
+    Column("measures", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("pool_values", ARRAY(Double)),
+    Column("shown_items", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("shown_scores", ARRAY(Double), nullable=False, server_default=text("'{}'")),
+    Column("shown_slots", ARRAY(Text)),
+    Column("propensities", ARRAY(Double)),
+    Column("rank_propensities", ARRAY(Double)),
+    Column("pulls", ARRAY(Double)),
+    Column("shown_signals", JSONB),
+    CheckConstraint(
+        "cardinality(shown_scores) = cardinality(shown_items) "
+        "AND coalesce(cardinality(shown_slots), cardinality(shown_items)) = cardinality(shown_items) "
+        "AND coalesce(cardinality(propensities), cardinality(shown_items)) = cardinality(shown_items) "
+        "AND coalesce(cardinality(rank_propensities), cardinality(shown_items)) = cardinality(shown_items) "
+        "AND coalesce(cardinality(pulls), cardinality(shown_items)) = cardinality(shown_items)",
+        name="retrievals_shown_check",
+    ),
+    CheckConstraint("shown_slots <@ ARRAY['exploit', 'explore', 'swap']", name="retrievals_slots_check"),
+    CheckConstraint("0 < ALL (propensities) AND 1 >= ALL (propensities)", name="retrievals_propensities_check"),
+    CheckConstraint(
+        "0 < ALL (rank_propensities) AND 1 >= ALL (rank_propensities)", name="retrievals_rank_propensities_check"
+    ),
     Index(None, "collection_id", "actor", postgresql_where=text("actor <> ''")),
     Index(
         "retrievals_by_session_idx",
@@ -64,28 +92,6 @@ retrievals = Table(
         text("retrieval_id DESC"),
         postgresql_where=text("session <> ''"),
     ),
-    postgresql_partition_by="RANGE (retrieved_at)",
-)
-
-impressions = Table(
-    "impressions",
-    metadata,
-    collection_id(),
-    Column("retrieval_id", UUID, primary_key=True),
-    Column("item_id", Text(collation="C"), primary_key=True),
-    Column("retrieved_at", DateTime(timezone=True), primary_key=True),
-    Column("rank", Integer, nullable=False),
-    Column("score", Double, nullable=False),
-    Column("signals", JSONB, nullable=False),
-    Column("slot", Text, nullable=False),
-    Column("propensity", Double, nullable=False),
-    Column("rank_propensity", Double, nullable=False),
-    Column("pulls", Double, nullable=False),
-    CheckConstraint("slot IN ('exploit', 'explore', 'swap')", name="impressions_slot_check"),
-    CheckConstraint("propensity > 0 AND propensity <= 1", name="impressions_propensity_check"),
-    CheckConstraint("rank_propensity > 0 AND rank_propensity <= propensity", name="impressions_rank_propensity_check"),
-    Index(None, "collection_id", "item_id", "retrieved_at"),
-    Index(None, "collection_id", "retrieved_at"),
     postgresql_partition_by="RANGE (retrieved_at)",
 )
 

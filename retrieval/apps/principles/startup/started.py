@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from retrieval.apps.principles.choosing import TAG_BOOST, Chosen
 from retrieval.apps.principles.startup.surroundings import Surroundings
-from retrieval.domain.recorded import Impression, RecordedSearch
 from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.search_record import SearchRecord, shown_columns
 from retrieval.domain.slate import Slot
 from retrieval.domain.stored_text import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 
@@ -70,13 +70,13 @@ class Started:
 
 def started_record(
     started: Started, *, retrieval_id: UUID, collection_id: int, seed: int, eligible: int, took_ms: float
-) -> RecordedSearch:
+) -> SearchRecord:
     """The record of the answer, as ``Collection.record_answer`` would make it: no legs ran, chance was its own."""
     moment, shown = time_of(retrieval_id), started.principles
     scores = [one.score for one in shown]
     pool = sorted(shown, key=lambda one: (-_relevance(one), one.principle.id))
     has_explored = any(one.is_exploratory for one in shown)
-    return RecordedSearch(
+    return SearchRecord(
         collection_id=collection_id,
         retrieval_id=retrieval_id,
         retrieved_at=moment,
@@ -88,7 +88,7 @@ def started_record(
         query=" ".join(started.tags)[:_LONGEST_QUERY] or ORIGIN,
         vector=None,
         condition={},
-        request=_request(len(shown)),
+        request={"limit": max(1, len(shown)), "origin": ORIGIN},
         profile_version=0,
         model_version=0,
         policy=f"{ORIGIN}/1" if has_explored else "off/1",
@@ -98,46 +98,33 @@ def started_record(
         hits=len(shown),
         path="none",
         notes=(),
-        timings_ms={"total": took_ms},
+        timings_ms={},
         retrieval_time_ms=took_ms,
         top_score=scores[0] if scores else None,
         score_spread=scores[0] - scores[:_SPREAD][-1] if scores else None,
         generation_triggered=False,
         backtrack_count=0,
         pool_items=[one.principle.id for one in pool],
-        pool_signals=_pool_signals(pool),
-        impressions=[_impression(rank, one, started.tags) for rank, one in enumerate(shown, 1)],
+        measures=("relevance", "score"),
+        pool_values=([_relevance(one) for one in pool], [one.score for one in pool]),
+        **shown_columns(
+            items=[one.principle.id for one in shown],
+            scores=scores,
+            slots=[Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT for one in shown],
+            propensities=[one.propensity for one in shown],
+            rank_propensities=[one.rank_propensity for one in shown],
+        ),
+        shown_signals=[_signals(one, started.tags) for one in shown],
     )
-
-
-def _request(limit: int) -> Mapping[str, Any]:
-    empty: dict[str, Any] = {name: [] for name in ("prefixes", "phrases", "excluded", "rewrites", "entities", "tags")}
-    nothing = {"group_by": None, "profile": None, "as_of": None}
-    return {"limit": max(1, limit), "is_whole": True, "preferred": {}, "origin": ORIGIN, **empty, **nothing}
-
-
-def _pool_signals(pool: Sequence[Chosen]) -> Mapping[str, Any]:
-    relevance = [_relevance(one) for one in pool]
-    empty: dict[str, Any] = {"legs": {}, "ranks": {}, "bests": {}}
-    return {**empty, "relevance": relevance, "scaled": relevance, "score": [one.score for one in pool]}
 
 
 def _relevance(one: Chosen) -> float:
     return min(1.0, max(0.0, one.score))
 
 
-def _impression(rank: int, one: Chosen, tags: Sequence[str]) -> Impression:
+def _signals(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:
     signals = {"principle_score": one.principle.score, "tag_match": TAG_BOOST * len(_matching(one, tags))}
-    return Impression(
-        item_id=one.principle.id,
-        rank=rank,
-        score=one.score,
-        signals={name: {"raw": value} for name, value in signals.items()},
-        slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
-        propensity=one.propensity,
-        rank_propensity=one.rank_propensity,
-        pulls=0.0,
-    )
+    return {name: {"raw": value} for name, value in signals.items()}
 
 
 def _plain(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:

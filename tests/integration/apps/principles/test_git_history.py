@@ -148,5 +148,17 @@ def test_a_git_that_has_said_all_and_lives_on_is_stopped(
     started = (tmp_path / "pids").read_text().split()
     assert len(started) == 2
     for number in started:
-        # It may be a zombie for a moment, until somebody takes notice of its end.
-        assert not psutil.pid_exists(int(number)) or psutil.Process(int(number)).status() == psutil.STATUS_ZOMBIE
+        wait_for_end(int(number))
+
+
+def wait_for_end(number: int) -> None:
+    """Return once the process has ended: a killed one takes a moment, and is a zombie until somebody takes notice."""
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(number):
+        try:
+            if psutil.Process(number).status() == psutil.STATUS_ZOMBIE:
+                return
+        except psutil.NoSuchProcess:
+            return
+        assert time.monotonic() < deadline, "it lives on"
+        time.sleep(0.01)

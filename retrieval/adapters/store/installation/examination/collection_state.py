@@ -55,10 +55,7 @@ class TenantState:
 
 _REVISION = Compiled("SELECT version_num FROM alembic_version")
 _MONTHS = Compiled("""
-    SELECT f.family || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM')
-    FROM unnest(ARRAY['impressions', 'retrievals']) AS f (family)
-    CROSS JOIN LATERAL missing_months(month_family(f.family)) AS m (month)
-    ORDER BY 1
+    SELECT 'retrievals' || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM') FROM missing_months() AS m (month) ORDER BY 1
 """)
 _WEIGHTS = Compiled("""
     SELECT t.collection_id FROM collection_statistics t

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,12 +126,35 @@ async def _matching(platform: Platform, collection: Collection, wanted: Filter) 
     return [row[0] for row in await platform.database.read(platform.tenant_id, statement)]
 
 
+def _holds(element: str) -> Filter:
+    return OneOf(Field("list", is_attribute=True), (element,))
+
+
 async def _by_row(platform: Platform, collection: Collection, wanted: Filter) -> set[str]:
     stored = await collection.refresh()
     statement = sa.select(items.c.item_id).where(
         items.c.collection_id == stored.collection_id, condition(wanted, stored.collection_id, stored.filterable)
     )
     return {row[0] for row in await platform.database.read(platform.tenant_id, compiled(statement))}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_list_of_any_length_is_found_by_each_of_its_elements(
+    opened: tuple[Platform, Collection, Collection],
+) -> None:
+    """Also where it is too long for each element to have a number of its own; an archived item is not found."""
+    platform, _, _ = opened
+    collection = await platform.collection("lists")
+    lengths = [1, 64, 65, 5000]
+    long = [
+        Item(item_id=f"{length}", attributes={"list": [f"e{number}" for number in range(length)]}) for length in lengths
+    ]
+    await collection.add(long)
+    for element, least in (("e0", 0), ("e63", 64), ("e64", 65), ("e4999", 5000), ("e9999", 10_000)):
+        found = await _matching(platform, collection, _holds(element))
+        assert sorted(map(int, found)) == [length for length in lengths if length >= least]
+    await collection.add([replace(long[-1], status="archived")])
+    assert await _matching(platform, collection, _holds("e4999")) == []
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import fields
 from datetime import UTC, datetime
 
 from retrieval.adapters.store.records.recording_statement import encoded
@@ -19,6 +18,7 @@ from retrieval.domain.shown_item import ShownItem
 from retrieval.domain.slate import Slot
 from retrieval.domain.stored_text import STORED_NOTE
 from retrieval.engine.composed_answer import ComposedAnswer
+from tests.support.rows import values_of
 
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
                    success_count=6, added_by="ann")  # fmt: skip
@@ -108,14 +108,13 @@ def test_the_record_is_that_of_an_answer_of_the_applications_own() -> None:
         retrieval_time_ms=12.5,
     ).record()
     chance = {"seed", "eligible"}
-    own, other = json.loads(encoded(ours)), json.loads(encoded(theirs))
+    own, other = values_of(encoded(ours)), values_of(encoded(theirs))
     other["request"]["limit"] = own["request"]["limit"]
     assert {name: own[name] for name in own if name not in chance} == {
         name: other[name] for name in other if name not in chance
     }
     assert (ours.seed, ours.eligible) == (11, 3)
-    assert [(one.propensity, one.rank_propensity) for one in ours.impressions] == [(1.0, 1.0), (0.25, 0.125)]
-    assert {one.name for one in fields(ours)} == own.keys()
+    assert (ours.propensities, ours.rank_propensities) == ([1.0, 0.25], [1.0, 0.125])
 
 
 def test_what_was_certain_has_no_policy() -> None:
