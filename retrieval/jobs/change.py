@@ -12,6 +12,7 @@ from retrieval.adapters.store.items.items import (
     Settled,
     delete_items,
     hold_items,
+    touch_items,
     write_attributes,
     write_items,
 )
@@ -51,6 +52,16 @@ class _Decided:
         added = sum(item.item_id not in self.held for item in self.written)
         written = AddReport(added=added, changed=len(self.written) - added)
         return ChangeReport(written=written, removed=len(self.removed))
+
+    @property
+    def same(self) -> list[str]:
+        """The ids of what is written as it was."""
+        held = self.held
+        return [
+            one.item_id
+            for one in self.written
+            if one.item_id in held and held[one.item_id].content_hash == one.content_hash
+        ]
 
     def is_fresh(self, item: Item) -> bool:
         """Whether the item's vector cannot be there yet."""
@@ -104,6 +115,7 @@ async def _write(connection: Connection, writer: Writer, decided: _Decided) -> S
         space_id = None if collection.space is None else collection.space.space_id
         write = ItemWrite(collection.collection_id, decided.written, space_id)
         settled = (await write_items(connection, write)).settled
+        await touch_items(connection, collection.collection_id, decided.same)
     if decided.removed:
         _, after = await delete_items(connection, collection.collection_id, decided.removed)
         settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)

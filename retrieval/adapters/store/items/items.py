@@ -431,6 +431,15 @@ async def write_attributes(connection: Connection, collection_id: int, changed: 
     await connection.execute(_INDEX_ATTRIBUTES, {"id": collection_id, "ids": ids})
 
 
+_TOUCH = "UPDATE items SET updated_at = now() WHERE collection_id = %s AND item_id = ANY(%s)"
+
+
+async def touch_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
+    """Let items that are held, and are written as they were, count as written at this moment."""
+    if item_ids:
+        await connection.execute(_TOUCH, (collection_id, list(item_ids)))
+
+
 _SPACE = "SELECT space_id FROM collections WHERE collection_id = %s"
 
 
