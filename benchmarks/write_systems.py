@@ -195,7 +195,8 @@ class Bench:
         call, corpus, times = getattr(self.system, what), self._given, list[float]()
         begun, worked = time.perf_counter(), time.process_time()
         while (started := time.perf_counter()) < begun + seconds:
-            await call(f"{prefix}-{first + len(times)}", corpus, (first + len(times)) % len(corpus))
+            place = (first + len(times)) % len(corpus)
+            await call(f"{prefix}-{place}", corpus, place)
             times.append((time.perf_counter() - started) * 1e3)
         return times, time.process_time() - worked
 

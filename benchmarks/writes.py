@@ -2,11 +2,11 @@
 
     python benchmarks/writes.py [--quick] [--server URL] [--beside TREE]
 
-20,000 × 384 items with texts and two declared attributes. By hand: one table with HNSW, GIN over ``to_tsvector`` and two
-B-tree indexes, one prepared statement a write. Everything is durable. The systems take turns in one run, each in processes
-and a database of its own on one server. Beside the time that passes stands processor time, of Python and of all of
-PostgreSQL's processes, which other work on the machine changes less. ``--beside`` measures another tree of this project
-too, by its own environment. Results go to ``benchmarks/results/writes.{json,md}``.
+20,000 × 384 items with texts and two declared attributes. By hand: one table with HNSW, GIN over ``to_tsvector`` and
+two B-tree indexes, one prepared statement a write. Everything is durable. The systems take turns in one run, each in
+processes and a database of its own on one server. Beside the time that passes stands processor time, of Python and of
+all of PostgreSQL's processes, which other work on the machine changes less. ``--beside`` measures another tree of this
+project too, by its own environment. Results go to ``benchmarks/results/writes.{json,md}``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from server import Server, running, settle
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-OURS, BY_HAND, BESIDE = "ours", "by hand", "beside"
+OURS, BY_HAND = "ours", "by hand"
 OPERATIONS = ("add", "change", "remove")
 
 
@@ -53,12 +53,19 @@ class Extent:
     writers: int = 8
     seconds: float = 4.0
     """How long they write in a turn."""
+    fresh: int = 250
+    """New items for a writer in a turn: a vector that is stored already would cost an index nothing."""
     loads: int = 2
     """First loads of each system."""
 
 
 NORMAL = Extent()
-QUICK = Extent(items=300, dimensions=32, rounds=1, calls=3, writers=2, seconds=0.5, loads=1)
+QUICK = Extent(items=300, dimensions=32, rounds=1, calls=3, writers=2, seconds=0.5, fresh=50, loads=1)
+
+
+def _written(extent: Extent) -> int:
+    """How many items are written that are not loaded at first."""
+    return extent.rounds * (extent.writers * extent.fresh + 2 * extent.calls)
 
 
 class BenchError(Exception):
@@ -130,9 +137,9 @@ class ServerTime:
 
 def run(extent: Extent, server_url: str | None, beside: Path | None) -> dict[str, Any]:
     """Measure; gives what the JSON file holds."""
-    trees = {OURS: FOLDER.parent, BY_HAND: FOLDER.parent} | ({BESIDE: beside} if beside else {})
+    trees = {OURS: FOLDER.parent, BY_HAND: FOLDER.parent} | ({_commit(beside): beside} if beside else {})
     with tempfile.TemporaryDirectory(prefix="retrieval-writes-") as folder, running(server_url) as server:
-        clustered(extent.items, extent.dimensions, 1).corpus.save(Path(folder))
+        clustered(extent.items + _written(extent), extent.dimensions, 1).corpus.save(Path(folder))
         Path(folder).chmod(0o755)
         load = os.getloadavg()[0]
         spent = ServerTime(server.url)
@@ -148,6 +155,12 @@ def run(extent: Extent, server_url: str | None, beside: Path | None) -> dict[str
             "load": round(load, 1), "date": f"{datetime.now(UTC):%Y-%m-%d}", "server": dict(server.settings()),
         }  # fmt: skip
     return {"about": about, "single": single, "together": together, "loads": loads}
+
+
+def _commit(tree: Path) -> str:
+    """What the rows of another tree are called."""
+    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return f"commit {subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()}"
 
 
 def _database(name: str) -> str:
@@ -211,8 +224,9 @@ class _Bench:
     def _single(self, name: str, process: Process, what: str, turn: int) -> dict[str, Any]:
         calls = range(self.extent.calls)
         keys = [f"single-{turn}-{place}" for place in calls]
-        shift = turn * self.extent.calls + (self.extent.items // 2 if what == "change" else 0)
-        places = [(shift + place) % self.extent.items for place in calls]
+        # The first items that are not loaded; another one for a change.
+        shift = self.extent.items + (2 * turn + (what == "change")) * self.extent.calls
+        places = [shift + place for place in calls]
         begun = self.spent.seconds()
         times, worked = process.call("each", what, keys, places)
         server = self.spent.seconds() - begun
@@ -223,8 +237,10 @@ class _Bench:
         *writers, searcher = processes
         quiet, _ = searcher.call("until", "search", self.extent.seconds / 2, "q", turn * 10_000)
         begun, server = time.perf_counter(), self.spent.seconds()
+        after = self.extent.items + 2 * self.extent.rounds * self.extent.calls
         for number, writer in enumerate(writers):
-            writer.ask("until", "add", self.extent.seconds, f"together-{turn}-{number}", number * 1000)
+            first = after + (turn * len(writers) + number) * self.extent.fresh
+            writer.ask("until", "add", self.extent.seconds, f"together-{turn}-{number}", first)
         searcher.ask("until", "search", self.extent.seconds, "b", turn * 10_000 + 5_000)
         answers = [writer.answer() for writer in writers]
         busy, _ = searcher.answer()
@@ -234,8 +250,10 @@ class _Bench:
             "system": name, "items": len(times), "items/s": len(times) / seconds,
             "p50 ms": float(np.percentile(times, 50)), "p95 ms": float(np.percentile(times, 95)),
             "cpu ms an item": (server + sum(worked for _, worked in answers)) * 1e3 / len(times),
-            "search alone p50 ms": float(np.percentile(quiet, 50)), "search beside p50 ms": float(np.percentile(busy, 50)),
-            "search alone p95 ms": float(np.percentile(quiet, 95)), "search beside p95 ms": float(np.percentile(busy, 95)),
+            "search alone p50 ms": float(np.percentile(quiet, 50)),
+            "search beside p50 ms": float(np.percentile(busy, 50)),
+            "search alone p95 ms": float(np.percentile(quiet, 95)),
+            "search beside p95 ms": float(np.percentile(busy, 95)),
         }  # fmt: skip
 
 
@@ -316,23 +334,27 @@ def page(result: Mapping[str, Any]) -> str:
     """The figures for people."""
     about = result["about"]
     opening = (
-        f"{about['items']:,} × {about['dimensions']} items of about 100 words, two declared attributes; {about['cores']} cores, "
-        f"{about['date']}, PostgreSQL {about['server']['server_version']}, `fsync` {about['server']['fsync']}, "
-        f"`synchronous_commit` {about['server']['synchronous_commit']}. Load of the machine before the run, of other work: "
-        f"{about['load']}. By hand: one table with HNSW, GIN over `to_tsvector` and two B-tree indexes, a prepared "
-        "statement a write; it keeps no BM25, no isolation and no statistics. The systems take turns in one run."
+        f"{about['items']:,} × {about['dimensions']} items of about 100 words, two declared attributes; "
+        f"{about['cores']} cores, {about['date']}, PostgreSQL {about['server']['server_version']}, "
+        f"`fsync` {about['server']['fsync']}, `synchronous_commit` {about['server']['synchronous_commit']}. Load of the "
+        f"machine before the run, of other work: {about['load']}. By hand: one table with HNSW, GIN over `to_tsvector` and "
+        "two B-tree indexes, a prepared statement a write; it keeps no BM25 and no isolation. The systems take turns in one run."
     )
     parts = [
         "# Writes",
         opening,
         "## One item",
-        f"{about['calls']} of each, every one durable when the call returns. Processor: of the calling process, and of all "
-        "of the server's.",
+        (
+            f"{about['calls']} of each, every one durable when the call returns. Processor: of the calling process, "
+            "and of all of the server's."
+        ),
         table(result["single"]),
         f"## {about['writers']} writers into one collection",
-        f"Each a process that adds one item after the other, {about['seconds']:g} s a turn, {about['rounds']} turns, while "
-        "another one searches: the platform by words and vector, recorded; by hand by vector alone. All share the cores "
-        "with the server.",
+        (
+            f"Each a process that adds one item after the other, {about['seconds']:g} s a turn, {about['rounds']} "
+            "turns, while another one searches: the platform by words and vector, recorded; by hand by vector alone. "
+            "All share the cores with the server."
+        ),
         table(result["together"]),
         "## First load",
         "Seconds until every item can be found by both indexes.",
