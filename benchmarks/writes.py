@@ -333,12 +333,13 @@ def _cost(row: Mapping[str, Any], key: str) -> float:
 def page(result: Mapping[str, Any]) -> str:
     """The figures for people."""
     about = result["about"]
+    server = about["server"]
     opening = (
         f"{about['items']:,} × {about['dimensions']} items of about 100 words, two declared attributes; "
-        f"{about['cores']} cores, {about['date']}, PostgreSQL {about['server']['server_version']}, "
-        f"`fsync` {about['server']['fsync']}, `synchronous_commit` {about['server']['synchronous_commit']}. Load of the "
-        f"machine before the run, of other work: {about['load']}. By hand: one table with HNSW, GIN over `to_tsvector` and "
-        "two B-tree indexes, a prepared statement a write; it keeps no BM25 and no isolation. The systems take turns in one run."
+        f"{about['cores']} cores, {about['date']}, PostgreSQL {server['server_version']}, `fsync` {server['fsync']}, "
+        f"`synchronous_commit` {server['synchronous_commit']}. Load of the machine before the run, of other work: "
+        f"{about['load']}. By hand: one table with HNSW, GIN over `to_tsvector` and two B-tree indexes, a prepared "
+        "statement a write; it keeps no BM25 and no isolation. The systems take turns in one run."
     )
     parts = [
         "# Writes",
