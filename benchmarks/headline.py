@@ -32,8 +32,8 @@ BEGIN, END = "<!-- side by side -->", "<!-- end of side by side -->"
 
 _TREND = """# Trend
 
-The headline figures of each run of `side_by_side.py`, by commit: ours / the best peer's with a recall of at least .99 in
-the same run (by hand is no peer), p50 in milliseconds. Runs differ in what else the machine did; compare within a line.
+The headline figures of each run of `side_by_side.py`, by commit: ours / the best peer's (by hand is none) with a recall
+of at least .99 in the same run, p50 in milliseconds. Runs differ in what else the machine did; compare within a line.
 
 | date | commit | dense | 2 % filter | 10 % filter | words and vectors | nDCG@10, SciFact | ingest, s |
 |---|---|---|---|---|---|---|---|
