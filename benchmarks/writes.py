@@ -47,7 +47,7 @@ class Extent:
 
     items: int = 20_000
     dimensions: int = 384
-    rounds: int = 6
+    rounds: int = 4
     """Turns of each system."""
     calls: int = 40
     """Of each operation in a turn."""
