@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from struct import pack
@@ -14,6 +15,9 @@ from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
 from retrieval.domain.embedding import Vector, Vectors
+
+_JSONB_VERSION = b"\x01"
+"""What JSON begins with in PostgreSQL's binary format."""
 
 _NULL = b"\xff\xff\xff\xff"
 
@@ -39,6 +43,12 @@ class Blobs(PackedArray):
     __slots__ = ()
 
 
+class Jsonbs(PackedArray):
+    """A ``jsonb[]``."""
+
+    __slots__ = ()
+
+
 class HalfVectors(PackedArray):
     """A ``halfvec[]``."""
 
@@ -53,6 +63,11 @@ def texts(values: Iterable[str | None]) -> Texts:
 def blobs(values: Iterable[bytes]) -> Blobs:
     """The bytes."""
     return Blobs(*_packed(values))
+
+
+def jsonbs(values: Iterable[object]) -> Jsonbs:
+    """The values as JSON."""
+    return Jsonbs(*_packed(_JSONB_VERSION + json.dumps(value).encode() for value in values))
 
 
 def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
@@ -101,8 +116,12 @@ class _BlobsDumper(_ArrayDumper):
     oid, element = 1001, 17
 
 
+class _JsonbsDumper(_ArrayDumper):
+    oid, element = 3807, 3802
+
+
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
     """Let a connection send them; the number of pgvector's type is the database's own."""
     dumper = type("_HalfVectorsDumper", (_ArrayDumper,), {"oid": halfvec.array_oid, "element": halfvec.oid})
-    for kind, how in ((Texts, _TextsDumper), (Blobs, _BlobsDumper), (HalfVectors, dumper)):
+    for kind, how in ((Texts, _TextsDumper), (Blobs, _BlobsDumper), (Jsonbs, _JsonbsDumper), (HalfVectors, dumper)):
         adapters.register_dumper(kind, how)

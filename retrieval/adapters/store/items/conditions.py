@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from psycopg.types.json import Jsonb
 from sqlalchemy.dialects.postgresql import JSONB
 
+from retrieval.adapters.store.arrays import jsonbs
 from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.items.keys import (
     ORDER,
@@ -160,14 +161,16 @@ def _one_of(wanted: OneOf, values_of: ValuesOf) -> Condition:
             return _TAGS.op("&&", is_comparison=True)(late(wanted, values_of))
         return is_one_of(items.c[name], wanted, values_of)
     attribute = field_value(wanted.field)
-    is_value = attribute == sa.func.any(late(wanted, lambda one: [*map(Jsonb, values_of(one))]))
+    is_value = attribute == sa.func.any(late(wanted, lambda one: jsonbs(values_of(one))))
     if wanted.field.path:
         in_list = attribute.op("@>", is_comparison=True)
-        return sa.or_(is_value, in_list(sa.func.any(late(wanted, lambda one: [Jsonb([v]) for v in values_of(one)]))))
+        return sa.or_(
+            is_value, in_list(sa.func.any(late(wanted, lambda one: jsonbs([value] for value in values_of(one)))))
+        )
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
         is_value,
-        in_list(sa.func.any(late(wanted, lambda one: [Jsonb({name: [value]}) for value in values_of(one)]))),
+        in_list(sa.func.any(late(wanted, lambda one: jsonbs({name: [value]} for value in values_of(one))))),
     )
 
 
