@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.refining import Vector
 
 Similarities = NDArray[np.float32]
 """Shape (n, n), the cosine similarity of each pair of candidates."""
@@ -36,6 +37,19 @@ class Diversity:
     def is_off(self) -> bool:
         """Whether there is nothing to do."""
         return self.collapse_above is None and self.relevance_share is None
+
+
+def similarities_of(vectors: Sequence[Vector | None]) -> Similarities:
+    """The cosine similarity of each pair of these vectors; 0 where one is None, 1 on the diagonal."""
+    known = [vector for vector in vectors if vector is not None]
+    rows = np.zeros((len(vectors), known[0].shape[0] if known else 1), dtype=np.float32)
+    if known:
+        rows[[place for place, vector in enumerate(vectors) if vector is not None]] = known
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.where(lengths > 0, lengths, 1)
+    similarities: Similarities = rows @ rows.T
+    np.fill_diagonal(similarities, 1.0)
+    return similarities
 
 
 def diversified(scores: Sequence[float], similarities: Similarities, wanted: Diversity, limit: int) -> list[int]:

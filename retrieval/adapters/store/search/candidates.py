@@ -14,6 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from pgvector import HalfVector
+from pgvector.sqlalchemy import HALFVEC
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
@@ -22,7 +23,7 @@ from retrieval.adapters.store.items.composed import KeptStatements
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of
+from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of
 from retrieval.adapters.store.search.lexical_leg import lexical_leg, query_weights, weight_of
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
@@ -39,6 +40,7 @@ from retrieval.domain.filters import Filter, extent
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
+from retrieval.domain.refining import Vector
 
 _LEG_NAMES = frozenset(leg.value for leg in LegName)
 _LEGS = {
@@ -78,6 +80,8 @@ class Found:
     """By leg, how many candidates it brought, where some of them are gone by now, or have expired."""
     rows: Mapping[str, Row] = field(default_factory=dict)
     """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
+    vectors: Mapping[str, Vector] = field(default_factory=dict)
+    """Those of the candidates that have one, by item id, where they were asked for; half precision."""
 
 
 async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
@@ -172,12 +176,16 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         fell_short="too_few_found" in account
         or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
         brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
-        rows=_beside_each(by_name) if rows and len(rows[0]) > _BARE else {},
+        rows=_beside_each(by_name, request),
+        vectors={row[1]: row[_BARE].to_numpy() for row in by_name.get(_VECTOR, ())},
     )
 
 
-def _beside_each(by_name: Mapping[str, Sequence[Row]]) -> dict[str, Row]:
-    return {row[1]: row[_BARE:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
+def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
+    if not request.fields and not request.with_items:
+        return {}
+    bare = _BARE + request.with_vectors
+    return {row[1]: row[bare:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
@@ -194,6 +202,8 @@ _LOOKED_UP = "+"
 """Behind the name of a leg, of a row that another leg brought."""
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
+_VECTOR = "vector"
+"""In place of a leg's name, in a row with the vector of an item that some leg brought."""
 
 
 def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
@@ -203,7 +213,7 @@ def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
 
 
 def candidates_statement(request: CandidateRequest) -> Compiled:
-    """Rows of (leg, item_id, score, then what was asked for beside them).
+    """Rows of (leg, item_id, score, then the vector and what was asked for beside them).
 
     ``bound`` gives its parameters for each search. The collection's number stands in the text: partial indexes and the
     planner's idea of its size need it.
@@ -221,9 +231,27 @@ def _legs(request: CandidateRequest) -> Any:
     parts = [part for leg in request.legs if leg not in apart for part in _LEGS[leg](request, matches)]
     if request.standing is not None:
         parts += standing_legs(request, matches)
-        return _with_fields(sifted(sa.union_all(*parts), request), request)
-    legs = sa.union_all(*parts)
-    return _with_fields(_with_both_scores(legs, request) if request.with_both_scores else legs, request)
+        legs = sifted(sa.union_all(*parts), request)
+    else:
+        legs = sa.union_all(*parts)
+        legs = _with_both_scores(legs, request) if request.with_both_scores else legs
+    legs = _with_vectors(legs, request) if request.with_vectors else legs
+    return _with_fields(legs, request)
+
+
+def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
+    """The legs' rows with one column more, and a row with the vector of each item among them that has one."""
+    found = materialized(legs, "candidates")
+    leg, item_id, score = found.c
+    items_found = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().subquery("items_found")
+    stored = vector_of(request, items_found.c.item_id)
+    none = sa.cast(sa.null(), HALFVEC)
+    vectors = sa.select(
+        named(_VECTOR), items_found.c.item_id, sa.literal_column("0::double precision"), stored.c.vector
+    )
+    return sa.union_all(
+        sa.select(leg, item_id, score, none.label("vector")), vectors.select_from(items_found.join(stored, sa.true()))
+    )
 
 
 def _with_both_scores(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
@@ -263,11 +291,11 @@ def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]
     columns = [field_value(one) for one in request.fields]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
-    leg, item_id, score = candidate.c
+    item_id = candidate.c.item_id
     row = (
         sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns)))
         .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
         .limit(1)
         .lateral("beside")
     )
-    return sa.select(leg, item_id, score, *row.c).select_from(candidate.outerjoin(row, sa.true()))
+    return sa.select(*candidate.c, *row.c).select_from(candidate.outerjoin(row, sa.true()))
