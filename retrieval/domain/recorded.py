@@ -22,8 +22,9 @@ class RecordedSearch(SearchRecord):
 
     pool_signals: Mapping[str, Any]
     """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg does not know the item),
-    ``ranks`` (the same of the ranks of what it brought), both of refining too where the search was refined, the ``measures``; ``relevance``, ``scaled`` (that from 0 to 1)
-    and ``score``, unless they followed from a profile that is gone. And ``bests``: by leg, the score that a weighted
+    ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was refined; the
+    ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a profile that
+    is gone. And ``bests``: by leg, the score that a weighted
     sum takes as 1."""
     impressions: Sequence[Impression]
 
