@@ -18,6 +18,7 @@ from retrieval.domain.diversity import Diversity
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.refining import Refining
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from tests.support.database import SCHEMA
@@ -26,6 +27,8 @@ WORDS = ["connection", "timeout", "disk", "full", "login", "certificate", "repor
 QUERIES = ["connection timeout", "disk", "slow report query", "no such thing", "backup restore node"]
 
 BOTH_SCORES = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=10)
+
+REFINED = replace(BOTH_SCORES, refining=Refining(share=0.3))
 
 
 class CountingEmbedder(HashingEmbedder):
@@ -80,11 +83,12 @@ def _as_seen(result: SearchResult) -> dict[str, Any]:
         {},
         {"where": {"group": [1, 2]}},
         {"profile": BOTH_SCORES},
+        {"profile": REFINED},
         {"where": {"group": {"lt": 3}}, "legs": ["dense"], "limit": 100},
         {"group_by": "group", "limit": 5},
         {"profile": Profile(diversity=Diversity(collapse_above=0.9, relevance_share=0.6))},
     ],
-    ids=["dense", "lexical", "hybrid", "filtered", "both scores", "filtered dense", "grouped", "diverse"],
+    ids=["dense", "lexical", "hybrid", "filtered", "both scores", "refined", "filtered dense", "grouped", "diverse"],
 )
 async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[str, Any]) -> None:
     """Hits, scores, explanations, path, reason, rows weighed: all but the times."""

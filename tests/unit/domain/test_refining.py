@@ -155,15 +155,14 @@ def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "much", None])
 def test_a_share_outside_its_range_is_refused(share: Any) -> None:
     """With the range."""
-    with pytest.raises(InvalidProfileError, match="refining share is .*; it must be a number from 0 to 1"):
+    with pytest.raises(InvalidProfileError, match=r"refining share is .*; it must be a number from 0 to 1"):
         Refining(share=share)
 
 
-@pytest.mark.parametrize("kind", [FusionKind.RRF])
-def test_ranks_cannot_be_refined(kind: FusionKind) -> None:
+def test_ranks_cannot_be_refined() -> None:
     """Their scores have another scale; the error says what to do."""
     with pytest.raises(InvalidProfileError, match="refining needs the fusion 'weighted_sum'"):
-        Profile(fusion=Fusion(kind=kind), refining=Refining(share=0.2))
+        Profile(refining=Refining(share=0.2))
 
 
 def test_a_profile_spells_it_in_json() -> None:
