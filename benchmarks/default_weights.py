@@ -21,7 +21,7 @@ from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, T
 
 from retrieval import Platform, connect
 from retrieval.domain.profile import Fusion, FusionKind
-from retrieval.domain.refining import Refining, Vector
+from retrieval.domain.refining import PoolVectors, Refining
 from retrieval.jobs.judgements import Qrels, where_for, without_item
 from retrieval.jobs.metrics import Ndcg
 from retrieval.jobs.tune import LegRankings, Setting, grid, tune
@@ -43,7 +43,7 @@ class Measured:
     rankings: LegRankings
     qrels: Qrels
     depth: int
-    vectors: dict[str, Vector]
+    vectors: PoolVectors
     ndcg: Ndcg = field(init=False)
 
     def __post_init__(self) -> None:

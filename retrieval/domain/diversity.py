@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.refining import Vector
-
-Similarities = NDArray[np.float32]
-"""Shape (n, n), the cosine similarity of each pair of candidates."""
+from retrieval.domain.refining import PoolVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +37,27 @@ class Diversity:
         return self.collapse_above is None and self.relevance_share is None
 
 
-def similarities_of(vectors: Sequence[Vector | None]) -> Similarities:
-    """The cosine similarity of each pair of these vectors; 0 where one is None, 1 on the diagonal."""
-    known = [vector for vector in vectors if vector is not None]
-    rows = np.zeros((len(vectors), known[0].shape[0] if known else 1), dtype=np.float32)
-    if known:
-        rows[[place for place, vector in enumerate(vectors) if vector is not None]] = known
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows /= np.where(lengths > 0, lengths, 1)
-    similarities: Similarities = rows @ rows.T
-    np.fill_diagonal(similarities, 1.0)
-    return similarities
+class Similarities(Protocol):
+    """How alike candidates are."""
+
+    def __getitem__(self, place: int, /) -> NDArray[np.float32]:
+        """The cosine similarity of all candidates to the one at that place, shape (n,)."""
+
+
+class Compared:
+    """Similarities that are worked out for those that are asked for; 0 to an item without a vector."""
+
+    def __init__(self, item_ids: Sequence[str], vectors: PoolVectors) -> None:
+        known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
+        self._rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
+        self._rows[known] = vectors.of_items([item_ids[place] for place in known])
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._rows, self._rows))
+        self._rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
+
+    def __getitem__(self, place: int) -> NDArray[np.float32]:
+        similarities: NDArray[np.float32] = self._rows @ self._rows[place]
+        similarities[place] = 1.0
+        return similarities
 
 
 def diversified(scores: Sequence[float], similarities: Similarities, wanted: Diversity, limit: int) -> list[int]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retrieval.domain.hit import Contribution
 from retrieval.domain.profile import Fusion, FusionKind
-from retrieval.domain.refining import REFINING, Vector, likenesses
+from retrieval.domain.refining import REFINING, PoolVectors, likenesses
 
 
 class Candidate(NamedTuple):
@@ -74,7 +74,7 @@ def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) 
 
 
 def refined(
-    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int, vectors: Mapping[str, Vector]
+    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int, vectors: PoolVectors
 ) -> dict[str, list[Candidate]]:
     """The rankings, and behind them that of the candidates that have a vector by their likeness to the best of these.
 
@@ -82,11 +82,11 @@ def refined(
     a ranking by likeness where no candidate stands out.
     """
     found = {leg: list(candidates) for leg, candidates in rankings.items()}
-    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors]
+    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors.places]
     pool = {one.item_id for candidates in rankings.values() for one in candidates[:depth]}
     if not pool.intersection(own):
         return found
-    values = likenesses([vectors[item_id] for item_id in own], [item_id in pool for item_id in own])
+    values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
     by_likeness = sorted(zip(own, values, strict=False), key=lambda one: (-one[1], one[0]))
     alike = [Candidate(REFINING, item_id, rank, score) for rank, (item_id, score) in enumerate(by_likeness, 1)]
     return {**found, REFINING: alike} if alike else found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.domain.embedding import Vector
 from retrieval.domain.profile_numbers import check_share
 
 REFINING = "refining"
@@ -22,8 +23,30 @@ _NOT_KNOWN = -1
 _NO_DIRECTION = 1e-5
 """A vector that lies so near to the middle of the pool points nowhere from there."""
 
-Vector = NDArray[np.floating[Any]]
-"""Shape (dimensions,)."""
+
+@dataclass(frozen=True, slots=True)
+class PoolVectors:
+    """The vectors of items, in one array."""
+
+    rows: NDArray[np.float32]
+    """Shape (n, dimensions)."""
+    places: Mapping[str, int]
+    """The row of each item that has one, by item id."""
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, Vector]) -> PoolVectors:
+        """Those of a mapping by item id."""
+        if not vectors:
+            return NO_VECTORS
+        rows = np.array(list(vectors.values()), dtype=np.float32)
+        return cls(rows, {item_id: place for place, item_id in enumerate(vectors)})
+
+    def of_items(self, item_ids: Sequence[str]) -> NDArray[np.float32]:
+        """The rows of those items, each of which has one, in their order."""
+        return self.rows[[self.places[item_id] for item_id in item_ids]]
+
+
+NO_VECTORS = PoolVectors(np.zeros((0, 0), dtype=np.float32), MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +65,16 @@ class Refining:
         return self.share == 0
 
 
-def likenesses(vectors: Sequence[Vector], is_in_pool: Sequence[bool]) -> list[float]:
+def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[float]:
     """How like the first each candidate is, from 0 (the opposite) over 0.5 (unrelated) to 1 (the first itself).
 
-    (1 + cos(v - m, v₁ - m)) / 2 with v₁ the first candidate's vector and m the mean of the pool's: what they have in
-    common tells nothing. This is Rocchio's feedback (The SMART Retrieval System, 1971) with the best hit for the
-    relevant and the pool for the other documents. Empty where the first lies in the middle of the pool.
+    ``rows`` are their vectors, shape (n, dimensions). (1 + cos(v - m, v₁ - m)) / 2 with v₁ the first candidate's vector
+    and m the mean of the pool's: what they have in common tells nothing. This is Rocchio's feedback (The SMART
+    Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents. Empty where the
+    first lies in the middle of the pool.
     """
-    rows = np.array(vectors, dtype=np.float32)
-    apart = rows - rows[np.asarray(is_in_pool)].mean(axis=0)
+    pool = np.array(is_in_pool, dtype=np.float32)
+    apart = rows - pool @ rows / pool.sum()
     lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
     if lengths[0] < _NO_DIRECTION:
         return []

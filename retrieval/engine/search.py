@@ -22,7 +22,7 @@ from retrieval.adapters.store.search.candidate_request import CandidateRequest, 
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each
 from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
-from retrieval.domain.diversity import Diversity, diversified, similarities_of
+from retrieval.domain.diversity import Compared, Diversity, diversified
 from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import extent
 from retrieval.domain.fusion import Candidate, Fused
@@ -360,7 +360,7 @@ def _final(one: Asked, ranked: Ranked, decision: Decision) -> Final:
 
 def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: int) -> list[Fused]:
     """The best that are not alike; of a larger pool where near-duplicates leave too few."""
-    if wanted.is_off or not found.vectors:
+    if wanted.is_off or not found.vectors.places:
         return list(ranked[:limit])
     shown = _diverse_of(wanted, found, ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))], limit)
     if len(shown) < limit < len(ranked):
@@ -369,7 +369,7 @@ def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: in
 
 
 def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: int) -> list[Fused]:
-    similarities = similarities_of([found.vectors.get(one.item_id) for one in pool])
+    similarities = Compared([one.item_id for one in pool], found.vectors)
     return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.fusion import Candidate, fused_ids, refined
 from retrieval.domain.profile import DEPTH, RRF_K, Fusion, FusionKind, LegName
-from retrieval.domain.refining import REFINING, Refining, Vector
+from retrieval.domain.refining import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.jobs.evaluate import Progress
 from retrieval.jobs.judgements import Qrels
 from retrieval.jobs.metrics import Ndcg
@@ -77,12 +77,12 @@ class Setting:
         self,
         rankings: Mapping[str, Sequence[Candidate]],
         depth: int = DEPTH,
-        vectors: Mapping[str, Vector] = MappingProxyType({}),
+        vectors: PoolVectors = NO_VECTORS,
     ) -> list[str]:
         """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
 
         Ranks count for those that a leg brought itself, scores for all whose score is known. ``vectors``: those of the
-        items that have one, which refining needs.
+        items, which refining needs.
         """
         known = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
         found = {leg: rankings.get(leg, ())[:known] for leg in self.legs}
@@ -170,7 +170,7 @@ def tune(
     settings: Sequence[Setting] | None = None,
     cutoff: int = 10,
     depth: int = DEPTH,
-    vectors: Mapping[str, Vector] = MappingProxyType({}),
+    vectors: PoolVectors = NO_VECTORS,
     folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
@@ -178,7 +178,7 @@ def tune(
     """Find the setting with the best nDCG@cutoff, and say whether it beats the current one beyond chance.
 
     Queries are those of ``rankings`` with a relevant item. ``depth`` is how many candidates each leg was asked for,
-    ``vectors`` are those of the candidates, by item id: without them no refining is tried. ``settings`` is ``grid`` of
+    ``vectors`` are those of the candidates: without them no refining is tried. ``settings`` is ``grid`` of
     all legs seen when not given; the current setting and each leg alone are always tried too. Each fold's queries are
     ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
     change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
@@ -193,7 +193,7 @@ def tune(
         )
     legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
     k = current.fusion.k
-    tried = _tried(current, legs, settings or grid(legs, k, with_refining=bool(vectors)))
+    tried = _tried(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
     scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
     rng = np.random.default_rng(seed)
@@ -236,7 +236,7 @@ def _scores(
     ndcg: Ndcg,
     *,
     depth: int,
-    vectors: Mapping[str, Vector],
+    vectors: PoolVectors,
     progress: Progress | None,
 ) -> _Scores:
     scores = np.zeros((len(tried), len(query_ids)))

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import MAX_DEPTH, LegName, Profile, leg_name
-from retrieval.domain.refining import Vector
+from retrieval.domain.refining import PoolVectors
 from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, where_for, without_item
 from retrieval.jobs.tune import LegRankings, Setting, TuningReport, tune
 
@@ -142,13 +143,13 @@ def profile_of(setting: Setting, depth: int) -> Profile:
     return Profile(legs=legs, fusion=setting.fusion, depth=depth, refining=setting.refining)
 
 
-async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> dict[str, Vector]:
-    """The vectors of all candidates that have one, by item id."""
+async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
+    """The vectors of all candidates that have one."""
     found = {one.item_id for legs in rankings.values() for candidates in legs.values() for one in candidates}
     item_ids, vectors = sorted(found), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
         vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
-    return vectors
+    return PoolVectors.of(vectors)
 
 
 async def _ask(

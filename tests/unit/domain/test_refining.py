@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.fusion import Candidate, fuse, fused_again, fused_ids, refined
 from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.refining import REFINING, Refining, Vector, from_steps, in_steps, likenesses
+from retrieval.domain.refining import NO_VECTORS, REFINING, PoolVectors, Refining, from_steps, in_steps, likenesses
 
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
 STEP = 1 / 32767
@@ -24,17 +24,22 @@ def ranking(leg: str, **scores: float) -> list[Candidate]:
     return [Candidate(leg, item_id, rank, score) for rank, (item_id, score) in enumerate(ordered, 1)]
 
 
-def vectors(**each: list[float]) -> dict[str, Vector]:
-    """By item id, in half precision as they are stored."""
-    return {item_id: np.array(vector, dtype=np.float16) for item_id, vector in each.items()}
+def vectors(**each: Any) -> PoolVectors:
+    """By item id."""
+    return PoolVectors.of({item_id: np.array(vector, dtype=np.float32) for item_id, vector in each.items()})
+
+
+def alike(*each: list[float], pool: list[bool] | None = None) -> list[float]:
+    """How like the first they are, all of the pool unless it says otherwise."""
+    return likenesses(np.array(each, dtype=np.float32), pool or [True] * len(each))
 
 
 def test_the_formula_by_hand() -> None:
     """Around (.5, .5) the first points to (.5, -.5): the second the other way, the third at a right angle."""
-    corners: list[Vector] = [np.array(one) for one in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0])]
-    assert likenesses(corners, [True] * 4) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
+    corners = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]
+    assert alike(*corners) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
     # The third is not of the pool: the middle is (1/3, 1/3), and it stands at a right angle to the first from there.
-    found = likenesses(corners, [True, True, False, True])
+    found = alike(*corners, pool=[True, True, False, True])
     assert found[0] == 1
     assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
 
@@ -44,20 +49,18 @@ def test_what_all_have_in_common_tells_nothing() -> None:
     chance = np.random.default_rng(1)
     some = chance.normal(size=(9, 5))
     moved = some + np.array([7.0, 0, -3, 1, 0])
-    assert likenesses(list(moved), [True] * 9) == pytest.approx(likenesses(list(some), [True] * 9), abs=2 * STEP)
+    assert alike(*moved.tolist()) == pytest.approx(alike(*some.tolist()), abs=2 * STEP)
 
 
 def test_a_pool_without_a_direction_refines_nothing() -> None:
     """One candidate, or all in one place."""
-    alone: Vector = np.array([1.0, 0.0])
-    assert likenesses([alone], [True]) == []
-    assert likenesses([alone] * 3, [True] * 3) == []
+    assert alike([1.0, 0.0]) == []
+    assert alike(*[[1.0, 0.0]] * 3) == []
 
 
 def test_a_candidate_in_the_middle_is_unrelated() -> None:
     """It points nowhere."""
-    row: list[Vector] = [np.array(one) for one in ([1.0, 0.0], [-1.0, 0.0], [0.0, 0.0])]
-    assert likenesses(row, [True] * 3) == [1.0, 0.0, pytest.approx(0.5, abs=STEP)]
+    assert alike([1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]) == [1.0, 0.0, pytest.approx(0.5, abs=STEP)]
 
 
 def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
@@ -82,7 +85,7 @@ def test_who_has_no_vector_keeps_the_own_score() -> None:
     scored = {one.item_id: one for one in fuse(found, weights, SUM)}
     assert scored["a"] == plain["a"]
     assert scored["b"].score == pytest.approx(plain["b"].score / 2 + 0.5)
-    assert refined(rankings, weights, SUM, 10, {}) == rankings
+    assert refined(rankings, weights, SUM, 10, NO_VECTORS) == rankings
 
 
 ITEMS = "abcdefghijkl"
@@ -105,7 +108,7 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
     """For any candidates, whichever have vectors: between 0 and 1, in order, and from what a record keeps."""
     rankings = {leg: ranking(leg, **scores) for leg, scores in drawn["legs"].items()}
     weights = {leg: 1.0 + place for place, leg in enumerate(rankings)} | {REFINING: drawn["share"]}
-    known = {item_id: np.random.default_rng(seed).normal(size=4) for item_id, seed in drawn["vectors"].items()}
+    known = vectors(**{one: np.random.default_rng(seed).normal(size=4) for one, seed in drawn["vectors"].items()})
     found = refined(rankings, weights, SUM, drawn["depth"], known)
     fused = fuse(found, weights, SUM)
     assert [one.item_id for one in fused] == fused_ids(found, weights, SUM)
@@ -129,7 +132,7 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
 def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> None:
     """Where the legs were asked for more than the pool, the first candidates have the scores that they had."""
     legs = {leg: scores | {"a": 60.0, "b": 55.0} for leg, scores in drawn["legs"].items()}
-    known = {item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS}
+    known = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
     weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}
     deep = {leg: ranking(leg, **scores) for leg, scores in legs.items()}
     # Scores of both legs are looked up, so what a leg brought within the pool is all that differs.
@@ -146,7 +149,7 @@ def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> Non
 def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
     """Each is a whole number of 32,767ths."""
     chance = np.random.default_rng(2)
-    found: list[float | None] = [*likenesses(list(chance.normal(size=(50, 8))), [True] * 50), None]
+    found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
     steps = in_steps(found)
     assert all(-1 <= one <= 32767 for one in steps)
     assert from_steps(steps) == found

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.refining import PoolVectors
 from retrieval.jobs.metrics import measure, parse_metrics
 from retrieval.jobs.tune import REFINED, Setting, TuningReport, grid, tune
 
@@ -271,7 +272,7 @@ def test_refining_is_proposed_where_it_helps() -> None:
     alike = {"first": np.array([1.0, 0.0, 0.0]), "hit": np.array([0.9, 0.1, 0.0])}
     vectors = alike | {other: np.array([0.0, 1.0, place / 20]) for place, other in enumerate(others)}
 
-    report = tune(rankings, qrels, EVEN, vectors=vectors)
+    report = tune(rankings, qrels, EVEN, vectors=PoolVectors.of(vectors))
 
     assert report.improves
     assert report.proposal.refining == REFINED

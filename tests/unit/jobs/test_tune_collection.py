@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, EmbedderUnavailableError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
-from retrieval.domain.refining import Refining, Vector
+from retrieval.domain.refining import Refining
 from retrieval.jobs.judgements import DropSelf, Query, WhereFrom
 from retrieval.jobs.tune import Setting, grid
 from retrieval.jobs.tune_collection import (
@@ -100,7 +101,7 @@ async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
 async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
     """Only those of the dense leg's noise have one here; what is proposed, refined or not, becomes the profile."""
     chance = np.random.default_rng(1)
-    collection = Tuned(vectors={f"x{number}": chance.normal(size=3) for number in range(30)})
+    collection = Tuned(vectors={f"x{number}": chance.normal(size=3).astype(np.float32) for number in range(30)})
     tuning = await tune_collection(collection, QUERIES, QRELS)
 
     assert len(tuning.report.means) == len(grid(["dense", "lexical"], with_refining=True))

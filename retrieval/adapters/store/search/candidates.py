@@ -12,9 +12,9 @@ from itertools import count, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 from pgvector import HalfVector
-from pgvector.sqlalchemy import HALFVEC
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
@@ -40,7 +40,7 @@ from retrieval.domain.filters import Filter, extent
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
-from retrieval.domain.refining import Vector
+from retrieval.domain.refining import NO_VECTORS, PoolVectors
 
 _LEG_NAMES = frozenset(leg.value for leg in LegName)
 _LEGS = {
@@ -80,8 +80,8 @@ class Found:
     """By leg, how many candidates it brought, where some of them are gone by now, or have expired."""
     rows: Mapping[str, Row] = field(default_factory=dict)
     """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
-    vectors: Mapping[str, Vector] = field(default_factory=dict)
-    """Those of the candidates that have one, by item id, where they were asked for; half precision."""
+    vectors: PoolVectors = NO_VECTORS
+    """Those of the candidates that have one, where they were asked for."""
 
 
 async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
@@ -177,8 +177,16 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
         brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
         rows=_beside_each(by_name, request),
-        vectors={row[1]: row[_BARE].to_numpy() for row in by_name.get(_VECTOR, ())},
+        vectors=_vectors(by_name.get(_VECTOR, ())),
     )
+
+
+def _vectors(rows: Sequence[Row]) -> PoolVectors:
+    """Of rows with a vector as PostgreSQL sends one of half precision: the dimensions, a spare number, the values."""
+    if not rows:
+        return NO_VECTORS
+    sent = np.frombuffer(b"".join(row[_BARE] for row in rows), dtype=">f2").reshape(len(rows), -1)
+    return PoolVectors(sent[:, 2:].astype(np.float32), {row[1]: place for place, row in enumerate(rows)})
 
 
 def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
@@ -245,10 +253,10 @@ def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa
     leg, item_id, score = found.c
     items_found = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().subquery("items_found")
     stored = vector_of(request, items_found.c.item_id)
-    none = sa.cast(sa.null(), HALFVEC)
-    vectors = sa.select(
-        named(_VECTOR), items_found.c.item_id, sa.literal_column("0::double precision"), stored.c.vector
-    )
+    none: sa.ColumnElement[Any] = sa.literal_column("NULL::bytea")
+    # As bytes it is read in one go; as a vector, number by number.
+    vector = sa.func.halfvec_send(stored.c.vector)
+    vectors = sa.select(named(_VECTOR), items_found.c.item_id, sa.literal_column("0::double precision"), vector)
     return sa.union_all(
         sa.select(leg, item_id, score, none.label("vector")), vectors.select_from(items_found.join(stored, sa.true()))
     )
