@@ -171,14 +171,24 @@ async def test_many_queries_take_two_round_trips(docs: Docs, round_trips: list[l
 async def test_no_vector_is_sent_back(docs: Docs, round_trips: list[list[str]], same: dict[str, Any]) -> None:
     """Vectors are compared where they lie: no statement selects one, and each says what it selects."""
     vector = np.random.default_rng(6).normal(size=64)
-    profile = Profile(diversity=Diversity(collapse_above=0.9))
     await docs.collection.search("disk full", vector=vector, **same)
-    await docs.collection.search("disk full", vector=vector, profile=profile, **same)
+    await docs.collection.search("disk full", vector=vector, profile=BOTH_SCORES, **same)
     for texts in round_trips:
         for text in texts:
             assert "*" not in text.replace("count(*)", "").replace(" * ", "")
-            selected = text.rpartition("SELECT")[2].partition("FROM")[0]
-            assert "vector" not in selected.replace("one.vector <#> other.vector", "")
+            assert "halfvec_send" not in text
+            assert "vector" not in text.rpartition("SELECT")[2].partition("FROM")[0]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("profile", [REFINED, Profile(diversity=Diversity(collapse_above=0.9))])
+async def test_a_profile_that_compares_candidates_gets_their_vectors_with_them(
+    docs: Docs, round_trips: list[list[str]], profile: Profile
+) -> None:
+    """Each once, in the statement that brings the candidates."""
+    vector = np.random.default_rng(6).normal(size=64)
+    await docs.collection.search("disk full", vector=vector, profile=profile)
+    assert [text.count("halfvec_send") for texts in round_trips for text in texts] == [1, 0]
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -5,6 +5,7 @@ What the legs share is told here; the module of each says how it finds its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -182,11 +183,12 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
-    """Of rows with a vector as PostgreSQL sends one of half precision: the dimensions, a spare number, the values."""
-    if not rows:
+    """Of the row with all vectors as PostgreSQL sends each: the dimensions, a spare number, the values."""
+    if not rows or rows[0][_ITEM_PLACE] is None:
         return NO_VECTORS
-    sent = np.frombuffer(b"".join(row[_BARE] for row in rows), dtype=">f2").reshape(len(rows), -1)
-    return PoolVectors(sent[:, 2:].astype(np.float32), {row[1]: place for place, row in enumerate(rows)})
+    item_ids = json.loads(rows[0][_ITEM_PLACE])
+    sent = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
+    return PoolVectors(sent[:, 2:].astype(np.float32), {item_id: place for place, item_id in enumerate(item_ids)})
 
 
 def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
@@ -208,10 +210,11 @@ _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Cand
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
 _LOOKED_UP = "+"
 """Behind the name of a leg, of a row that another leg brought."""
+_ITEM_PLACE = 1
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
 _VECTOR = "vector"
-"""In place of a leg's name, in a row with the vector of an item that some leg brought."""
+"""In place of a leg's name, in the row with the vectors of all items that the legs brought."""
 
 
 def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
@@ -248,17 +251,23 @@ def _legs(request: CandidateRequest) -> Any:
 
 
 def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
-    """The legs' rows with one column more, and a row with the vector of each item among them that has one."""
+    """The legs' rows with one column more, and a row with the vectors of the items among them, and their names as JSON.
+
+    Of a row for each, the client would wake up for every few. As bytes they are read in one go, not number by number.
+    """
     found = materialized(legs, "candidates")
     leg, item_id, score = found.c
     items_found = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().subquery("items_found")
     stored = vector_of(request, items_found.c.item_id)
     none: sa.ColumnElement[Any] = sa.literal_column("NULL::bytea")
-    # As bytes it is read in one go; as a vector, number by number.
-    vector = sa.func.halfvec_send(stored.c.vector)
-    vectors = sa.select(named(_VECTOR), items_found.c.item_id, sa.literal_column("0::double precision"), vector)
+    vectors = sa.select(
+        named(_VECTOR),
+        sa.cast(sa.func.json_agg(items_found.c.item_id), sa.Text),
+        sa.literal_column("0::double precision"),
+        sa.func.string_agg(sa.func.halfvec_send(stored.c.vector), sa.literal_column("''::bytea")),
+    )
     return sa.union_all(
-        sa.select(leg, item_id, score, none.label("vector")), vectors.select_from(items_found.join(stored, sa.true()))
+        sa.select(leg, item_id, score, none.label("vectors")), vectors.select_from(items_found.join(stored, sa.true()))
     )
 
 
