@@ -26,8 +26,18 @@ COLOURS = {
     "FAISS flat": "#b8860b",
     "langchain-postgres": "#1f77b4",
     "llama-index": "#2e8b57",
+    "LanceDB": "#7d3c98",
+    "Chroma": "#16a2b8",
 }
-MARKS = {"ours": "o", "by hand": "s", "FAISS flat": "D", "langchain-postgres": "^", "llama-index": "v"}
+MARKS = {
+    "ours": "o",
+    "by hand": "s",
+    "FAISS flat": "D",
+    "langchain-postgres": "^",
+    "llama-index": "v",
+    "LanceDB": "P",
+    "Chroma": "X",
+}
 
 
 def main(folder: Path) -> None:

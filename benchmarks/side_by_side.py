@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import headline
 import numpy as np
 import psutil
 from corpora import Made, clustered
@@ -72,6 +73,9 @@ class Size:
 
 NORMAL = Size(items=20_000, dimensions=384, questions=200, warm_up=20)
 QUICK = Size(items=400, dimensions=32, questions=6, warm_up=1, filters=("2 %", FAR))
+
+
+_PEERS = ("langchain", "llama", "faiss", "pgvector", "lancedb", "chromadb")
 
 
 def say(text: str) -> None:
@@ -173,7 +177,7 @@ def peer_versions() -> dict[str, str]:
     """The pinned versions of what is compared."""
     lines = (FOLDER / "requirements-peers.txt").read_text(encoding="utf-8").splitlines()
     pins = [line.split("==") for line in lines if "==" in line]
-    return {name: version for name, version in pins if name.startswith(("langchain", "llama", "faiss", "pgvector"))}
+    return {name: version for name, version in pins if name.startswith(_PEERS)}
 
 
 def write(result: Mapping[str, Any], out: Path) -> None:
@@ -203,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = run(size, given.data, given.peers_python, given.server, lambda part: write_json(part, given.out))
         write(result, given.out)
+        if given.out == RESULTS and not given.quick and not result["about"]["skipped"]:
+            headline.write(result, headline.commit_of(FOLDER.parent))
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -8,8 +8,10 @@ PEERS = {
     "FAISS flat": "peers.faiss_flat:FaissFlat",
     "langchain-postgres": "peers.langchain_store:LangchainStore",
     "llama-index": "peers.llama_index_store:LlamaIndexStore",
+    "LanceDB": "peers.lance_store:LanceStore",
+    "Chroma": "peers.chroma_store:ChromaStore",
 }
 """Where each system's class is."""
 
-FOREIGN = ("FAISS flat", "langchain-postgres", "llama-index")
+FOREIGN = ("FAISS flat", "langchain-postgres", "llama-index", "LanceDB", "Chroma")
 """Those that run in the peers' environment; the others run in the product's."""

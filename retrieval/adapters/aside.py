@@ -18,6 +18,9 @@ T = TypeVar("T")
 LONG = 500
 """From so many things on that Python handles one by one, such as candidates or values: a few milliseconds."""
 
+MANY_CONDITIONS = 8
+"""The same of the conditions of a filter: a statement with so many takes some 10 ms to compose, if it was not kept."""
+
 LONG_TEXT = 4096
 """The same of the characters of a query that is read."""
 
@@ -31,15 +34,28 @@ async def aside(work: Callable[[], T], *, is_long: bool) -> T:
     """What ``work`` gives: done in the thread if it is long, else at once. Who is cancelled does not wait for it."""
     if not is_long:
         return work()
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, _swept, work)
+
+
+def _swept(work: Callable[[], T]) -> T:
+    """What ``work`` gives. Its garbage is freed at its end, while it is young.
+
+    Composing a statement leaves tens of thousands of objects in cycles. If they grew old, the collector would find them
+    among everything that the process holds, and nothing else could run for hundreds of milliseconds.
+    """
+    with uncollected():
+        try:
+            return work()
+        finally:
+            gc.collect(0)
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without stopping for the garbage collector, while a large text is read or many modules are loaded.
+    """Stop the garbage collector of the process for a piece of work.
 
-    Nothing else of the process runs meanwhile. The collector looks at all that was made so far again and again, which
-    takes five times as long as reading a megabyte of small lists does; none of it can be garbage.
+    The collector would look again and again at all that the work has made so far: that takes five times as long as
+    reading a megabyte of small lists does.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from retrieval.adapters.aside import LONG, aside
+from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
@@ -22,7 +22,7 @@ from retrieval.domain.errors import (
     UnknownCollectionError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import Filter, Where, mapping_extent, parse_where
+from retrieval.domain.filters import Extent, Filter, Where, mapping_extent, parse_where
 from retrieval.domain.profile import Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
@@ -167,7 +167,8 @@ class CollectionHandle:
 async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
     """The filter that a mapping says, within the bounds. Raises ``InvalidFilterError``."""
     most = bounds.filter_values
-    is_long = isinstance(where, Mapping) and mapping_extent(where, most).values >= LONG
+    asked = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
+    is_long = asked.values >= LONG or asked.conditions >= MANY_CONDITIONS
     return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
 
 

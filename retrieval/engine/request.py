@@ -357,9 +357,10 @@ def check_filter(condition: Filter | None, filterable: Filterable) -> None:
                 field.name,
                 InvalidFilterError(f"{field.name!r} is filterable as boolean; it cannot be compared by order"),
             )
-        fitting = {_meaning(value) for value in values if typed_value(kind, value) is not None}
-        for value in values:
-            if typed_value(kind, value) is None and _meaning(value) not in fitting:
+        others = [value for value in values if typed_value(kind, value) is None]
+        fitting = {_meaning(value) for value in values if typed_value(kind, value) is not None} if others else set()
+        for value in others:
+            if _meaning(value) not in fitting:
                 said = f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
                 raise _of_field(field.name, InvalidFilterError(said))
 

@@ -26,6 +26,9 @@ from retrieval.adapters.store.session import SessionConnection
 
 Row = tuple[Any, ...]
 
+MANY_PARAMETERS = 100
+"""From so many parameters of a statement on, writing them takes milliseconds."""
+
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
@@ -59,17 +62,25 @@ class Written:
 
 
 async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The same statements, their long lists written down aside, before they get a connection, which others want."""
-    if not any(_is_long(value) for one in statements for value in one.parameters.values()):
+    """The same statements, their long lists written down aside, before they get a connection, which others want.
+
+    Where a statement has many parameters, all its lists are written so.
+    """
+    if not any(map(_lists_to_write, statements)):
         return statements
     return await aside(lambda: _with_lists_written(statements), is_long=True)
+
+
+def _lists_to_write(statement: Compiled) -> dict[str, object]:
+    least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
+    return {name: value for name, value in statement.parameters.items() if _is_list(value, least)}
 
 
 def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
     known: dict[int, object] = {}  # the same list may stand in many statements
     written_ones = []
     for one in statements:
-        long = {name: value for name, value in one.parameters.items() if _is_long(value)}
+        long = _lists_to_write(one)
         for value in long.values():
             if id(value) not in known:
                 known[id(value)] = _as_written(value)
@@ -77,10 +88,10 @@ def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
     return written_ones
 
 
-def _is_long(value: object) -> bool:
+def _is_list(value: object, least: int) -> bool:
     if isinstance(value, Jsonb):
         value = value.obj
-    return isinstance(value, list) and len(value) >= LONG
+    return isinstance(value, list) and len(value) >= least
 
 
 def _as_written(value: object) -> object:

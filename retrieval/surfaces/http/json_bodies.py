@@ -30,6 +30,8 @@ from retrieval.surfaces.http.request_refusals import MalformedBodyError
 MOST_ERRORS = 100
 """Places of a body that are told to be wrong; each costs as much as a hit."""
 
+MOST_VALUES = 150_000
+"""Values in the body of a search: 100 vectors of 1,024 dimensions and more. Reading them lets nothing else run."""
 
 LARGE_AT_ONCE = 4
 """Large searches that one process answers at the same time."""
@@ -66,6 +68,8 @@ class JSONBodies(APIRoute):
             try:
                 is_search = model is not None and not is_write(request.scope)
                 is_large = is_search and len(await read.body()) >= LONG_BODY
+                if is_large:
+                    _check_values(await read.body())
                 async with place_of_large(request, is_large=is_large):
                     return await handler(read)
             except _RefusedBodyError as refused:
@@ -96,6 +100,17 @@ class _ReadStrictly(Request):
             return await aside(lambda: _read(body, self._model), is_long=len(body) >= LONG_BODY)
         except JSONTextError as error:
             raise MalformedBodyError(f"the body cannot be read: {error}") from None
+
+
+def _check_values(body: bytes) -> None:
+    """Refuse a body of too many values, by the characters that stand between them; those within texts count too."""
+    if (values := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
+        raise _RefusedBodyError(
+            MalformedBodyError(
+                f"the body has {values:,} commas and brackets; a search may have {MOST_VALUES:,}: send fewer "
+                "values, or several searches"
+            )
+        )
 
 
 def _read(body: bytes, model: type[BaseModel] | None) -> Any:

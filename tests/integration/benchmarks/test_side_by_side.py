@@ -28,7 +28,7 @@ def test_the_comparison_writes_figures_and_a_page(
     met = {target["what"]: target["met"] for target in result["targets"]}
     assert met["recall@10 with a 2 % filter"]
     page = (tmp_path / "side_by_side.md").read_text()
-    assert "Not compared, because not installed: FAISS flat, langchain-postgres, llama-index." in page
+    assert "Not compared, because not installed: FAISS flat, langchain-postgres, llama-index, LanceDB, Chroma." in page
     assert "HYBRID QUALITY IS NOT MEASURED" in capsys.readouterr().err
 
 

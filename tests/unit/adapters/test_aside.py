@@ -7,6 +7,7 @@ import gc
 import json
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -59,6 +60,24 @@ async def test_who_is_cancelled_does_not_wait() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     going_on.set()
+
+
+async def test_garbage_of_long_work_is_freed_before_it_grows_old() -> None:
+    """Old garbage is looked for among everything that the process holds, while nothing else runs."""
+
+    class Knot:
+        def __init__(self) -> None:
+            self.itself = self
+
+    def tie() -> weakref.ref[Knot]:
+        for _ in range(10_000):
+            Knot()
+        return weakref.ref(Knot())
+
+    gc.collect()
+    assert (await aside(tie, is_long=True))() is None
+    assert gc.collect() < 10_000
+    assert gc.isenabled()
 
 
 def test_large_json_is_read_without_the_collector() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from corpora import RARE_SHARES, SHARES, Corpus, Made, clustered
+from headline import BEGIN, END, README, RESULTS, readme_table, trend_line
 from interleaved import best
 from overhead import by_search
 from peers.contract import TUNINGS, engine_url
@@ -120,3 +122,13 @@ def test_a_table_has_every_column_of_its_rows() -> None:
         "| 1,000 | yes | – |",
         "| 2 | – | 0.1235 |",
     ]
+
+
+def test_the_readme_shows_the_figures_of_the_results() -> None:
+    """Its table is made from them: python benchmarks/headline.py."""
+    result = json.loads((RESULTS / "side_by_side.json").read_text(encoding="utf-8"))
+    page = README.read_text(encoding="utf-8")
+    assert f"{BEGIN}\n{readme_table(result)}\n{END}" in page
+    last = (RESULTS / "trend.md").read_text(encoding="utf-8").splitlines()[-1]
+    commit = last.split(" | ")[1]
+    assert last == trend_line(result, commit)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -222,13 +221,15 @@ def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
 
 
 def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
-    """Nothing is made of it: a million members take no longer than a thousand."""
-    huge: list[dict[str, object]] = [{"n": 1}] * 1_000_000
-    for where in ({"or": huge}, {"n": [1] * 1_000_000}):
-        began = time.process_time()
+    """Nothing is made of its members, and none is looked at: their number says enough."""
+
+    class Unread(list[object]):
+        def __iter__(self) -> NoReturn:
+            pytest.fail("a member is read")
+
+    for where in ({"or": Unread([{"n": 1}] * 101)}, {"n": Unread([1] * 10_001)}):
         with pytest.raises(InvalidFilterError):
             parse_where(where, most_values=10_000)
-        assert time.process_time() - began < 0.05
 
 
 def test_values_that_no_item_can_have_are_refused() -> None:

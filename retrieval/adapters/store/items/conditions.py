@@ -142,13 +142,9 @@ def _of_json(wanted: Exists | Is | HasType) -> Condition:
         case Exists(field):
             return _exists(field)
         case Is(field):
-            return _attribute(field) == sa.cast(late(wanted, lambda one: one.json), JSONB)
+            return field_value(field) == sa.cast(late(wanted, lambda one: one.json), JSONB)
         case HasType(field, json_type):
-            return _has_type(field, json_type)
-
-
-def _attribute(field: Field) -> sa.ColumnElement[Any]:
-    return field_value(field)
+            return _has_type(field_value(field), json_type)
 
 
 def _name(field: Field) -> sa.BindParameter[str]:
@@ -163,9 +159,10 @@ def _one_of(wanted: OneOf, values_of: ValuesOf) -> Condition:
         if name == "tags":
             return _TAGS.op("&&", is_comparison=True)(late(wanted, values_of))
         return is_one_of(items.c[name], wanted, values_of)
-    is_value = _attribute(wanted.field) == sa.func.any(late(wanted, lambda one: [*map(Jsonb, values_of(one))]))
+    attribute = field_value(wanted.field)
+    is_value = attribute == sa.func.any(late(wanted, lambda one: [*map(Jsonb, values_of(one))]))
     if wanted.field.path:
-        in_list = _attribute(wanted.field).op("@>", is_comparison=True)
+        in_list = attribute.op("@>", is_comparison=True)
         return sa.or_(is_value, in_list(sa.func.any(late(wanted, lambda one: [Jsonb([v]) for v in values_of(one)]))))
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
@@ -180,19 +177,20 @@ def _compare(wanted: Compare) -> Condition:
         result: Condition = order(items.c[field.name], late(wanted, lambda one: one.value))
         return result
     # JSON orders values of different types too; only values of one type are compared here.
+    attribute = field_value(field)
     if isinstance(wanted.value, str | datetime):
-        text = sa.collate(_attribute(field).op("#>>", return_type=sa.Text())(_NOWHERE), "C")
-        return sa.and_(_has_type(field, "string"), order(text, late(wanted, lambda one: str(one.value))))
-    return sa.and_(_has_type(field, "number"), order(_attribute(field), late(wanted, lambda one: Jsonb(one.value))))
+        text = sa.collate(attribute.op("#>>", return_type=sa.Text())(_NOWHERE), "C")
+        return sa.and_(_has_type(attribute, "string"), order(text, late(wanted, lambda one: str(one.value))))
+    return sa.and_(_has_type(attribute, "number"), order(attribute, late(wanted, lambda one: Jsonb(one.value))))
 
 
-def _has_type(field: Field, name: str) -> Condition:
-    return sa.func.jsonb_typeof(_attribute(field)) == sa.literal_column(f"'{name}'")
+def _has_type(attribute: sa.ColumnElement[Any], name: str) -> Condition:
+    return sa.func.jsonb_typeof(attribute) == sa.literal_column(f"'{name}'")
 
 
 def _exists(field: Field) -> Condition:
     if field.path:
-        return _attribute(field).is_not(None)
+        return field_value(field).is_not(None)
     if field.is_attribute:
         return _ATTRIBUTES.op("?", is_comparison=True)(_name(field))
     if field.name == "tags":

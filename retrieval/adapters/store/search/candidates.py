@@ -17,7 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 from pgvector import HalfVector
 
-from retrieval.adapters.aside import LONG, aside
+from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.composed import KeptStatements
@@ -54,9 +54,6 @@ _LEGS = {
     LegName.TAGGED: tagged_leg,
     LegName.RATED: rated_leg,
 }
-_MANY_CONDITIONS = 8
-"""A statement with so many takes some 10 ms to compose, if it was not kept."""
-
 _EVERY = 2**62
 """More matching items than there can be."""
 
@@ -117,7 +114,7 @@ def _is_large(condition: Filter | None) -> bool:
     if condition is None:
         return False
     conditions, values = extent(condition)
-    return conditions >= _MANY_CONDITIONS or values >= LONG
+    return conditions >= MANY_CONDITIONS or values >= LONG
 
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:

@@ -7,13 +7,14 @@ import multiprocessing
 import sys
 import threading
 from collections.abc import AsyncIterator
+from random import Random
 
 import numpy as np
 import pytest
 
 from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 from retrieval.adapters.embedders.minilm_files import installed_files
-from retrieval.adapters.embedders.minilm_model import DIMENSIONS
+from retrieval.adapters.embedders.minilm_model import DIMENSIONS, MiniLMModel
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
 from retrieval.testing import check_embedder
@@ -63,6 +64,32 @@ async def test_text_beyond_256_tokens_makes_no_difference(embedder: MiniLMEmbedd
     vectors = await embedder.embed([full, full + "banana", "dog " * 253 + "banana"], TextRole.DOCUMENT)
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     assert np.abs(vectors[0] - vectors[2]).max() > 1e-4
+
+
+def test_the_first_words_of_a_long_text_have_the_tokens_of_all_of_it() -> None:
+    """Long texts are split only as far as the model reads, and the tokens are those of the whole text."""
+    model, random = MiniLMModel(installed_files()), Random(1)
+    parts = [
+        "a",
+        "word",
+        "é",
+        "e\u0301",
+        "世",
+        "。",
+        " ",
+        "\n",
+        "\u3000",
+        "-",
+        "x1y2",
+        "\u200b",
+        "[SEP]",
+        " [MASK]",
+        "한국",
+    ]
+    parts += ["ﬁ", "\u0301", "𠀀", "z" * 120]
+    for _ in range(100):
+        text = "".join(random.choice(parts) for _ in range(random.randint(900, 4000)))
+        assert model.tokens([text])[0].tolist() == model._tokenizer.encode(text).ids  # noqa: SLF001 - what would be split whole
 
 
 async def test_the_space_names_the_weights(embedder: MiniLMEmbedder) -> None:

@@ -15,7 +15,7 @@ from httpx2 import AsyncClient
 from retrieval import Collection, Platform
 from retrieval.adapters.aside import LONG_BODY
 from retrieval.domain.bounds import MAX_QUERY_BYTES
-from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, MOST_VALUES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -109,6 +109,17 @@ async def test_a_large_body_is_refused_as_a_small_one(client: AsyncClient, body:
     small, large = await client.post(SEARCH, json=body), await client.post(SEARCH, content=_large(body), headers=JSON)
     assert small.status_code == large.status_code == 422
     assert {**small.json(), "request_id": ""} == {**large.json(), "request_id": ""}
+
+
+async def test_a_search_of_too_many_values_is_refused_before_it_is_read(client: AsyncClient) -> None:
+    """Reading them would keep every other request waiting; 100 vectors of 1,024 dimensions are not too many."""
+    many = b'{"query": "disk", "tags": [' + b"1," * MOST_VALUES + b"1]}"
+    answer = await client.post(SEARCH, content=many, headers=JSON)
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+    assert "150,003 commas and brackets; a search may have 150,000" in answer.json()["detail"]
+    vectors = {"queries": ["disk"] * 100, "vectors": [[0.5] * 1024] * 100}
+    answer = await client.post(f"{SEARCH}/batch", json=vectors)
+    assert "commas" not in answer.text
 
 
 @pytest.mark.parametrize("ending", [b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b""])
