@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +24,7 @@ class Compiled:
 
     def bind(self, **values: Any) -> Compiled:
         """The same statement with values for its named parameters."""
-        return replace(self, parameters={**self.parameters, **values})
+        return Compiled(self.text, {**self.parameters, **values}, self.keep)
 
 
 @dataclass(frozen=True, slots=True)

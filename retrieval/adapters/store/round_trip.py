@@ -26,6 +26,8 @@ from retrieval.adapters.store.session import SessionConnection
 
 Row = tuple[Any, ...]
 
+_LISTS = (list, Jsonb)
+
 MANY_PARAMETERS = 100
 """From so many parameters of a statement on, writing them takes milliseconds."""
 
@@ -72,8 +74,9 @@ async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
 
 
 def _lists_to_write(statement: Compiled) -> dict[str, object]:
+    lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
     least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
-    return {name: value for name, value in statement.parameters.items() if _is_list(value, least)}
+    return {name: value for name, value in lists if _size(value) >= least}
 
 
 def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
@@ -88,10 +91,10 @@ def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
     return written_ones
 
 
-def _is_list(value: object, least: int) -> bool:
-    if isinstance(value, Jsonb):
-        value = value.obj
-    return isinstance(value, list) and len(value) >= least
+def _size(value: Any) -> int:
+    """Elements of a list; -1 for JSON that is none."""
+    inner = value.obj if isinstance(value, Jsonb) else value
+    return len(inner) if isinstance(inner, list) else -1
 
 
 def _as_written(value: object) -> object:

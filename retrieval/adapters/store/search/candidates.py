@@ -125,8 +125,9 @@ def bound(request: CandidateRequest, query: Query) -> Compiled:
 def bound_each(request: CandidateRequest, queries: Sequence[Query]) -> list[Compiled]:
     """The request's statement with the values of each query; those of the filter are the same object in all."""
     # A plan that was made for a small collection does not serve it once it has four times the items.
-    statement = replace(candidates_statement(request), keep=request.documents.bit_length() // 2)
-    return [statement.bind(**_values(request, query)) for query in queries]
+    statement, keep = candidates_statement(request), request.documents.bit_length() // 2
+    given = statement.parameters
+    return [Compiled(statement.text, {**given, **_values(request, query)}, keep) for query in queries]
 
 
 def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
