@@ -38,6 +38,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
             "metaphors",
             "metaphor_corpus",
             "feedback_rate",
+            "writes",
             "http_load",
             "stalls",
             "analytics",

@@ -14,7 +14,7 @@ from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, delete_items
+from retrieval.adapters.store.items.items import ARCHIVED, remove_items
 from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.context import Context, checked_context
 from retrieval.domain.embedding import checked_vectors
@@ -49,7 +49,6 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.changing_calls import ChangingCalls
 from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.learning_calls import LearningCalls
-from retrieval.jobs.weights import refresh_weights
 from retrieval.jobs.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -172,8 +171,8 @@ class Collection(
         size = BATCH_ITEMS if vectors is None else _VECTORS_BATCH_ITEMS
         for start in range(0, len(batch), size):
             part = slice(start, start + size)
-            report = report + await writer.add(batch[part], None if vectors is None else vectors[part])
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+            one = writer if part.stop >= len(batch) else writer.to_be_continued()
+            report = report + await one.add(batch[part], None if vectors is None else vectors[part])
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
     @told_if_gone
@@ -186,7 +185,6 @@ class Collection(
         from retrieval.jobs.add_new import add_new
 
         report = await add_new(await self._writer(), [as_item(one) for one in items])
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
     @told_if_gone
@@ -416,10 +414,8 @@ class Collection(
         if self._recorder is not None:
             await self._recorder.recorded()
         collection_id = (await self._fresh()).collection_id
-        async with self._database.transaction(self._tenant_id) as connection:
-            deleted = await delete_items(connection, collection_id, keys)
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-        await self.refresh()
+        deleted, settled = await remove_items(self._database, self._tenant_id, collection_id, sorted(set(keys)))
+        await self._settle(settled, deleted)
         return deleted
 
     @told_if_gone
@@ -439,7 +435,7 @@ class Collection(
             changed = await change_status(connection, self._stored.collection_id, key, status, was=was)
         if changed is not None and ARCHIVED in (changed[0].status, status):
             await writer.embed([changed[1]] if status != ARCHIVED else [])
-            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+            await self._settle(changed[2], 1)
         return changed is not None
 
     def _chosen(self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None) -> Profile | None:

@@ -28,6 +28,7 @@ FILES = (
     "installation/access",
     "installation/policies",
     "items/attributes",
+    "items/writing",
     "items/facet_search",
     "items/forgetting",
     "search/terms",

@@ -1,18 +1,28 @@
-"""Adding items: one batch at a time, each stored in a transaction of its own, then embedded."""
+"""Adding items: batch by batch, each in a transaction of its own, with the vectors that come soon."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, remove_embeddings, stored_hashes, write_items
-from retrieval.adapters.store.search.vectors import pending_among, pending_items, write_embeddings
-from retrieval.domain.embedding import Vectors
+from retrieval.adapters.store.items.items import (
+    ARCHIVED,
+    ItemWrite,
+    Settled,
+    Written,
+    store_items,
+    stored_hashes,
+    vectors_statement,
+)
+from retrieval.adapters.store.search.vectors import pending_among, pending_items
+from retrieval.domain.embedding import Vector, Vectors
 from retrieval.domain.errors import (
     EmbedderRejectedError,
     EmbedderUnavailableError,
@@ -25,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 EMBED_BATCH = 128
 """Texts embedded and stored at a time: what an interruption can cost."""
+
+SOON_SECONDS = 1.0
+"""How long new items wait for their vectors, to be stored together with them; then they are stored without."""
 
 MOST_REFUSED = 5
 """Refused items of a call after which the fault is taken to be the embedder's and not theirs."""
@@ -44,6 +57,8 @@ class AddReport:
     stopped: bool = False
     """Whether the embedder is away, so that asking it again at once is no use."""
     notes: tuple[str, ...] = field(default=())
+    settled: Settled | None = field(default=None, compare=False, repr=False)
+    """How the collection stands after the last write; None: nothing was written."""
 
     def __add__(self, other: AddReport) -> AddReport:
         return AddReport(
@@ -54,12 +69,25 @@ class AddReport:
             pending=self.pending + other.pending,
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
+            settled=_later(self.settled, other.settled),
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the counts and the notes."""
-        counts = {name: getattr(self, name) for name in AddReport.__slots__ if name not in {"notes", "stopped"}}
+        counts = {name: getattr(self, name) for name in AddReport.__slots__ if name not in _NO_COUNTS}
         return {**counts, "notes": list(self.notes)}
+
+
+_NO_COUNTS = {"notes", "stopped", "settled"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Items that the embedder was asked for."""
+
+    report: AddReport
+    vectors: Mapping[str, tuple[bytes, Vector]] = field(default_factory=dict)
+    """By item id, each with the hash of the text that was embedded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,46 +100,73 @@ class Writer:
     embedder: CachedEmbedder | None
     asks: bool = True
     """Whether the embedder is asked at all; otherwise every new text is left pending."""
+    settles: bool = True
+    """Whether a write ends what is written together; otherwise more follows, and the collection's statistics wait."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
-        """Store the items that are new or changed, then embed them, and those that an earlier call left pending.
+        """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
 
         Of items with the same key the last counts. ``vectors``, shape (len(batch), dimensions), are used instead of
         the embedder's. An embedder that fails leaves the items stored, searchable by words, and pending.
         """
-        known = await self.known_hashes(batch)
-        return await self.add_beside(known, batch, vectors)
-
-    async def known_hashes(self, batch: Sequence[Item]) -> dict[str, bytes]:
-        """The content hashes of those items that are stored, by item id."""
-        ids = list({item.item_id: None for item in batch})
-        known = await stored_hashes(self.database, self.tenant_id, self.collection.collection_id, ids)
-        return {item_id: bytes(hashes.content_hash) for item_id, hashes in known.items()}
+        return (await self.add_beside(batch, vectors))[0]
 
     async def add_beside(
-        self, known: Mapping[str, bytes], batch: Sequence[Item], vectors: Vectors | None = None
-    ) -> AddReport:
-        """As ``add``, for who has asked what is stored: ``known_hashes`` of the batch."""
+        self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
+    ) -> tuple[AddReport, Written]:
+        """As ``add``; gives also what the write found. Raises ``ItemIsThereError`` where the items were to be new."""
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]
-        report, fresh = await self._store(items, known)
-        space = self.collection.space
-        if space is None:
-            return report
+        if self.collection.space is None:
+            return await self._store(items, only_new=only_new)
         if vectors is not None:
-            given = {
-                item.item_id: (text_hash(item.text), vectors[places[item.item_id]])
-                for item in items
-                if item.status != ARCHIVED
-            }
-            async with self.database.transaction(self.tenant_id) as connection:
-                written = await write_embeddings(connection, self.collection.collection_id, space, given)
-            return replace(report, embedded=written)
-        return report + await self.embed(fresh + await self.left_over(items, fresh))
+            given = {item.item_id: vectors[places[item.item_id]] for item in items if item.status != ARCHIVED}
+            report, written = await self._store(items, given)
+            return replace(report, embedded=written.embedded), written
+        return await self._add_embedding(items, only_new=only_new)
+
+    async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, Written]:
+        """Store items with those of their vectors that come soon, and the other vectors when they come."""
+        known = {} if only_new else await self._known_hashes(items)
+        changed = [item for item in items if known.get(item.item_id) != item.content_hash]
+        fresh = [item for item in changed if item.status != ARCHIVED]
+        parts = self._embedded(fresh)
+        until = asyncio.get_running_loop().time() + SOON_SECONDS
+        soon: dict[str, Vector] = {}
+        report = AddReport()
+        step = asyncio.ensure_future(anext(parts, None))
+        try:
+            while await _is_done(step, until) and step.exception() is None and (part := step.result()) is not None:
+                report += part.report
+                soon |= {item_id: vector for item_id, (_, vector) in part.vectors.items()}
+                step = asyncio.ensure_future(anext(parts, None))
+            stored, written = await self._store(changed, soon, only_new=only_new)
+            while (part := await step) is not None:
+                report += part.report
+                await self._store_vectors(part)
+                step = asyncio.ensure_future(anext(parts, None))
+        finally:
+            step.cancel()
+            with suppress(BaseException):
+                await step
+            await parts.aclose()
+        report += replace(stored, unchanged=len(items) - len(changed))
+        written = replace(written, formers={**known, **written.formers})
+        return report + await self.embed(await self.left_over(items, fresh)), written
+
+    async def _known_hashes(self, items: Sequence[Item]) -> dict[str, bytes]:
+        """The content hashes of those items that are stored, by item id."""
+        ids = [item.item_id for item in items]
+        known = await stored_hashes(self.database, self.tenant_id, self.collection.collection_id, ids)
+        return {item_id: bytes(hashes.content_hash) for item_id, hashes in known.items()}
 
     def without_embedding(self) -> Writer:
         """The same writer, that leaves every item pending."""
         return replace(self, asks=False)
+
+    def to_be_continued(self) -> Writer:
+        """The same writer, for a part of what is written together that is not the last."""
+        return replace(self, settles=False)
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already.
@@ -119,39 +174,51 @@ class Writer:
         An item whose text or vector is refused stays pending, is named in the notes, and holds up no other. An embedder
         that is away, or that refuses one item after another, is not asked further.
         """
+        report = AddReport()
+        async with aclosing(self._embedded(items)) as parts:
+            async for part in parts:
+                report += part.report
+                await self._store_vectors(part)
+        return report
+
+    async def _embedded(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
+        """What becomes of the items, part by part."""
         space = self.collection.space
         if space is None or not items:
-            return AddReport()
-        if self.embedder is None:
-            return AddReport(pending=len(items), notes=(f"no embedder for the space {space.space.name} is configured",))
-        if not self.asks:
-            return AddReport(pending=len(items))
-        report = AddReport()
+            return
+        if self.embedder is None or not self.asks:
+            missing = f"no embedder for the space {space.space.name} is configured"
+            notes = (missing,) if self.embedder is None else ()
+            yield _Part(AddReport(pending=len(items), notes=notes))
+            return
+        refused = 0
         parts = [items[start : start + EMBED_BATCH] for start in range(0, len(items), EMBED_BATCH)]
-        while parts and not report.stopped:
+        while parts:
             part = parts.pop(0)
             try:
                 vectors = await self.embedder.embed_documents([i.text for i in part], [i.item_id for i in part])
             except EmbedderUnavailableError as error:
                 _log.warning("embedding stopped: %s", error)
-                report += AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",))
+                done = _Part(AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",)))
             except (EmbedderRejectedError, InvalidVectorError) as error:
-                if len(part) == 1:
-                    report += _refused(part[0], error, len(report.notes) + 1)
-                else:
+                if len(part) > 1:
                     middle = len(part) // 2
                     parts[:0] = [part[:middle], part[middle:]]
+                    continue
+                refused += 1
+                done = _Part(_refused(part[0], error, refused))
             else:
-                await self._store_vectors(part, vectors)
-                report += AddReport(embedded=len(part))
-        return report + AddReport(pending=sum(map(len, parts)))
+                given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
+                done = _Part(AddReport(embedded=len(part)), given)
+            yield done
+            if done.report.stopped:
+                yield _Part(AddReport(pending=sum(map(len, parts))))
+                return
 
-    async def _store_vectors(self, items: Sequence[Item], vectors: Vectors) -> None:
-        if self.collection.space is None:
-            return
-        rows = {item.item_id: (text_hash(item.text), vector) for item, vector in zip(items, vectors, strict=True)}
-        async with self.database.transaction(self.tenant_id) as connection:
-            await write_embeddings(connection, self.collection.collection_id, self.collection.space, rows)
+    async def _store_vectors(self, part: _Part) -> None:
+        if self.collection.space is not None and part.vectors:
+            where = (self.collection.collection_id, self.collection.space.space_id)
+            await self.database.write(self.tenant_id, vectors_statement(*where, part.vectors))
 
     async def next_pending(self, after: str, limit: int = EMBED_BATCH) -> list[Item]:
         """The next items, in order of key, that wait for their vector."""
@@ -172,19 +239,40 @@ class Writer:
         )
         return [item for item in items if item.item_id in waiting]
 
-    async def _store(self, items: Sequence[Item], known: Mapping[str, bytes]) -> tuple[AddReport, list[Item]]:
-        """Write what is new or changed; give also those whose text needs a vector."""
-        collection_id = self.collection.collection_id
-        changed = [item for item in items if known.get(item.item_id) != item.content_hash]
-        archived = [item.item_id for item in changed if item.status == ARCHIVED]
-        if changed:
-            async with self.database.transaction(self.tenant_id) as connection:
-                await write_items(connection, collection_id, changed)
-                if archived and self.collection.space:
-                    await remove_embeddings(connection, self.collection.space.table_name, collection_id, archived)
-        added = sum(item.item_id not in known for item in changed)
-        report = AddReport(added=added, changed=len(changed) - added, unchanged=len(items) - len(changed))
-        return report, [item for item in changed if item.status != ARCHIVED]
+    async def _store(
+        self, items: Sequence[Item], vectors: Mapping[str, Vector] | None = None, *, only_new: bool = False
+    ) -> tuple[AddReport, Written]:
+        """Write what is new or changed."""
+        if not items:
+            return AddReport(), Written({}, 0, None)
+        space = self.collection.space
+        write = ItemWrite(
+            self.collection.collection_id,
+            items,
+            None if space is None else space.space_id,
+            vectors,
+            only_new,
+            self.settles,
+        )
+        written = await store_items(self.database, self.tenant_id, write)
+        kept = sum(written.formers.get(item.item_id) == item.content_hash for item in items)
+        added = len(items) - len(written.formers)
+        report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
+        return report, written
+
+
+async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
+    """Whether it is done by that moment of the loop's clock."""
+    left = until - asyncio.get_running_loop().time()
+    done, _ = await asyncio.wait({step}, timeout=max(left, 0))
+    return bool(done)
+
+
+def _later(one: Settled | None, other: Settled | None) -> Settled | None:
+    """How the collection stands after both writes."""
+    if one is None or other is None:
+        return other or one
+    return replace(other, has_new_fields=one.has_new_fields or other.has_new_fields)
 
 
 def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
+from retrieval.adapters.store.items.items import became
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.item import Item
 from retrieval.domain.stored_item import Became
@@ -40,9 +41,10 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
     """
     checked = [_checked(one) for one in given]
     items = [one for one in checked if isinstance(one, Item)]
-    known = await writer.known_hashes(items) if items else {}
-    report = await writer.add_beside(known, items) if items else AddReport()
-    return AddedEach(outcomes=tuple(outcomes_of(checked, known)), report=report)
+    if not items:
+        return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
+    report, written = await writer.add_beside(items)
+    return AddedEach(outcomes=tuple(outcomes_of(checked, written.formers)), report=report)
 
 
 def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
@@ -54,7 +56,7 @@ def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, by
             continue
         former = stored.get(one.item_id)
         stored[one.item_id] = one.content_hash
-        outcomes.append(ItemOutcome(item_id=one.item_id, became=_became(former, one.content_hash)))
+        outcomes.append(ItemOutcome(item_id=one.item_id, became=became(former, one.content_hash)))
     return outcomes
 
 
@@ -65,12 +67,6 @@ def as_item(one: object) -> Item:
     if isinstance(one, Mapping):
         return item_from_record(one)
     raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")
-
-
-def _became(former: bytes | None, content_hash: bytes) -> Became:
-    if former is None:
-        return Became.ADDED
-    return Became.UNCHANGED if former == content_hash else Became.CHANGED
 
 
 def _checked(one: object) -> Item | InvalidItemError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from retrieval.adapters.store.items.items import ARCHIVED, write_new_items
+from retrieval.adapters.store.items.items import ItemIsThereError
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.jobs.add import AddReport, Writer
@@ -19,8 +19,8 @@ async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:
     ids = Counter(item.item_id for item in batch)
     if twice := next((one for one, times in ids.items() if times > 1), None):
         raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
-    async with writer.database.transaction(writer.tenant_id) as connection:
-        if known := await write_new_items(connection, writer.collection.collection_id, batch):
-            first = min(known)
-            raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first)
-    return AddReport(added=len(batch)) + await writer.embed([item for item in batch if item.status != ARCHIVED])
+    try:
+        return (await writer.add_beside(batch, only_new=True))[0]
+    except ItemIsThereError as error:
+        first = error.item_id
+        raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first) from error

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.items.items import (
     ARCHIVED,
+    ItemWrite,
+    Settled,
     delete_items,
     hold_items,
-    remove_embeddings,
+    touch_items,
     write_attributes,
     write_items,
 )
@@ -51,6 +53,16 @@ class _Decided:
         written = AddReport(added=added, changed=len(self.written) - added)
         return ChangeReport(written=written, removed=len(self.removed))
 
+    @property
+    def same(self) -> list[str]:
+        """The ids of what is written as it was."""
+        held = self.held
+        return [
+            one.item_id
+            for one in self.written
+            if one.item_id in held and held[one.item_id].content_hash == one.content_hash
+        ]
+
     def is_fresh(self, item: Item) -> bool:
         """Whether the item's vector cannot be there yet."""
         before = self.held.get(item.item_id)
@@ -65,6 +77,7 @@ async def change(
     An item that is given back as the same object is left alone. Raises ``InvalidItemError`` for an item of another id,
     or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
     """
+    settled: Settled | None = None
     async with writer.database.transaction(writer.tenant_id) as connection:
         held = await hold_items(connection, writer.collection.collection_id, item_ids)
         decided = _decided(held, sorted(set(item_ids)), decide)
@@ -73,13 +86,13 @@ async def change(
         if keeps_time:
             await _annotate(connection, writer.collection.collection_id, decided)
         else:
-            await _write(connection, writer, decided)
+            settled = await _write(connection, writer, decided)
     if keeps_time:
         return decided.report
     waiting = [item for item in decided.written if item.status != ARCHIVED]
     fresh = [item for item in waiting if decided.is_fresh(item)]
     embedded = await writer.embed(fresh + await writer.left_over(waiting, fresh))
-    return replace(decided.report, written=decided.report.written + embedded)
+    return replace(decided.report, written=decided.report.written + embedded + AddReport(settled=settled))
 
 
 def _decided(held: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decided:
@@ -96,15 +109,17 @@ def _decided(held: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) 
     return decided
 
 
-async def _write(connection: Connection, writer: Writer, decided: _Decided) -> None:
-    collection = writer.collection
+async def _write(connection: Connection, writer: Writer, decided: _Decided) -> Settled | None:
+    collection, settled = writer.collection, None
     if decided.written:
-        await write_items(connection, collection.collection_id, decided.written)
-    archived = [item.item_id for item in decided.written if item.status == ARCHIVED]
-    if archived and collection.space is not None:
-        await remove_embeddings(connection, collection.space.table_name, collection.collection_id, archived)
+        space_id = None if collection.space is None else collection.space.space_id
+        write = ItemWrite(collection.collection_id, decided.written, space_id)
+        settled = (await write_items(connection, write)).settled
+        await touch_items(connection, collection.collection_id, decided.same)
     if decided.removed:
-        await delete_items(connection, collection.collection_id, decided.removed)
+        _, after = await delete_items(connection, collection.collection_id, decided.removed)
+        settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
+    return settled
 
 
 async def _annotate(connection: Connection, collection_id: int, decided: _Decided) -> None:

@@ -29,7 +29,6 @@ class ChangingCalls(ItemCalls):
         """
         from retrieval.jobs.add import AddReport
         from retrieval.jobs.change import ChangeReport, RemovalError, change
-        from retrieval.jobs.weights import refresh_weights
 
         keys, writer = checked_item_ids(item_ids), await self._writer()
         if not keys:
@@ -42,6 +41,5 @@ class ChangingCalls(ItemCalls):
             report = await change(writer, keys, decide, keeps_time=keeps_time)
         if keeps_time or report.is_nothing:
             return report
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         notes = await self._keep_indexed(report.written)
         return replace(report, written=report.written + AddReport(notes=notes))

@@ -95,6 +95,16 @@ async def keep_index(
     return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
 
 
+def is_index_off(collection: StoredCollection) -> bool:
+    """Whether the collection's index is not what its size asks for, as far as can be told without looking at it."""
+    if collection.space is None:
+        return False
+    index = collection.ann_index
+    wanted = index_rows(collection.space.space.dimensions)
+    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=index is not None)
+    return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
+
+
 async def flush_lexical(database: Database, written: int) -> None:
     """After many writes, put what waits for it into the lexical index, which searches else read through.
 

@@ -150,14 +150,14 @@ async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:
 async def _prune(writer: Writer, seen: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
     """Archive the active items whose fingerprint was not seen; gives how many."""
     collection = writer.collection
-    tables = [collection.space.table_name] if collection.space else []
+    spaces = [collection.space.space_id] if collection.space else []
     after, archived = "", 0
     while True:
         async with writer.database.transaction(writer.tenant_id) as connection:
             page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
             gone = [item_id for item_id in page if not _contains(seen, _fingerprint(item_id))]
             if gone:
-                await archive_items(connection, collection.collection_id, tables, gone)
+                await archive_items(connection, collection.collection_id, spaces, gone)
         if not page:
             return archived
         after = page[-1]

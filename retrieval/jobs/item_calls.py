@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from retrieval.adapters.store.items.items import BULK_ITEMS, Settled
 from retrieval.domain.errors import InvalidLimitError, UnknownItemError
 from retrieval.domain.filters import Filter, Where
 from retrieval.domain.item import Item
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from retrieval.jobs.add import AddReport, Writer
     from retrieval.jobs.add_each import AddedEach
     from retrieval.jobs.put import Make
+
+FEW_ITEMS = 1000
+"""A handle of a collection that had fewer when it was read last reads its size anew after each write."""
 
 MAX_PAGE = 1000
 """Items that one page holds at most."""
@@ -56,7 +60,7 @@ class ItemCalls(CollectionHandle):
         from retrieval.jobs.add_each import as_item
 
         given = as_item(item)
-        return await self._put(given.item_id, lambda _: given, version)
+        return await self._put(given.item_id, given, version)
 
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on what ``Item.as_dict`` gives; else as ``put``.
@@ -86,17 +90,13 @@ class ItemCalls(CollectionHandle):
         Else as ``delete``.
         """
         from retrieval.jobs.put import remove
-        from retrieval.jobs.weights import refresh_weights
 
         [key] = checked_item_ids([item_id])
         if self._recorder is not None:
             await self._recorder.recorded()
         collection_id = (await self._fresh()).collection_id
-        async with self._database.transaction(self._tenant_id) as connection:
-            removed = await remove(connection, collection_id, key, version)
-        if removed:
-            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-            await self.refresh()
+        removed, settled = await remove(self._database, self._tenant_id, collection_id, key, version)
+        await self._settle(settled, int(removed))
         return removed
 
     @told_if_gone
@@ -108,24 +108,25 @@ class ItemCalls(CollectionHandle):
         """
         from retrieval.jobs.add import AddReport
         from retrieval.jobs.add_each import add_each
-        from retrieval.jobs.weights import refresh_weights
 
         added = await add_each(await self._writer(), items)
         if more:
             return added
-        await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
         notes = await self._keep_indexed(added.report)
         return replace(added, report=added.report + AddReport(notes=notes))
 
     @told_if_gone
-    async def _put(self, item_id: str, make: Make, version: str | None) -> StoredItem:
-        from retrieval.jobs.put import put
-        from retrieval.jobs.weights import refresh_weights
+    async def _put(self, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
+        from retrieval.jobs.put import put, put_whole
 
-        stored, report = await put(await self._writer(), item_id, make, version)
-        if report.added or report.changed:
-            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
-            await self._keep_indexed(report)
+        writer = await self._writer()
+        if not isinstance(what, Item):
+            stored, report = await put(writer, item_id, what, version)
+        elif version is None:
+            stored, report = await put_whole(writer, what)
+        else:
+            stored, report = await put(writer, item_id, lambda _: what, version)
+        await self._keep_indexed(report)
         return stored
 
     async def _writer(self) -> Writer:
@@ -134,10 +135,30 @@ class ItemCalls(CollectionHandle):
         return Writer(self._database, self._tenant_id, await self._fresh(), self._embedder)
 
     async def _keep_indexed(self, written: AddReport) -> tuple[str, ...]:
-        from retrieval.jobs.indexes import IndexOutcome, flush_lexical, keep_index
+        """After a write of new or changed items: weights and indexes follow the collection's size."""
+        from retrieval.jobs.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 
-        await flush_lexical(self._database, written.added + written.changed)
+        if written.settled is None:
+            return ()
+        number = written.added + written.changed
+        await flush_lexical(self._database, number)
+        await self._settle(written.settled, number)
+        if number < BULK_ITEMS and not is_index_off(self._stored):
+            return ()
         outcome = await keep_index(self._database, self._tenant_id, await self.refresh())
         if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
             await self.refresh()
         return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
+
+    async def _settle(self, settled: Settled | None, number: int) -> None:
+        """After a write of so many items: they are weighed, and the handle knows how many there are."""
+        from retrieval.jobs.weights import DRIFT, refresh_weights
+
+        if settled is None:
+            return
+        if settled.drift > DRIFT:
+            await refresh_weights(self._database, self._tenant_id, self._stored.collection_id)
+        if number >= BULK_ITEMS or settled.has_new_fields or self._stored.documents < FEW_ITEMS:
+            await self.refresh()
+        else:
+            await self._fresh()

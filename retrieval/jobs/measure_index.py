@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,10 @@ RECALL_WANTED = 0.995
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
 
 _EFFORTS = (40, 60, 90, 130, 200, 300, 450, 700, MAX_EFFORT)
+_NEAR_EFFORT = 100
 _DEPTHS = (10, 100, 200)
 _QUERIES = 64
+_PART = 8
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 
@@ -91,7 +93,9 @@ async def measure_index(
     if len(sample) < 2 or state is None:
         return None
     vectors = [vector for _, vector in sample[:_QUERIES]]
-    away = _away(await bench.nearest(vectors, bench.request(Path.EXACT, depth=2)))
+    # Nearly the nearest will do: what is wanted is how far that is.
+    near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
+    away = _away(near)
     queries = _queries(vectors, away, chance or np.random.default_rng(0))
     truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=_DEPTHS[-1]))
     efforts, recalls = [_EFFORTS[0]], []
@@ -140,13 +144,26 @@ async def _effort(
     recall = 0.0
     depth, will_do = max(map(len, truth), default=0), None
     for effort in (effort for effort in _EFFORTS if effort >= least):
-        found = await bench.nearest(queries, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
-        recall = mean([recall_of(scores, true) for scores, true in zip(found, truth, strict=True)])
+        recall = await _recall(bench, queries, truth, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
         if recall >= RECALL_WANTED:
             return effort, recall
         if recall >= RECALL_PROMISED and will_do is None:
             will_do = effort, recall
     return will_do or (MAX_EFFORT + 1, recall)
+
+
+async def _recall(
+    bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
+) -> float:
+    """The recall that an effort has; the most that it can have, where the first queries show that it is too little."""
+    missed = 0.0
+    for start in range(0, len(queries), _PART):
+        part = slice(start, start + _PART)
+        found = await bench.nearest(queries[part], request)
+        missed += sum(1 - recall_of(scores, true) for scores, true in zip(found, truth[part], strict=True))
+        if missed > (1 - RECALL_PROMISED) * len(queries) and request.effort < MAX_EFFORT:
+            break
+    return 1 - missed / len(queries)
 
 
 def recall_of(found: Sequence[float], true: Sequence[float]) -> float:

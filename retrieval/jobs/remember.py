@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, archive_items, known_hashes, write_items
+from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
 from retrieval.adapters.store.items.memories import (
     hold_fingerprint,
     hold_memories,
@@ -160,8 +160,7 @@ class MemoryWriter:
 
     async def _archive(self, connection: Connection, memory_id: str) -> None:
         space = self._collection.space
-        tables = [space.table_name] if space else []
-        await archive_items(connection, self._collection.collection_id, tables, [memory_id])
+        await archive_items(connection, self._collection.collection_id, [space.space_id] if space else [], [memory_id])
 
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: str | None = None
@@ -180,7 +179,8 @@ class MemoryWriter:
             changed = {item.item_id: item.text for item in fresh if item.item_id in known}
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
             old = [text for one in before.values() if (text := _text_of(one)) != changed[one.memory_id]]
-            await write_items(connection, collection_id, fresh)
+            space = self._collection.space
+            await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
         if replaced is not None:
             await self._archive(connection, replaced)
             await hold_rows(connection, collection_id, [replaced, *(item.item_id for item in items)])

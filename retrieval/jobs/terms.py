@@ -8,15 +8,15 @@ from retrieval.adapters.store.database import Connection, Database
 
 _log = logging.getLogger(__name__)
 
-# Writers hold an item before the totals, and so does this.
+# Nobody writes meanwhile: what is counted is all that there is.
+_HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), fold_statistics(%(id)s)"
 _MISSING = """
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %(id)s AND item.status <> 'archived' AND NOT EXISTS (
         SELECT FROM item_terms AS terms WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
-    ORDER BY item.item_id FOR UPDATE OF item
+    ORDER BY item.item_id
 """
-_INDEX = "SELECT index_terms(%(id)s, %(items)s)"
-_HOLD = "SELECT FROM collection_statistics WHERE collection_id = %(id)s FOR UPDATE"
+_INDEX = "SELECT index_terms(%(id)s, %(items)s), fold_statistics(%(id)s)"
 
 _RECOUNT_TERMS = """
     WITH counted AS MATERIALIZED (
@@ -65,10 +65,10 @@ async def recount_terms(database: Database, tenant_id: int, collection_id: int) 
     """
     known = {"id": collection_id}
     async with database.transaction(tenant_id) as connection:
+        await connection.execute(_HOLD, known)
         if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
             _log.warning("collection %s: %d items were not in the index of words", collection_id, len(missing))
             await connection.execute(_INDEX, {**known, "items": missing})
-        await connection.execute(_HOLD, known)
         wrong = int(await _value(connection, _RECOUNT_TERMS, known))
         wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount
         if await _value(connection, _HAS_UNNAMED, known):

@@ -8,7 +8,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.jobs.indexes import keep_index
 from retrieval.jobs.terms import recount_terms
 from retrieval.jobs.textsearch import keep_textsearch_index
-from retrieval.jobs.weights import DRIFT, refresh_weights
+from retrieval.jobs.weights import DRIFT, fold_statistics, refresh_weights
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
 LEAST_INDEXED = 1000
@@ -20,7 +20,7 @@ _WEIGHTS_NEEDED = Compiled("""
         WHERE t.collection_id = %(id)s AND (t.weighing_after IS NOT NULL OR t.documents > 0
             AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
                 > %(drift)s * coalesce(t.weighed_length, 0))
-    )
+    ) OR EXISTS (SELECT FROM statistics_changes w WHERE w.collection_id = %(id)s)
 """)
 
 
@@ -30,13 +30,14 @@ async def always(_workplace: Workplace, _target: Target) -> bool:
 
 
 async def are_weights_off(workplace: Workplace, target: Target) -> bool:
-    """Whether items wait to be weighed again."""
+    """Whether items wait to be weighed again, or differences to be added to the statistics."""
     statement = _WEIGHTS_NEEDED.bind(id=target.collection.collection_id, drift=DRIFT)
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 
 
 async def weigh(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was cut off."""
+    await fold_statistics(workplace.database, target.tenant_id, target.collection.collection_id)
     weighed = await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
     advance(weighed)
     return {"weighed": weighed}

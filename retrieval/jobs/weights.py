@@ -1,4 +1,4 @@
-"""BM25 weights follow the collection's average length: weighed again when it has moved enough."""
+"""BM25 statistics and weights: differences are added up, items weighed again when their average length has moved."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ DRIFT = 0.01
 
 _STEP = 1000
 
-_MOVE = """
-    UPDATE collection_statistics
-    SET weighed_length = total_length::real / documents, weighing_after = ''
-    WHERE collection_id = %(id)s AND documents > 0
-        AND abs(total_length::real / documents - coalesce(weighed_length, 0)) > %(drift)s * coalesce(weighed_length, 0)
-"""
+_BEGIN = "SELECT begin_weighing(%(id)s, %(drift)s)"
+
+
+_FOLD = "SELECT fold_statistics(%(id)s)"
+
+
+async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
+    """Add what writers have left so far to the collection's statistics: they are exact then."""
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_FOLD, {"id": collection_id})
 
 
 async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:
@@ -24,7 +28,7 @@ async def refresh_weights(database: Database, tenant_id: int, collection_id: int
     from there.
     """
     async with database.transaction(tenant_id) as connection:
-        await connection.execute(_MOVE, {"id": collection_id, "drift": drift})
+        await connection.execute(_BEGIN, {"id": collection_id, "drift": drift})
     weighed = 0
     while True:
         async with database.transaction(tenant_id) as connection:

@@ -78,7 +78,8 @@ BEGIN
         'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback',
         'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
         'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'quarantines', 'query_samples',
-        'recall_measurements', 'recording_losses', 'retrievals', 'rewarded_queries', 'term_statistics'
+        'recall_measurements', 'recording_losses', 'retrievals', 'rewarded_queries', 'statistics_changes',
+        'term_statistics'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);

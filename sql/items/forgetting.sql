@@ -60,7 +60,8 @@ BEGIN
     -- What jobs said of single items, whose keys they shorten and put in quotes as they like.
     UPDATE job_runs AS run SET details = run.details - 'notes' - 'error'
     WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error'];
-    -- Words that no item holds any more.
+    -- Words that no item holds any more, those that nobody has added up yet among them.
+    PERFORM fold_statistics(collection);
     DELETE FROM term_statistics AS known WHERE known.collection_id = collection AND known.document_frequency = 0;
 END
 $$;

@@ -9,7 +9,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         '{' || coalesce(string_agg(
             lexeme || ':' || (frequency * 2.2::real
                 / (frequency + 1.2::real * (0.25::real + 0.75::real * length / greatest(average, 1::real)))),
-            ',' ORDER BY lexeme
+            ','
         ), '') || '}/1000000000'
     )::sparsevec
     FROM unnest(lexemes, frequencies) AS term (lexeme, frequency)
@@ -17,41 +17,52 @@ $$;
 REVOKE ALL ON FUNCTION bm25_weights(integer[], smallint[], integer, real) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO @app@;
 
--- The terms that these items are indexed by, each text analyzed once: those of title and body, and in a collection with
--- neighbours its own so many times as they weigh, and those of its neighbours' bodies. Titles say what one item is.
--- The planner cannot know how many rows a window has, and would compare all with all.
-CREATE OR REPLACE FUNCTION window_terms(collection bigint, ids text[])
-RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer)
-LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
+-- The terms that these items are indexed by: those of title and body, and in a collection with neighbours those of their
+-- windows. Archived items have none.
+CREATE OR REPLACE FUNCTION words_of(collection bigint, ids text[])
+RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer, text_hash bytea)
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     config regconfig;
     setting jsonb;
 BEGIN
     SELECT owner.text_search_config::regconfig, owner.neighbours INTO config, setting
     FROM collections AS owner WHERE owner.collection_id = collection;
-
-    IF setting IS NULL THEN
-        RETURN QUERY
-        SELECT item.item_id, own.lexemes, own.frequencies, own.spellings, own.length
-        FROM items AS item
-        CROSS JOIN LATERAL (
-            SELECT
-                coalesce(array_agg(term.lexeme ORDER BY term.lexeme), '{}') AS lexemes,
-                coalesce(array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme), '{}') AS frequencies,
-                coalesce(array_agg(term.term ORDER BY term.lexeme), '{}') AS spellings,
-                coalesce(sum(term.frequency), 0)::integer AS length
-            FROM (
-                SELECT found.lexeme, found.frequency, found.term
-                FROM analyze_text(collection, config, item.title || E'\n' || item.body, true) AS found
-                ORDER BY found.frequency DESC, found.lexeme
-                LIMIT 16000 -- the most that a sparsevec holds
-            ) AS term
-        ) AS own
-        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived';
+    IF setting IS NOT NULL THEN
+        RETURN QUERY SELECT own.*, NULL::bytea FROM window_terms(collection, ids, config, setting) AS own;
         RETURN;
     END IF;
 
+    RETURN QUERY
+    SELECT item.item_id, own.lexemes, own.frequencies, own.spellings, own.length, item.text_hash
+    FROM items AS item
+    CROSS JOIN LATERAL (
+        SELECT
+            coalesce(array_agg(term.lexeme ORDER BY term.lexeme), '{}') AS lexemes,
+            coalesce(array_agg(least(term.frequency, 32767)::smallint ORDER BY term.lexeme), '{}') AS frequencies,
+            coalesce(array_agg(term.term ORDER BY term.lexeme), '{}') AS spellings,
+            coalesce(sum(term.frequency), 0)::integer AS length
+        FROM (
+            SELECT found.lexeme, found.frequency, found.term
+            FROM analyze_text(collection, config, item.title || E'\n' || item.body, true) AS found
+            ORDER BY found.frequency DESC, found.lexeme
+            LIMIT 16000 -- the most that a sparsevec holds
+        ) AS term
+    ) AS own
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived';
+END
+$$;
+REVOKE ALL ON FUNCTION words_of(bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION words_of(bigint, text[]) TO @app@;
+
+-- The terms of these items in a collection with neighbours, each text analyzed once: an item's own so many times as they
+-- weigh, and those of its neighbours' bodies. Titles say what one item is.
+-- The planner cannot know how many rows a window has, and would compare all with all.
+CREATE OR REPLACE FUNCTION window_terms(collection bigint, ids text[], config regconfig, setting jsonb)
+RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off SET enable_seqscan = on AS $$
+BEGIN
     RETURN QUERY
     WITH parts AS MATERIALIZED (
         SELECT part.item_id COLLATE "C" AS item_id, part.part_id COLLATE "C" AS part_id, part.is_own
@@ -126,58 +137,67 @@ BEGIN
     ) AS cut ON true;
 END
 $$;
-REVOKE ALL ON FUNCTION window_terms(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION window_terms(bigint, text[]) TO @app@;
+REVOKE ALL ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) TO @app@;
 
--- Brings the lexical index and the term statistics of these items up to date, exactly: an active item is indexed by its
--- terms (window_terms), an archived one is taken out. Lexemes are counted in order, so that writers cannot
--- deadlock. All rows of a collection are weighed with one average length, set by the first and moved by refresh_weights.
-CREATE OR REPLACE FUNCTION reindex_terms(collection bigint, ids text[]) RETURNS bigint
-LANGUAGE sql SET search_path FROM CURRENT AS $$
+-- Brings the lexical index of these items up to date: an active item is indexed by its terms (words_of), an archived one,
+-- or one of those that are gone, is taken out. What that changes of the statistics is inserted as a difference. It counts
+-- from the rows that it replaces: who calls it holds the items, or the collection's totals.
+-- All rows of a collection are weighed with one average length, set by the first and moved by begin_weighing.
+CREATE OR REPLACE FUNCTION reindex_terms(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    known real;
+    used real;
+BEGIN
+    SELECT total.weighed_length INTO known FROM collection_statistics AS total WHERE total.collection_id = collection;
+    IF known IS NULL THEN
+        -- Those who bring the first items take turns: all are weighed with what the first one sets.
+        PERFORM hold_totals(collection);
+        SELECT total.weighed_length INTO known FROM collection_statistics AS total WHERE total.collection_id = collection;
+    END IF;
+
     WITH fresh AS MATERIALIZED (
-        SELECT own.item_id, own.lexemes, own.frequencies, own.spellings, own.length
-        FROM window_terms(collection, ids) AS own
+        SELECT own.item_id, own.lexemes, own.frequencies, own.spellings, own.length, own.text_hash
+        FROM words_of(collection, CASE WHEN are_gone THEN '{}' ELSE ids END) AS own
     ),
     former AS MATERIALIZED (
         SELECT terms.lexemes, terms.length
         FROM item_terms AS terms
         WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
     ),
-    counted AS (
-        INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency, term)
-        SELECT collection, change.lexeme, sum(change.by), min(change.term)
-        FROM (
-            SELECT unnest(lexemes) AS lexeme, unnest(spellings) AS term, 1 AS by FROM fresh
-            UNION ALL
-            SELECT unnest(lexemes), NULL, -1 FROM former
-        ) AS change
-        GROUP BY change.lexeme
-        HAVING sum(change.by) <> 0
-        ORDER BY change.lexeme
-        ON CONFLICT (collection_id, lexeme)
-        DO UPDATE SET
-            document_frequency = known.document_frequency + excluded.document_frequency,
-            term = coalesce(known.term, excluded.term)
+    average AS MATERIALIZED (
+        SELECT coalesce(known, (sum(fresh.length)::real / nullif(count(*), 0))::real) AS length FROM fresh
     ),
-    totals AS (
-        INSERT INTO collection_statistics AS known (collection_id, documents, total_length, weighed_length)
+    counted AS (
+        INSERT INTO statistics_changes (collection_id, items, documents, total_length, lexemes, differences, terms)
         SELECT
-            collection, sum(change.documents), sum(change.length),
-            sum(change.length)::real / nullif(sum(change.documents), 0)
+            collection, cardinality(ids), totals.documents, totals.length,
+            coalesce(changes.lexemes, '{}'), coalesce(changes.differences, '{}'), coalesce(changes.terms, '{}')
         FROM (
-            SELECT count(*) AS documents, coalesce(sum(length), 0) AS length FROM fresh
-            UNION ALL
-            SELECT -count(*), -coalesce(sum(length), 0) FROM former
-        ) AS change
-        ON CONFLICT (collection_id) DO UPDATE SET
-            documents = known.documents + excluded.documents,
-            total_length = known.total_length + excluded.total_length,
-            weighed_length = coalesce(
-                known.weighed_length,
-                (known.total_length + excluded.total_length)::real
-                    / nullif(known.documents + excluded.documents, 0)
-            )
-        RETURNING known.weighed_length
+            SELECT sum(one.documents) AS documents, sum(one.length) AS length
+            FROM (
+                SELECT count(*) AS documents, coalesce(sum(length), 0) AS length FROM fresh
+                UNION ALL
+                SELECT -count(*), -coalesce(sum(length), 0) FROM former
+            ) AS one
+        ) AS totals
+        CROSS JOIN (
+            SELECT
+                array_agg(change.lexeme) AS lexemes, array_agg(change.difference) AS differences,
+                array_agg(change.term) AS terms
+            FROM (
+                SELECT one.lexeme, sum(one.difference)::integer AS difference, min(one.term) AS term
+                FROM (
+                    SELECT unnest(lexemes) AS lexeme, unnest(spellings) AS term, 1 AS difference FROM fresh
+                    UNION ALL
+                    SELECT unnest(lexemes), NULL, -1 FROM former
+                ) AS one
+                GROUP BY one.lexeme
+                HAVING sum(one.difference) <> 0
+            ) AS change
+        ) AS changes
+        WHERE totals.documents <> 0 OR totals.length <> 0 OR changes.lexemes IS NOT NULL
     ),
     gone AS (
         DELETE FROM item_terms AS terms
@@ -185,75 +205,211 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
             AND terms.item_id NOT IN (SELECT fresh.item_id FROM fresh)
     ),
     indexed AS (
-        INSERT INTO item_terms (collection_id, item_id, lexemes, frequencies, length, weights)
+        INSERT INTO item_terms (collection_id, item_id, lexemes, frequencies, length, weights, text_hash)
         SELECT
             collection, fresh.item_id, fresh.lexemes, fresh.frequencies, fresh.length,
-            bm25_weights(fresh.lexemes, fresh.frequencies, fresh.length, totals.weighed_length)
-        FROM fresh, totals
+            bm25_weights(fresh.lexemes, fresh.frequencies, fresh.length, average.length), fresh.text_hash
+        FROM fresh, average
         ON CONFLICT (collection_id, item_id) DO UPDATE SET
             lexemes = excluded.lexemes,
             frequencies = excluded.frequencies,
             length = excluded.length,
-            weights = excluded.weights
-        RETURNING 1
+            weights = excluded.weights,
+            text_hash = excluded.text_hash
     )
-    SELECT count(*) FROM indexed
-$$;
-REVOKE ALL ON FUNCTION reindex_terms(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[]) TO @app@;
+    SELECT average.length INTO used FROM average;
 
--- Brings the indexes that follow the texts of these items up to date, in one call: their lexical index and the term
--- statistics, and where neighbours are indexed together, those of the neighbours concerned. Call it in the transaction
--- that wrote the items: their row locks keep two writers of one item apart.
-CREATE OR REPLACE FUNCTION index_terms(collection bigint, ids text[]) RETURNS bigint
-LANGUAGE sql SET search_path FROM CURRENT AS $$
-    -- The collection's totals are held first by everyone, so that no two writers wait for each other crosswise, and who
-    -- comes second sees what the first one wrote.
-    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (collection, 0, 0)
-    ON CONFLICT (collection_id) DO NOTHING;
-    SELECT FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
-
-    SELECT reindex_terms(collection, place_items(collection, ids));
+    IF known IS NULL AND used IS NOT NULL THEN
+        UPDATE collection_statistics AS total SET weighed_length = used WHERE total.collection_id = collection;
+    END IF;
+END
 $$;
-REVOKE ALL ON FUNCTION index_terms(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION index_terms(bigint, text[]) TO @app@;
+REVOKE ALL ON FUNCTION reindex_terms(bigint, text[], boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[], boolean) TO @app@;
+
+-- Brings the indexes that follow the texts of these items up to date: their lexical index, and where neighbours are indexed
+-- together, those of the neighbours concerned. Call it in the transaction that wrote the items, whose row locks keep two
+-- writers of one item apart, and under the writers' lock; settle_statistics comes after it. Items that are gone are
+-- archived first where neighbours know them.
+CREATE OR REPLACE FUNCTION index_terms(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
+    PERFORM set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true);
+    IF are_windowed(collection) THEN
+        -- A window is several items': their writers take turns, and who comes second sees what the first one wrote.
+        PERFORM hold_totals(collection);
+        IF are_gone THEN
+            UPDATE items AS item SET status = 'archived' WHERE item.collection_id = collection AND item.item_id = ANY (ids);
+        END IF;
+        ids := place_items(collection, ids);
+        are_gone := false;
+    ELSIF NOT are_gone THEN
+        -- What an item is indexed by is not made anew while its text is the same.
+        ids := ARRAY(
+            SELECT one.item_id FROM unnest(ids) AS one (item_id)
+            LEFT JOIN LATERAL (
+                SELECT true AS is_same
+                FROM items AS item
+                JOIN item_terms AS terms ON terms.collection_id = collection AND terms.item_id = item.item_id
+                WHERE item.collection_id = collection AND item.item_id = one.item_id AND item.status <> 'archived'
+                    AND item.text_hash = terms.text_hash
+                LIMIT 1
+            ) AS known ON true
+            WHERE known.is_same IS NULL
+        );
+        IF ids = '{}' THEN
+            RETURN;
+        END IF;
+    END IF;
+    PERFORM reindex_terms(collection, ids, are_gone);
+END
+$$;
+REVOKE ALL ON FUNCTION index_terms(bigint, text[], boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION index_terms(bigint, text[], boolean) TO @app@;
+
+-- Adds the differences that writers left to a collection's statistics; gives how many rows there were. Holds the totals.
+CREATE OR REPLACE FUNCTION fold_statistics(collection bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    folded bigint;
+BEGIN
+    PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    WITH change AS (
+        DELETE FROM statistics_changes AS waiting WHERE waiting.collection_id = collection RETURNING *
+    ),
+    counted AS (
+        INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency, term)
+        SELECT collection, one.lexeme, sum(one.difference), min(one.term)
+        FROM change CROSS JOIN LATERAL unnest(change.lexemes, change.differences, change.terms)
+            AS one (lexeme, difference, term)
+        GROUP BY one.lexeme
+        HAVING sum(one.difference) <> 0
+        ORDER BY one.lexeme
+        ON CONFLICT (collection_id, lexeme) DO UPDATE SET
+            document_frequency = known.document_frequency + excluded.document_frequency,
+            term = coalesce(known.term, excluded.term)
+    )
+    UPDATE collection_statistics AS total
+    SET documents = total.documents + together.documents, total_length = total.total_length + together.length
+    FROM (
+        SELECT count(*) AS rows, sum(change.documents) AS documents, sum(change.total_length) AS length FROM change
+    ) AS together
+    WHERE total.collection_id = collection AND together.rows > 0
+    RETURNING together.rows INTO folded;
+    RETURN coalesce(folded, 0);
+END
+$$;
+REVOKE ALL ON FUNCTION fold_statistics(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@;
+
+-- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
+-- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
+-- collection of fewer than 1,000 items once a tenth of them was written, in any other after 64 writes or a tenth on average,
+-- told by lot, which costs no look. So statistics are about that far behind, and by what a call is writing.
+CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, OUT drift real)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    total record;
+    is_due boolean;
+BEGIN
+    SELECT * INTO total FROM collection_statistics AS one WHERE one.collection_id = collection;
+    IF total.documents >= 1000 THEN
+        is_due := random() < greatest(1.0 / 64, written * 10.0 / total.documents);
+    ELSE
+        SELECT sum(change.items) * 10 > coalesce(total.documents, 0) INTO is_due
+        FROM statistics_changes AS change WHERE change.collection_id = collection;
+    END IF;
+    IF is_due THEN
+        PERFORM FROM collection_statistics AS one WHERE one.collection_id = collection FOR UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            PERFORM fold_statistics(collection);
+            SELECT * INTO total FROM collection_statistics AS one WHERE one.collection_id = collection;
+        END IF;
+    END IF;
+    drift := abs(total.total_length::real / nullif(total.documents, 0) / nullif(total.weighed_length, 0) - 1);
+    IF drift IS NULL THEN
+        drift := CASE WHEN total.documents > 0 AND total.total_length > 0 THEN 'Infinity'::real ELSE 0::real END;
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION settle_statistics(bigint, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer) TO @app@;
+
+-- Lets all items be weighed anew with the collection's average length, if that is off by more than this share: then
+-- refresh_weights does it. Writers are waited for, and wait: afterwards all of them weigh with the new one.
+CREATE OR REPLACE FUNCTION begin_weighing(collection bigint, share double precision) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM FROM collection_statistics AS total
+    WHERE total.collection_id = collection AND total.documents > 0
+        AND abs(total.total_length::real / total.documents - coalesce(total.weighed_length, 0))
+            > share * coalesce(total.weighed_length, 0);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(writers_lock(collection));
+    PERFORM fold_statistics(collection);
+    UPDATE collection_statistics AS total
+    SET weighed_length = total.total_length::real / total.documents, weighing_after = ''
+    WHERE total.collection_id = collection AND total.documents > 0
+        AND abs(total.total_length::real / total.documents - coalesce(total.weighed_length, 0))
+            > share * coalesce(total.weighed_length, 0);
+END
+$$;
+REVOKE ALL ON FUNCTION begin_weighing(bigint, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION begin_weighing(bigint, double precision) TO @app@;
 
 -- Weighs the next items of a collection again with its average length; gives how many, 0 or NULL when all are done.
 -- How far the walk has come stands in weighing_after, so that it is resumed after an interruption and shared by
--- everyone who takes a step. Who writes terms holds the same row: the two never wait for each other crosswise.
+-- everyone who takes a step. It waits for the writer of its first item alone and stops before any other that is held:
+-- so it and writers never wait for each other crosswise.
 CREATE OR REPLACE FUNCTION refresh_weights(collection bigint, step integer) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
-    place text;
+    arrived text;
     average real;
-    weighed bigint;
+    page text[];
+    free text[];
+    busy text;
 BEGIN
-    SELECT total.weighing_after, total.weighed_length INTO place, average
+    SELECT total.weighing_after, total.weighed_length INTO arrived, average
     FROM collection_statistics AS total
     WHERE total.collection_id = collection
     FOR UPDATE;
-    IF place IS NULL THEN
+    IF arrived IS NULL THEN
         RETURN NULL;
     END IF;
 
-    WITH next AS MATERIALIZED (
-        SELECT terms.item_id
-        FROM item_terms AS terms
-        WHERE terms.collection_id = collection AND terms.item_id > place
+    page := ARRAY(
+        SELECT terms.item_id FROM item_terms AS terms
+        WHERE terms.collection_id = collection AND terms.item_id > arrived
         ORDER BY terms.item_id
         LIMIT step
-    ),
-    done AS (
-        UPDATE item_terms AS terms
-        SET weights = bm25_weights(terms.lexemes, terms.frequencies, terms.length, average)
-        FROM next
-        WHERE terms.collection_id = collection AND terms.item_id = next.item_id
-        RETURNING terms.item_id
-    )
-    SELECT max(done.item_id), count(*) INTO place, weighed FROM done;
+    );
+    PERFORM FROM item_terms AS terms WHERE terms.collection_id = collection AND terms.item_id = page[1] FOR UPDATE;
+    free := ARRAY(
+        SELECT terms.item_id FROM item_terms AS terms
+        WHERE terms.collection_id = collection AND terms.item_id = ANY (page)
+        FOR UPDATE SKIP LOCKED
+    );
+    SELECT min(terms.item_id) INTO busy FROM item_terms AS terms
+    WHERE terms.collection_id = collection AND terms.item_id = ANY (page) AND terms.item_id <> ALL (free);
+    page := ARRAY(
+        SELECT one FROM unnest(page) WITH ORDINALITY AS next (one, place)
+        WHERE busy IS NULL OR one COLLATE "C" < busy
+        ORDER BY place
+    );
+    IF page = '{}' AND busy IS NOT NULL THEN
+        RETURN 1; -- its first item was made anew meanwhile: the next call looks again
+    END IF;
+    UPDATE item_terms AS terms
+    SET weights = bm25_weights(terms.lexemes, terms.frequencies, terms.length, average)
+    WHERE terms.collection_id = collection AND terms.item_id = ANY (page);
 
-    UPDATE collection_statistics AS total SET weighing_after = place WHERE total.collection_id = collection;
-    RETURN weighed;
+    UPDATE collection_statistics AS total SET weighing_after = page[cardinality(page)]
+    WHERE total.collection_id = collection;
+    RETURN cardinality(page);
 END
 $$;
 REVOKE ALL ON FUNCTION refresh_weights(bigint, integer) FROM PUBLIC;

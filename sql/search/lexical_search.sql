@@ -224,6 +224,10 @@ BEGIN
                 SELECT known.lexeme FROM term_statistics AS known
                 WHERE known.collection_id = collection
                     AND known.term >= beginning COLLATE "C" AND known.term < beginning || U&'\+10FFFF' COLLATE "C"
+                UNION
+                SELECT fresh.lexeme FROM statistics_changes AS change
+                CROSS JOIN LATERAL unnest(change.lexemes, change.terms) AS fresh (lexeme, term)
+                WHERE change.collection_id = collection AND starts_with(fresh.term, beginning)
             )
             AND (
                 holds_phrase(config, item.title, wanted, runs, overlap)

@@ -181,11 +181,9 @@ GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@;
 CREATE OR REPLACE FUNCTION set_neighbours(collection bigint, setting jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
-    -- Who stores vectors reads the setting first, and is waited for: the walk is to find what was stored by another one.
-    PERFORM pg_advisory_xact_lock(hashtextextended('retrieval neighbours ' || current_schema(), collection));
-    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (collection, 0, 0)
-    ON CONFLICT (collection_id) DO NOTHING;
-    PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    -- Writers read the setting first, and are waited for: the walk is to find what was stored by another one.
+    PERFORM pg_advisory_xact_lock(writers_lock(collection));
+    PERFORM hold_totals(collection);
     UPDATE collections AS owner SET neighbours = setting WHERE owner.collection_id = collection;
     DELETE FROM item_places AS known WHERE known.collection_id = collection;
     INSERT INTO item_places (collection_id, item_id, sequence, place, text_hash)
@@ -225,6 +223,7 @@ BEGIN
         ORDER BY item.item_id LIMIT step
     ) AS one;
     PERFORM reindex_terms(collection, page);
+    PERFORM settle_statistics(collection, coalesce(cardinality(page), 0));
     FOR space IN
         SELECT owner.space_id FROM collections AS owner
         WHERE owner.collection_id = collection AND owner.space_id IS NOT NULL

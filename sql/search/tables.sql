@@ -8,6 +8,7 @@ CREATE TABLE item_terms (
     frequencies smallint[] NOT NULL,
     length integer NOT NULL,
     weights sparsevec(1000000000) NOT NULL,  -- the document's side of BM25
+    text_hash bytea,  -- of the item's text; NULL: it is indexed together with others
     CONSTRAINT item_terms_pkey PRIMARY KEY (collection_id, item_id),
     CONSTRAINT item_terms_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
         REFERENCES items (collection_id, item_id) ON DELETE CASCADE
@@ -26,6 +27,22 @@ CREATE TABLE term_statistics (
         ON DELETE CASCADE
 ) WITH (fillfactor = 70);
 CREATE INDEX term_statistics_collection_id_term_idx ON term_statistics (collection_id, term);
+
+-- What writes changed of a collection's statistics and is not added up yet (fold_statistics), a row a write: so writers
+-- insert, and never wait for each other.
+CREATE TABLE statistics_changes (
+    collection_id bigint NOT NULL,
+    change_id bigint GENERATED ALWAYS AS IDENTITY,
+    items integer NOT NULL,  -- how many items were written
+    documents bigint NOT NULL,
+    total_length bigint NOT NULL,
+    lexemes integer[] NOT NULL,
+    differences integer[] NOT NULL,  -- of each lexeme's document frequency
+    terms text[] NOT NULL,  -- each lexeme's spelling; NULL: not known
+    CONSTRAINT statistics_changes_pkey PRIMARY KEY (collection_id, change_id),
+    CONSTRAINT statistics_changes_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE
+) WITH (toast_tuple_target = 8160);
 
 -- A collection's totals, and how far the walks have come that follow a change of them; NULL: no walk is under way.
 CREATE TABLE collection_statistics (

@@ -106,6 +106,18 @@ LANGUAGE sql STABLE AS $$
         SELECT known.lexeme, known.document_frequency
         FROM stems JOIN term_statistics AS known
             ON known.collection_id = collection AND known.term = stems.stem AND known.document_frequency > 0
+        UNION
+        -- What nobody has added up yet, unless the statistics know it.
+        SELECT fresh.lexeme, 1
+        FROM asked, statistics_changes AS change
+        CROSS JOIN LATERAL unnest(change.lexemes, change.terms) AS fresh (lexeme, term)
+        WHERE change.collection_id = collection AND asked.beginning <> '' AND (
+                starts_with(fresh.term, asked.beginning) OR fresh.term = ANY (ARRAY(SELECT stems.stem FROM stems))
+            )
+            AND NOT EXISTS (
+                SELECT FROM term_statistics AS known
+                WHERE known.collection_id = collection AND known.lexeme = fresh.lexeme AND known.document_frequency > 0
+            )
     ) AS known
     ORDER BY known.document_frequency DESC, known.lexeme
     LIMIT 64
@@ -115,14 +127,17 @@ GRANT EXECUTE ON FUNCTION prefix_terms(bigint, regconfig, text) TO @app@, @defin
 REVOKE ALL ON FUNCTION prefix_terms(bigint, regconfig, text) FROM PUBLIC;
 
 -- The terms of a query that the collection knows, with their inverse document frequency
--- idf = ln(1 + (N - n + 0.5) / (n + 0.5)). The terms that a prefix stands for are one part, weighed as one term that is as
+-- idf = ln(1 + (N - n + 0.5) / (n + 0.5)). While differences wait to be added up, a term that the statistics do not know
+-- counts as one that a single item has. The terms that a prefix stands for are one part, weighed as one term that is as
 -- frequent as they are together; so are those of a single character of a script without spaces, which is taken for a
 -- prefix. Every other term is a part of its own. The rarest, where there are more than a sparsevec holds.
 CREATE OR REPLACE FUNCTION query_terms(collection bigint, query text, prefixes text[])
 RETURNS TABLE (part bigint, lexeme integer, document_frequency bigint, idf real)
 LANGUAGE sql STABLE AS $$
     WITH asked AS MATERIALIZED (
-        SELECT owner.text_search_config::regconfig AS config, total.documents
+        SELECT
+            owner.text_search_config::regconfig AS config, greatest(total.documents, 1) AS documents,
+            EXISTS (SELECT FROM statistics_changes AS change WHERE change.collection_id = collection) AS are_waiting
         FROM collections AS owner
         JOIN collection_statistics AS total ON total.collection_id = owner.collection_id
         WHERE owner.collection_id = collection
@@ -132,11 +147,12 @@ LANGUAGE sql STABLE AS $$
         FROM asked, analyze_text(collection, asked.config, query, false) AS term
     ),
     found AS (
-        SELECT words.lexeme::bigint AS part, known.lexeme, known.document_frequency
-        FROM words
-        JOIN term_statistics AS known
+        SELECT words.lexeme::bigint AS part, words.lexeme, coalesce(known.document_frequency, 1) AS document_frequency
+        FROM asked
+        CROSS JOIN words
+        LEFT JOIN term_statistics AS known
             ON known.collection_id = collection AND known.lexeme = words.lexeme AND known.document_frequency > 0
-        WHERE NOT words.begins
+        WHERE NOT words.begins AND (known.lexeme IS NOT NULL OR asked.are_waiting)
         UNION ALL
         SELECT -beginning.place, expanded.lexeme, expanded.document_frequency
         FROM asked, (

@@ -155,12 +155,13 @@ $$;
 REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
 
--- Stores the vectors of the temporary table staged_embeddings, each for the text whose hash comes with it; gives how many
--- were new or changed. One whose item is gone, archived or has another text by now is left out: it would be wrong. So the
--- items are held, in the order in which everybody takes them. Call it in a transaction of its own: the setting is kept
--- from change before anything else is held.
-CREATE OR REPLACE FUNCTION write_vectors(collection bigint, space bigint) RETURNS bigint
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+-- Stores the vectors of these items, each for the text whose hash comes with it; gives how many were new or changed. One
+-- that is NULL, or whose item is gone, archived or has another text by now, is left out: it would be wrong. So the items are
+-- held, in the order in which everybody takes them, which is that of ids.
+CREATE OR REPLACE FUNCTION write_vectors(
+    collection bigint, space bigint, ids text[], vectors halfvec[], text_hashes bytea[]
+) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
     setting jsonb;
     held text[];
@@ -168,53 +169,57 @@ DECLARE
     concerned text[];
     stored bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtextextended('retrieval neighbours ' || current_schema(), collection));
+    PERFORM pg_advisory_xact_lock_shared(writers_lock(collection));
     SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
     -- After neighbours were unset, own vectors stay until the walk gives them back.
     IF setting IS NOT NULL OR EXISTS (SELECT FROM own_vectors AS own WHERE own.collection_id = collection) THEN
-        EXECUTE 'SELECT array_agg(one.item_id) FROM (
-                     SELECT item.item_id
-                     FROM staged_embeddings AS staged
-                     JOIN items AS item
-                         ON item.collection_id = $1 AND item.item_id = staged.item_id
-                             AND item.text_hash = staged.content_hash AND item.status <> ''archived''
-                     ORDER BY item.item_id
-                     FOR SHARE OF item
-                 ) AS one' INTO held USING collection;
-        PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+        SELECT array_agg(one.item_id) INTO held FROM (
+            SELECT item.item_id
+            FROM unnest(ids, vectors, text_hashes) AS given (item_id, vector, text_hash)
+            JOIN items AS item
+                ON item.collection_id = collection AND item.item_id = given.item_id
+                    AND item.text_hash = given.text_hash AND item.status <> 'archived'
+            WHERE given.vector IS NOT NULL
+            ORDER BY item.item_id
+            FOR SHARE OF item
+        ) AS one;
+        PERFORM hold_totals(collection);
     END IF;
     IF setting IS NULL THEN
         DELETE FROM own_vectors AS own
         WHERE own.collection_id = collection AND own.space_id = space AND own.item_id = ANY (held);
         EXECUTE format(
             'INSERT INTO %I AS known (collection_id, item_id, vector, content_hash)
-             SELECT item.collection_id, item.item_id, staged.vector, staged.content_hash
-             FROM staged_embeddings AS staged
-             JOIN items AS item
-                 ON item.collection_id = $1 AND item.item_id = staged.item_id
-                     AND item.text_hash = staged.content_hash AND item.status <> ''archived''
-             ORDER BY item.item_id
-             FOR SHARE OF item
+             SELECT $1, given.item_id, given.vector, given.text_hash
+             FROM unnest($2, $3, $4) AS given (item_id, vector, text_hash)
+             CROSS JOIN LATERAL (
+                 SELECT FROM items AS item
+                 WHERE item.collection_id = $1 AND item.item_id = given.item_id
+                     AND item.text_hash = given.text_hash AND item.status <> ''archived''
+                 LIMIT 1
+                 FOR SHARE OF item
+             ) AS mine
+             WHERE given.vector IS NOT NULL
              ON CONFLICT (collection_id, item_id)
              DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
              WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)',
             'embeddings_' || space)
-        USING collection;
+        USING collection, ids, vectors, text_hashes;
         GET DIAGNOSTICS stored = ROW_COUNT;
         RETURN stored;
     END IF;
 
     EXECUTE 'WITH kept AS (
                  INSERT INTO own_vectors AS known (collection_id, item_id, space_id, vector, content_hash)
-                 SELECT $1, staged.item_id, $2, staged.vector, staged.content_hash
-                 FROM staged_embeddings AS staged WHERE staged.item_id = ANY ($3)
-                 ORDER BY staged.item_id
+                 SELECT $1, given.item_id, $2, given.vector, given.text_hash
+                 FROM unnest($4, $5, $6) AS given (item_id, vector, text_hash)
+                 WHERE given.item_id = ANY ($3) AND given.vector IS NOT NULL
                  ON CONFLICT (collection_id, item_id, space_id)
                  DO UPDATE SET vector = excluded.vector, content_hash = excluded.content_hash
                  WHERE (known.vector, known.content_hash) IS DISTINCT FROM (excluded.vector, excluded.content_hash)
                  RETURNING known.item_id
              )
-             SELECT array_agg(kept.item_id) FROM kept' INTO written USING collection, space, held;
+             SELECT array_agg(kept.item_id) FROM kept' INTO written USING collection, space, held, ids, vectors, text_hashes;
     SELECT array_agg(one.item_id) INTO concerned FROM (
         SELECT unnest(written) AS item_id
         UNION
@@ -232,5 +237,17 @@ BEGIN
     RETURN coalesce(cardinality(written), 0);
 END
 $$;
-REVOKE ALL ON FUNCTION write_vectors(bigint, bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint) TO @app@;
+REVOKE ALL ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @app@;
+
+-- Takes the items' vectors out of a space.
+CREATE OR REPLACE FUNCTION remove_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    EXECUTE format('DELETE FROM %I AS known WHERE known.collection_id = $1 AND known.item_id = ANY ($2)',
+                   'embeddings_' || space)
+    USING collection, ids;
+END
+$$;
+REVOKE ALL ON FUNCTION remove_vectors(bigint, bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION remove_vectors(bigint, bigint, text[]) TO @app@;

@@ -216,6 +216,7 @@ async def test_every_table_shows_the_tenants_rows_only(
         assert stored.space is not None
         async with platform.database.transaction(platform.tenant_id) as acting:
             await keep_measured(acting, stored.collection_id, stored.space.space_id, AnnIndex(rows=2))
+            await acting.execute(CHANGE, {"own": stored.collection_id})
             for statement in TRACES:
                 await acting.execute(statement, {"own": stored.collection_id})
         await _leave_traces_of_jobs(platform, stored.collection_id, stored.space.space_id)
@@ -259,6 +260,7 @@ async def test_without_a_tenant_nothing_is_seen(
         assert await cursor.fetchone() == (0,), table
 
 
+CHANGE = "INSERT INTO statistics_changes VALUES (%(own)s, DEFAULT, 1, 0, 0, '{1}', '{0}', '{x}')"
 WRITES = (
     (
         "INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, content_hash, "
@@ -278,6 +280,12 @@ WRITES = (
     "UPDATE collections SET tenant_id = %(tenant)s",
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
+    "SELECT remove_items(%(theirs)s, ARRAY['1'])",
+    (
+        "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "
+        "'{active}', '{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
+    ),
+    CHANGE.replace("%(own)s", "%(theirs)s"),
     "SELECT set_neighbours(%(theirs)s, NULL)",
     "INSERT INTO item_places VALUES (%(theirs)s, '1', 'talk', 1, '')",
     "INSERT INTO own_vectors SELECT %(theirs)s, '1', space_id, '[1]', '' FROM embedding_spaces LIMIT 1",
@@ -313,7 +321,10 @@ CHANGES = (
     "SELECT WHERE lexical_query(%(theirs)s, 'shared words', '{}') IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
     "SELECT WHERE reindex_windows(%(theirs)s, 10) IS NOT NULL",
-    "SELECT FROM window_terms(%(theirs)s, '{1}')",
+    "SELECT FROM words_of(%(theirs)s, '{1}')",
+    "SELECT FROM hold_items(%(theirs)s, '{1}')",
+    "SELECT FROM archive_items(%(theirs)s, '{}', '{1}') AS done WHERE done.archived > 0",
+    "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
     "UPDATE attribute_numbers SET value = 2 WHERE collection_id = %(theirs)s",

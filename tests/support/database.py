@@ -7,6 +7,7 @@ last of them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -20,7 +21,7 @@ from urllib.parse import quote, urlsplit
 import psycopg
 from psycopg import sql
 
-from retrieval import Settings, connect
+from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.embedded.lock import FileLock
 from retrieval.adapters.store.installation.embedded.server import start_embedded
@@ -188,3 +189,11 @@ async def use(url: str, settings: Settings, *, documents: int = 1) -> None:
         assert [part.leg for part in hits[0].explanation.contributions] == ["dense", "lexical"]
         assert [hit.item_id for hit in await collection.search("cats")] == ["1"]
         assert (await collection.info()).documents == documents
+
+
+async def until_somebody_waits(platform: Platform, number: int = 1) -> None:
+    """Until so many transactions of the platform's database wait for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(20), platform.database.maintenance() as connection:
+        while (await (await connection.execute(waiting)).fetchone() or (0,))[0] < number:
+            pass

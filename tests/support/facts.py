@@ -28,7 +28,6 @@ _SERVER = {
     "is_superuser": False,
     "may_act": True,
     "may_define": True,
-    "may_stage": True,
     "sees_activity": True,
     "unsafe_roles": (),
     "pgvector": "0.8.6",

@@ -36,7 +36,7 @@ _FILL = """
         SELECT %(id)s, 'questions', 'q' || n %% 500, item_id, happened_at FROM given
         UNION ALL SELECT %(id)s, 'users', 'everybody', item_id, happened_at FROM given
     )
-    UPDATE collection_statistics SET documents = %(size)s WHERE collection_id = %(id)s
+    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (%(id)s, %(size)s, 0)
 """
 
 

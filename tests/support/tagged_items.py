@@ -39,7 +39,7 @@ _FILL = """
         FROM given, unnest('{"", domain=x}'::text[]) AS context
         WHERE n %% 3 = 0 AND n >= %(judged_from)s
     )
-    UPDATE collection_statistics SET documents = %(size)s WHERE collection_id = %(id)s
+    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (%(id)s, %(size)s, 0)
 """
 
 

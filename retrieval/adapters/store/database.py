@@ -25,6 +25,7 @@ from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
+from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
@@ -165,6 +166,10 @@ class Database:
     async def write(self, tenant_id: int | None, statement: Compiled) -> list[Row]:
         """Run one statement that changes something as a tenant, in one round trip and one transaction of its own."""
         return (await self._read(tenant_id, [statement], None))[0]
+
+    async def write_each(self, tenant_id: int | None, statements: Sequence[Compiled]) -> list[list[Row]]:
+        """Run several statements as a tenant, in one round trip and one transaction of their own."""
+        return await self._read(tenant_id, statements, None)
 
     async def _read(
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
@@ -375,3 +380,4 @@ def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
     set_json_loads(_json, connection)
     register_halfvec_info(connection, halfvec)
     register_sparsevec_info(connection, sparsevec)
+    register_arrays(connection.adapters, halfvec)

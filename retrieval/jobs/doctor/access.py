@@ -21,14 +21,6 @@ def check_login(server: ServerState, names: Names, *, is_embedded: bool) -> Iter
             found=f"login {server.login!r} may not act as role {names.app_role!r}",
             mend=f"have the schema's owner run: GRANT {app} TO {login};",
         )
-    elif not server.may_stage:
-        database = quote_identifier(server.database)
-        yield Finding(
-            check="login",
-            severity=Severity.ERROR,
-            found=f"role {names.app_role!r} may not make temporary tables, which bulk writes need",
-            mend=f"have the database's owner run: GRANT TEMPORARY ON DATABASE {database} TO {app};",
-        )
     if server.is_superuser and not is_embedded:
         yield Finding(
             check="login",

@@ -9,6 +9,7 @@ import analytics
 import growth
 import pytest
 import side_by_side
+import writes
 
 
 def test_the_comparison_writes_figures_and_a_page(
@@ -41,6 +42,20 @@ def test_growth_writes_figures_and_a_page(server_url: str, tmp_path: Path) -> No
     assert {row["search"] for row in result["searches"]} >= {"dense", "hybrid", "2 % filter"}
     assert [row["tenants"] for row in result["tenants"]] == list(growth.QUICK.tenants)
     assert "## With tenants" in (tmp_path / "growth.md").read_text()
+
+
+def test_writes_are_measured_beside_those_by_hand(server_url: str, tmp_path: Path) -> None:
+    """Each write alone, writers together and a first load, a row a system."""
+    assert writes.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) == 0
+
+    result = json.loads((tmp_path / "writes.json").read_text())
+    both = {"ours", "by hand"}
+    assert {(row["write"], row["system"]) for row in result["single"]} == {
+        (what, name) for what in writes.OPERATIONS for name in both
+    }
+    assert {row["system"] for row in result["together"] if row["items/s"] > 0} == both
+    assert {row["system"] for row in result["loads"] if row["s"] > 0} == both
+    assert "## First load" in (tmp_path / "writes.md").read_text()
 
 
 def test_the_figures_of_a_week_read_its_month_by_index(server_url: str, tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.items.items import write_items
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.items import ItemWrite, write_items
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import (
     EmbedderRejectedError,
@@ -22,6 +23,7 @@ from retrieval.domain.errors import (
     WrongDimensionError,
 )
 from retrieval.domain.item import Item
+from retrieval.jobs import add
 from tests.support.database import opened
 
 SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
@@ -161,7 +163,7 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
     number = (await collection.refresh()).collection_id
     with opened(database_url) as watcher:
         async with platform.database.transaction(platform.tenant_id) as connection:
-            await write_items(connection, number, [Item(item_id="1", body="theirs")])
+            await write_items(connection, ItemWrite(number, [Item(item_id="1", body="theirs")]))
             adding = asyncio.create_task(collection.add_new([{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}]))
             while watcher.execute(WAITING).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0)
@@ -176,13 +178,13 @@ async def test_many_new_items_take_as_many_statements_as_few(
     """What is not embedded is stored in a round trip of each kind, and holds no lock of its own."""
     collection = await platform.collection("docs")
     statements: list[Any] = []
-    execute = psycopg.AsyncConnection.execute
+    read = Database._read  # noqa: SLF001 - it is what goes over the wire
 
-    async def counted(self: psycopg.AsyncConnection[Any], query: Any, *rest: Any, **named: Any) -> Any:
-        statements.append(query)
-        return await execute(self, query, *rest, **named)
+    async def counted(self: Database, *given: Any) -> Any:
+        statements.append(given)
+        return await read(self, *given)
 
-    monkeypatch.setattr(psycopg.AsyncConnection, "execute", counted)
+    monkeypatch.setattr(Database, "_read", counted)
     counts = []
     for name, number in (("few", 2), ("many", 50)):
         statements.clear()
@@ -202,3 +204,53 @@ async def test_an_archived_item_is_not_found_by_a_space_that_has_just_come(
         await collection.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
         assert await stale.set_status("1", "archived")
     assert list(await collection.embeddings(["1", "2"])) == ["2"]
+
+
+class SlowEmbedder(HashingEmbedder):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """The vectors, once it may answer."""
+        if role is TextRole.DOCUMENT:
+            await self.may_answer.wait()
+        return await super().embed(texts, role)
+
+
+async def test_items_do_not_wait_long_for_their_vectors(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the embedder takes its time they are stored and found by words; then one call has done both."""
+    monkeypatch.setattr(add, "SOON_SECONDS", 0.05)
+    embedder = SlowEmbedder()
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        adding = asyncio.create_task(collection.add([{"_id": "1", "text": "the cat sat"}]))
+        async with asyncio.timeout(10):
+            while not await collection.get(["1"]):
+                assert not adding.done()
+        assert [hit.item_id for hit in await collection.search("cat", legs=["lexical"])] == ["1"]
+        assert (await collection.info()).pending == 1
+        embedder.may_answer.set()
+        report = await adding
+        assert (report.added, report.embedded, report.pending) == (1, 1, 0)
+        assert list(await collection.embeddings(["1"])) == ["1"]
+
+
+async def test_an_item_whose_vector_comes_soon_is_stored_with_it_in_one_transaction(platform: Platform) -> None:
+    """Nobody sees it without: its row and its vector's are of one transaction, and of one are many items."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(20)])
+    stored = await collection.refresh()
+    assert stored.space is not None
+    transactions = Compiled(
+        "SELECT DISTINCT i.xmin::text, e.xmin::text, t.xmin::text FROM items i "  # noqa: S608 - a number of its own
+        f"JOIN {stored.space.table_name} e USING (collection_id, item_id) "
+        "JOIN item_terms t USING (collection_id, item_id) WHERE collection_id = %(id)s",
+        {"id": stored.collection_id},
+    )
+    [(items, vectors, terms)] = await platform.database.read(platform.tenant_id, transactions)
+    assert items == vectors == terms

@@ -317,7 +317,7 @@ async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
 ) -> None:
     """After SIGKILL at many points, one more run ends with the rows, vectors, terms and weights of a run unharmed."""
     old = [line(number, "old words here") for number in range(0, 3000, 3)]
-    new = [line(number, f"new words {'of various length ' * (number % 7)}{number}") for number in range(0, 1600, 2)]
+    new = [line(number, f"new words {'of various length ' * (number % 7)}{number}") for number in range(0, 4800, 2)]
     states = []
     for harmed in (False, True):
         own = settings.changed(tenant=f"{settings.tenant}-{harmed}")

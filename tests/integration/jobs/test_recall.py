@@ -146,7 +146,9 @@ async def test_a_poor_index_is_found_out_however_often_it_is_asked(
     second = await measure_recall(platform.workplace, target)
     assert first["recall"] == second["recall"] < 0.9
     async with platform.database.transaction(platform.tenant_id) as connection:
-        cursor = await connection.execute("SELECT count(*) FROM pg_prepared_statements")
+        cursor = await connection.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement NOT LIKE '%write_items%'"
+        )
         assert await cursor.fetchone() == (0,)
         cursor = await connection.execute("SHOW transaction_isolation")
         assert await cursor.fetchone() == ("read committed",)

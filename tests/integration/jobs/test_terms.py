@@ -10,6 +10,7 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.jobs.terms import recount_terms
+from retrieval.jobs.weights import fold_statistics
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -23,7 +24,9 @@ async def _filled(platform: Platform) -> tuple[Collection, int]:
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"common word{number} 東京"} for number in range(20)])
     await collection.delete(["3"])
-    return collection, (await collection.refresh()).collection_id
+    number = (await collection.refresh()).collection_id
+    await fold_statistics(platform.database, platform.tenant_id, number)
+    return collection, number
 
 
 async def _rows(connection: Connection, number: int) -> list[tuple[Any, ...]]:
@@ -79,6 +82,7 @@ async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Pla
 
     *_, found = await asyncio.gather(write(0), write(100), recount())
     assert found == [0] * 5
+    await fold_statistics(platform.database, platform.tenant_id, number)
     assert len(await _rows(connection, number)) == 22 + 10
 
 

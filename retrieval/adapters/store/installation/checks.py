@@ -33,8 +33,6 @@ _FACTS = """
         coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
                               THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
                   FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
-        coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
-                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
         current_database() AS database,
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds
     FROM (VALUES (1)) AS one
@@ -55,8 +53,6 @@ class ServerFacts:
     has_schema: bool
     may_act: bool
     """Whether the login may take on the application role."""
-    may_stage: bool
-    """Whether the application role may make temporary tables, which bulk writes need."""
     database: str
     statement_seconds: float = 0.0
     """How long a statement of the login may take; 0: as long as it does."""
@@ -109,11 +105,6 @@ def check_privileges(facts: ServerFacts, names: Names) -> None:
         raise MissingPrivilegeError(
             f"login {facts.login!r} may not act as role {names.app_role!r}; "
             f"have the schema's owner run: GRANT {app} TO {quote_identifier(facts.login)};"
-        )
-    if not facts.may_stage:
-        raise MissingPrivilegeError(
-            f"role {names.app_role!r} may not make temporary tables, which bulk writes need; "
-            f"have the database's owner run: GRANT TEMPORARY ON DATABASE {quote_identifier(facts.database)} TO {app};"
         )
 
 

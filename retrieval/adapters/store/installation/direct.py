@@ -129,7 +129,9 @@ KnownNames = list[tuple[str, str]]
 _MOST = 200
 
 _COLLECTIONS = """
-    SELECT c.name, coalesce(t.documents, 0)::text || ' items'
+    SELECT c.name, (coalesce(t.documents, 0) + coalesce((
+        SELECT sum(w.documents) FROM statistics_changes w WHERE w.collection_id = c.collection_id
+    ), 0))::bigint || ' items'
     FROM collections c LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
     WHERE c.tenant_id = current_setting('retrieval.tenant')::bigint AND starts_with(c.name, %(begin)s)
     ORDER BY c.name LIMIT %(most)s

@@ -55,7 +55,9 @@ class StoredCollection:
 
 _COLUMNS = """
     c.collection_id, c.name, c.text_search_config, p.definition, c.profile_version,
-    coalesce(t.documents, 0),
+    coalesce(t.documents, 0) + coalesce((
+        SELECT sum(w.documents) FROM statistics_changes w WHERE w.collection_id = c.collection_id
+    ), 0)::bigint,
     s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
     CASE WHEN EXISTS (
         SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace

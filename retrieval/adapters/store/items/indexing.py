@@ -8,12 +8,11 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.items.items import index_attributes
 from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.neighbours import Neighbours
 
-# The rows are locked in the order in which writers lock them, before the collection's totals, as writers do too.
+# The rows are locked in the order in which writers lock them.
 _HOLD_ATTRIBUTES = """
     INSERT INTO collection_attributes AS known (collection_id, name, types)
     SELECT %(id)s, name, '{}' FROM unnest(%(names)s::text[]) AS name ORDER BY name COLLATE "C"
@@ -32,11 +31,8 @@ _FORGET_UNSEEN = """
     DELETE FROM collection_attributes
     WHERE collection_id = %(id)s AND name = ANY (%(names)s) AND types = '{}' AND filterable IS NULL
 """
-_MAKE_TOTALS = """
-    INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (%(id)s, 0, 0)
-    ON CONFLICT (collection_id) DO NOTHING
-"""
-_HOLD_TOTALS = "SELECT FROM collection_statistics WHERE collection_id = %(id)s FOR UPDATE"
+# Before the attributes' rows, as writers do.
+_ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _CLEAR = (
     "DELETE FROM attribute_texts WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
     "DELETE FROM attribute_numbers WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
@@ -64,7 +60,7 @@ async def declare(connection: Connection, collection_id: int, name: str, wanted:
     names, types = zip(*fresh, strict=True)
     await _clear(connection, collection_id, list(names))
     await connection.execute(_DECLARE, {"id": collection_id, "names": list(names), "types": list(types)})
-    await index_attributes(connection, collection_id, None)
+    await connection.execute("SELECT index_all_attributes(%s)", (collection_id,))
 
 
 async def undeclare(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
@@ -93,11 +89,9 @@ async def _clear(connection: Connection, collection_id: int, names: Sequence[str
 
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:
     """Keep writers and other declarations out until the transaction ends; gives the declared types by name."""
+    await connection.execute(_ALONE, {"id": collection_id})
     cursor = await connection.execute(_HOLD_ATTRIBUTES, {"id": collection_id, "names": list(names)})
-    known = {name: AttributeType(kind) if kind else None for name, kind in await cursor.fetchall()}
-    for statement in (_MAKE_TOTALS, _HOLD_TOTALS):
-        await connection.execute(statement, {"id": collection_id})
-    return known
+    return {name: AttributeType(kind) if kind else None for name, kind in await cursor.fetchall()}
 
 
 _IS_WALKING = Compiled(

@@ -2,77 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from retrieval.adapters.aside import LONG, aside
+from retrieval.adapters.store.arrays import blobs, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
-from retrieval.adapters.store.search.vectors import table_of
+from retrieval.adapters.store.round_trip import rows_of, run_together
 from retrieval.adapters.store.tables import items
+from retrieval.domain.embedding import Vector
+from retrieval.domain.errors import DatabaseError
 from retrieval.domain.item import Item, text_hash
-from retrieval.domain.stored_item import StoredItem, version_of
+from retrieval.domain.stored_item import Became, StoredItem, version_of
 
 ARCHIVED = "archived"
 
 BULK_ITEMS = 200
 """From so many items on, what is written at once is written in bulk."""
 
-_WAITING, _WAITING_IN_BULK = "256kB", "2MB"
-"""How much may wait for the lexical index. Every search reads through it; the less there is, the dearer is a write."""
+CALL_BYTES = 16 * 1024 * 1024
+"""What one call of the database writes, as far as single items allow: a parameter cannot be longer than 1 GB."""
 
-_STAGE = """
-    CREATE TEMPORARY TABLE staged_items (
-        item_id text COLLATE "C", kind text, title text, body text, tags text[], attributes jsonb,
-        status text, source text, occurred_at timestamptz, content_hash bytea, text_hash bytea
-    ) ON COMMIT DROP
-"""
-_STAGE_COPY = "COPY staged_items FROM STDIN (FORMAT binary)"
-# fmt: off
-_STAGE_TYPES = (
-    "text", "text", "text", "text", "text[]", "jsonb", "text", "text", "timestamptz", "bytea", "bytea",
-)
-# fmt: on
-_INSERT = """
-    INSERT INTO items (collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at,
-                       content_hash, text_hash)
-    SELECT %s, item_id, kind, title, body, tags, attributes, status, source, occurred_at, content_hash, text_hash
-    FROM staged_items
-    ORDER BY item_id
-    ON CONFLICT (collection_id, item_id) DO """
-_MERGE = f"""{_INSERT} UPDATE SET
-        kind = excluded.kind, title = excluded.title, body = excluded.body, tags = excluded.tags,
-        attributes = excluded.attributes, status = excluded.status, source = excluded.source,
-        occurred_at = excluded.occurred_at, content_hash = excluded.content_hash, text_hash = excluded.text_hash,
-        updated_at = now()
-"""
-_INSERT_NEW = f"{_INSERT} NOTHING RETURNING item_id"
-_KNOW_ATTRIBUTES = """
-    INSERT INTO collection_attributes AS known (collection_id, name, types)
-    SELECT %(id)s, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
-    FROM staged_items, jsonb_each(attributes) AS entry
-    -- What is known needs no lock, which all writers of a collection would wait for.
-    WHERE NOT EXISTS (
-        SELECT FROM collection_attributes AS seen
-        WHERE seen.collection_id = %(id)s AND seen.name = entry.key COLLATE "C"
-            AND jsonb_typeof(entry.value) = ANY (seen.types)
+_WRITE = Compiled(
+    """
+    SELECT * FROM write_items(
+        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(settles)s::boolean, %(ids)s, %(kinds)s,
+        %(titles)s, %(bodies)s, %(tags)s, %(attributes)s, %(statuses)s, %(sources)s, %(moments)s, %(hashes)s,
+        %(text_hashes)s, %(vectors)s
     )
-    GROUP BY entry.key
-    ORDER BY entry.key COLLATE "C"
-    ON CONFLICT (collection_id, name) DO UPDATE SET
-        types = (SELECT array_agg(DISTINCT one ORDER BY one) FROM unnest(known.types || excluded.types) AS one)
-    WHERE NOT known.types @> excluded.types
-"""
-_KNOW_ATTRIBUTES_OF = _KNOW_ATTRIBUTES.replace(
-    "staged_items", "(SELECT attributes FROM items WHERE collection_id = %(id)s AND item_id = ANY(%(ids)s)) AS written"
+    """,
+    keep=0,
 )
+_WRITE_VECTORS = Compiled(
+    "SELECT write_vectors(%(collection)s::bigint, %(space)s::bigint, %(ids)s, %(vectors)s, %(text_hashes)s)", keep=0
+)
+_REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
+_ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(spaces)s::bigint[], %(ids)s)", keep=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,66 +81,191 @@ async def known_hashes(connection: Connection, collection_id: int, item_ids: Seq
     return {row[0]: bytes(row[1]) for row in await cursor.fetchall()}
 
 
-async def write_items(connection: Connection, collection_id: int, batch: Sequence[Item]) -> None:
-    """Store the items, new ones and new versions, with their terms and statistics. Item ids must not repeat."""
-    await _stage(connection, batch)
-    await connection.execute(_MERGE, (collection_id,))
-    await _index(connection, collection_id, batch)
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a collection stands after a write."""
+
+    drift: float = 0.0
+    """By what share the items' average length is off the one that they are weighed with."""
+    has_new_fields: bool = False
+    """Whether items brought an attribute, or a type of one, that the collection had not had."""
 
 
-async def write_new_items(connection: Connection, collection_id: int, batch: Sequence[Item]) -> set[str]:
-    """Store items that are not there yet; gives the ids of those that are: then the transaction is not to be committed.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write made of the items."""
 
-    Whoever stores the same id at the same moment is waited for. Item ids must not repeat.
+    formers: Mapping[str, bytes]
+    """The content hash of each that was there, as it was, by item id."""
+    embedded: int
+    """Vectors that were new or changed."""
+    settled: Settled | None
+    """None: nothing was written."""
+    times: tuple[datetime, datetime] | None = None
+    """When a single item was made and changed last; None: it is another one by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWrite:
+    """Items to be stored in a collection, as far as they are new or changed."""
+
+    collection_id: int
+    items: Sequence[Item]
+    """Each id once."""
+    space_id: int | None = None
+    """The active space: archived items have no vectors in it."""
+    vectors: Mapping[str, Vector] | None = None
+    """Vectors of the items in that space, by item id; others wait for theirs."""
+    only_new: bool = False
+    """Whether an item that is there already is an error."""
+    settles: bool = True
+    """Whether this ends what is written together: then the collection's statistics follow."""
+
+    def calls(self) -> list[Compiled]:
+        """The statements, in order; more than one for items that are together too large for one."""
+        parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
+        return [self._call(part, settles=self.settles and part is parts[-1]) for part in parts]
+
+    def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> Written:
+        """What the statements' answers say."""
+        ids = sorted(item.item_id for item in self.items)
+        rows = [answer[0] for answer in answers]
+        formers = [former for row in rows for former in row[0] or ()]
+        known = {item_id: former for item_id, former in zip(ids, formers, strict=True) if former is not None}
+        if not rows:
+            return Written(known, 0, None)
+        *_, created_at, updated_at, drift = rows[-1]
+        settled = Settled(drift, any(row[2] for row in rows))
+        times = None if created_at is None else (created_at, updated_at)
+        return Written(known, sum(row[1] for row in rows), settled, times)
+
+    def _call(self, part: Sequence[Item], *, settles: bool) -> Compiled:
+        contents = [item.text for item in part]
+        given = None
+        if self.vectors is not None and any(item.item_id in self.vectors for item in part):
+            given = half_vectors([self.vectors.get(item.item_id) for item in part])
+        return _WRITE.bind(
+            collection=self.collection_id,
+            space=self.space_id,
+            only_new=self.only_new,
+            settles=settles,
+            ids=texts(item.item_id for item in part),
+            kinds=texts(item.kind for item in part),
+            titles=texts(item.title for item in part),
+            bodies=texts(item.body for item in part),
+            tags=texts(_array_literal(item.tags) for item in part),
+            attributes=texts(_json(item.attributes) for item in part),
+            statuses=texts(item.status for item in part),
+            sources=texts(item.source for item in part),
+            moments=texts(None if item.occurred_at is None else item.occurred_at.isoformat() for item in part),
+            hashes=blobs(item.content_hash for item in part),
+            text_hashes=blobs(map(text_hash, contents)),
+            vectors=given,
+        )
+
+
+def _parts(ordered: Sequence[Item]) -> Iterator[list[Item]]:
+    part: list[Item] = []
+    size = 0
+    for item in ordered:
+        part.append(item)
+        size += len(item.body) + 1000
+        if size > CALL_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _array_literal(values: Sequence[str]) -> str:
+    if not values:
+        return "{}"
+    escaped = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return '{"' + '","'.join(escaped) + '"}'
+
+
+def _json(attributes: Mapping[str, Any]) -> str:
+    return json.dumps(dict(attributes), ensure_ascii=False) if attributes else "{}"
+
+
+async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> Written:
+    """Store the items in a transaction of their own, in one round trip (``sql/items/writing.sql``).
+
+    Raises ``ItemIsThereError`` where they were to be new.
     """
-    await _stage(connection, batch)
-    cursor = await connection.execute(_INSERT_NEW, (collection_id,))
-    known = {item.item_id for item in batch} - {row[0] for row in await cursor.fetchall()}
-    if not known:
-        await _index(connection, collection_id, batch)
-    return known
+    calls = await aside(write.calls, is_long=len(write.items) >= LONG)
+    with _told_if_there():
+        return write.outcome(await database.write_each(tenant_id, calls))
 
 
-async def _stage(connection: Connection, batch: Sequence[Item]) -> None:
-    await connection.execute(_STAGE)
-    async with connection.cursor().copy(_STAGE_COPY) as copy:
-        copy.set_types(_STAGE_TYPES)
-        for item in batch:
-            await copy.write_row(_staged(item))
+async def write_items(connection: Connection, write: ItemWrite) -> Written:
+    """The same as a part of a transaction."""
+    calls = await aside(write.calls, is_long=len(write.items) >= LONG)
+    with _told_if_there():
+        return write.outcome(await rows_of(await run_together(connection, calls)))
 
 
-async def _index(connection: Connection, collection_id: int, batch: Sequence[Item]) -> None:
-    await connection.execute(_KNOW_ATTRIBUTES, {"id": collection_id})
-    ids = [item.item_id for item in batch]
-    await index_terms(connection, collection_id, ids)
-    await index_attributes(connection, collection_id, ids)
+class ItemIsThereError(Exception):
+    """An item that was to be new is there already; ``item_id`` tells which."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(item_id)
+        self.item_id = item_id
 
 
-async def know_attributes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
-    """Keep what attributes these stored items have, and of which types."""
-    await connection.execute(_KNOW_ATTRIBUTES_OF, {"id": collection_id, "ids": list(item_ids)})
+@contextmanager
+def _told_if_there() -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.errors.UniqueViolation, DatabaseError) as error:
+        refused = error if isinstance(error, psycopg.errors.UniqueViolation) else error.__cause__
+        if isinstance(refused, psycopg.errors.UniqueViolation) and refused.diag.message_detail is not None:
+            raise ItemIsThereError(refused.diag.message_detail) from error
+        raise
 
 
-async def index_terms(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
-    """Bring the lexical index of these items up to date (``sql/search/lexical_index.sql``)."""
-    waiting = _WAITING_IN_BULK if len(item_ids) >= BULK_ITEMS else _WAITING
-    await connection.execute("SELECT set_config('gin_pending_list_limit', %s, true)", (waiting,))
-    await connection.execute("SELECT index_terms(%s, %s)", (collection_id, list(item_ids)))
+def stored_as(item: Item, written: Written) -> StoredItem | None:
+    """The single item that was written, with its version; None where it is another one by now."""
+    if written.times is None:
+        return None
+    former = written.formers.get(item.item_id)
+    created_at, updated_at = written.times
+    return StoredItem(
+        item=item,
+        version=version_of(item.content_hash, updated_at),
+        created_at=created_at,
+        updated_at=updated_at,
+        became=became(former, item.content_hash),
+    )
+
+
+def became(former: bytes | None, content_hash: bytes) -> Became:
+    """What a write makes of an item, by its content hash as it was (None: it was not there) and is."""
+    if former is None:
+        return Became.ADDED
+    return Became.UNCHANGED if former == content_hash else Became.CHANGED
+
+
+def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, tuple[bytes, Vector]]) -> Compiled:
+    """What stores vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
+
+    It gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
+    it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
+    """
+    ids = sorted(vectors)
+    return _WRITE_VECTORS.bind(
+        collection=collection_id,
+        space=space_id,
+        ids=texts(ids),
+        vectors=half_vectors([vectors[one][1] for one in ids]),
+        text_hashes=blobs(vectors[one][0] for one in ids),
+    )
 
 
 async def flush_terms(connection: Connection, schema: str) -> None:
     """Put what waits into the lexical index. The connection's login must own it."""
     index = sql.SQL("SELECT gin_clean_pending_list({}::regclass)")
     await connection.execute(index.format(sql.Literal(f"{quote_identifier(schema)}.item_terms_lexemes_idx")))
-
-
-async def index_attributes(connection: Connection, collection_id: int, item_ids: Sequence[str] | None) -> None:
-    """Bring the tags and declared attributes of these items (None: of all) up to date (``sql/items/attributes.sql``).
-
-    After ``index_terms``, whose lock it needs: what is declared then is all that these items must be indexed by.
-    """
-    ids = None if item_ids is None else list(item_ids)
-    await connection.execute("SELECT index_attributes(%s, %s::text[])", (collection_id, ids))
 
 
 async def item_ids_after(connection: Connection, collection_id: int, after: str, limit: int) -> list[str]:
@@ -176,57 +278,31 @@ async def item_ids_after(connection: Connection, collection_id: int, after: str,
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def archive_items(connection: Connection, collection_id: int, table_names: Iterable[str], ids: list[str]) -> None:
-    """Keep the items and let no search find them. ``table_names`` are those of their embeddings."""
-    held = await _hold(connection, collection_id, ids)
-    # The content hash goes, so that the same content given again makes the item active again.
-    await connection.execute(
-        "UPDATE items SET status = %s, content_hash = '', updated_at = now() "
-        "WHERE collection_id = %s AND item_id = ANY(%s)",
-        (ARCHIVED, collection_id, held),
-    )
-    await index_terms(connection, collection_id, held)
-    await index_attributes(connection, collection_id, held)
-    for name in table_names:
-        await remove_embeddings(connection, name, collection_id, held)
+async def archive_items(
+    connection: Connection, collection_id: int, space_ids: Iterable[int], ids: Sequence[str]
+) -> Settled:
+    """Keep the items and let no search find them. ``space_ids`` are those of their vectors."""
+    statement = _ARCHIVE.bind(collection=collection_id, spaces=list(space_ids), ids=texts(ids))
+    return Settled((await _only_row(connection, statement))[1])
 
 
-async def remove_embeddings(connection: Connection, table_name: str, collection_id: int, ids: list[str]) -> None:
-    """Take the items' vectors out of a space."""
-    table = sa.table(table_name, sa.column("collection_id"), sa.column("item_id"))
-    statement = compiled(
-        sa.delete(table).where(
-            table.c.collection_id == sa.literal_column(str(int(collection_id))),
-            table.c.item_id == sa.func.any(sa.bindparam("ids", type_=sa.types.NullType())),
-        )
-    )
-    await connection.execute(statement.text, {**statement.parameters, "ids": ids})
+async def delete_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> tuple[int, Settled]:
+    """Remove the items with their terms and vectors, as a part of a transaction; gives how many there were."""
+    removed, drift = await _only_row(connection, _REMOVE.bind(collection=collection_id, ids=texts(ids)))
+    return int(removed), Settled(drift)
 
 
-async def delete_items(connection: Connection, collection_id: int, ids: list[str]) -> int:
-    """Remove the items with their terms and vectors; gives how many there were."""
-    held = await _hold(connection, collection_id, ids)
-    # First out of the statistics, which count what item_terms holds.
-    await connection.execute(
-        "UPDATE items SET status = %s WHERE collection_id = %s AND item_id = ANY(%s)", (ARCHIVED, collection_id, held)
-    )
-    await index_terms(connection, collection_id, held)
-    cursor = await connection.execute(
-        "DELETE FROM items WHERE collection_id = %s AND item_id = ANY(%s)", (collection_id, held)
-    )
-    return cursor.rowcount
+async def remove_items(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
+) -> tuple[int, Settled]:
+    """The same in a transaction of its own, in one round trip."""
+    statement = _REMOVE.bind(collection=collection_id, ids=texts(ids))
+    removed, drift = (await database.write(tenant_id, statement))[0]
+    return int(removed), Settled(drift)
 
 
-async def _hold(connection: Connection, collection_id: int, ids: list[str]) -> list[str]:
-    """Lock the items in the order in which everybody does, so that two writers cannot wait for each other.
-
-    Gives the ids of those that exist: one that another writer adds a moment later is not this transaction's to touch.
-    """
-    cursor = await connection.execute(
-        "SELECT item_id FROM items WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR NO KEY UPDATE",
-        (collection_id, ids),
-    )
-    return [row[0] for row in await cursor.fetchall()]
+async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, ...]:
+    return (await run_together(connection, [statement]))[0].rows()[0]
 
 
 ITEM_COLUMNS = ("item_id", "kind", "title", "body", "tags", "attributes", "status", "source", "occurred_at")
@@ -267,14 +343,6 @@ def item_from_row(row: tuple[Any, ...]) -> Item:
     return Item.as_stored(**dict(zip(ITEM_COLUMNS, row, strict=True)))
 
 
-def _staged(item: Item) -> tuple[Any, ...]:
-    attributes: Mapping[str, Any] = dict(item.attributes)
-    return (
-        *(item.item_id, item.kind, item.title, item.body, list(item.tags), Jsonb(attributes), item.status),
-        *(item.source, item.occurred_at, item.content_hash, text_hash(item.text)),
-    )
-
-
 _READ_STATES = Compiled("""
     SELECT i.item_id, i.created_at, i.updated_at, i.status <> 'archived' FROM items i
     WHERE i.collection_id = %(collection_id)s AND i.item_id = ANY(%(item_ids)s)
@@ -306,10 +374,7 @@ _READ_VERSIONS = Compiled(
     f"SELECT {', '.join(STORED_COLUMNS)} FROM items "  # noqa: S608 - of the names above
     "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 )
-_HELD = (
-    f"SELECT {', '.join(STORED_COLUMNS)} FROM items "  # noqa: S608 - of the names above
-    "WHERE collection_id = %s AND item_id = %s FOR NO KEY UPDATE"
-)
+_HELD = f"SELECT {', '.join(STORED_COLUMNS)} FROM hold_items(%s, ARRAY[%s])"  # noqa: S608 - of the names above
 
 
 async def read_stored(
@@ -337,22 +402,14 @@ def stored_from_row(row: tuple[Any, ...]) -> StoredItem:
     )
 
 
-# In the order in which every writer locks them, so that no two wait for each other.
-_HOLD = (
-    f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of names that are the code's own
-    "WHERE collection_id = %s AND item_id = ANY(%s) ORDER BY item_id FOR NO KEY UPDATE"
-)
+_HOLD = f"SELECT {', '.join(ITEM_COLUMNS)} FROM hold_items(%s, %s)"  # noqa: S608 - of the names above
 _SET_ATTRIBUTES = """
     UPDATE items SET attributes = fresh.attributes, content_hash = fresh.content_hash
     FROM unnest(%(ids)s::text[], %(attributes)s::jsonb[], %(hashes)s::bytea[])
         AS fresh (item_id, attributes, content_hash)
     WHERE items.collection_id = %(id)s AND items.item_id = fresh.item_id
 """
-# A declaration that comes meanwhile waits for this transaction, and then indexes what it wrote.
-_DECLARED = """
-    SELECT filterable IS NOT NULL FROM collection_attributes
-    WHERE collection_id = %s AND name = ANY(%s) ORDER BY name COLLATE "C" FOR SHARE
-"""
+_INDEX_ATTRIBUTES = "SELECT know_attributes(%(id)s, %(ids)s), index_attributes(%(id)s, %(ids)s)"
 
 
 async def hold_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, Item]:
@@ -371,17 +428,17 @@ async def write_attributes(connection: Connection, collection_id: int, changed: 
         "hashes": [item.content_hash for item in changed],
     }
     await connection.execute(_SET_ATTRIBUTES, values)
-    await know_attributes(connection, collection_id, ids)
-    names = sorted({name for item in changed for name in item.attributes})
-    declared = await (await connection.execute(_DECLARED, (collection_id, names))).fetchall()
-    if any(row[0] for row in declared):
-        await index_attributes(connection, collection_id, ids)
+    await connection.execute(_INDEX_ATTRIBUTES, {"id": collection_id, "ids": ids})
 
 
-_HELD_STATUS = (
-    f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of names that are the code's own
-    "WHERE collection_id = %s AND item_id = %s FOR NO KEY UPDATE"
-)
+_TOUCH = "UPDATE items SET updated_at = now() WHERE collection_id = %s AND item_id = ANY(%s)"
+
+
+async def touch_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
+    """Let items that are held, and are written as they were, count as written at this moment."""
+    if item_ids:
+        await connection.execute(_TOUCH, (collection_id, list(item_ids)))
+
 
 _SPACE = "SELECT space_id FROM collections WHERE collection_id = %s"
 
@@ -393,24 +450,17 @@ async def change_status(
     status: str,
     *,
     was: str | None = None,
-) -> tuple[Item, Item] | None:
+) -> tuple[Item, Item, Settled | None] | None:
     """Give the item that status if it has the status ``was`` (None: any other); gives it before and after.
 
     None where it is not there, or has another status. Of those who change the same status at once, one does.
     Its embedding goes when it is archived.
     """
-    cursor = await connection.execute(_HELD_STATUS, (collection_id, item_id))
-    row = await cursor.fetchone()
-    if row is None:
-        return None
-    before = item_from_row(row)
-    if before.status == status or (was is not None and before.status != was):
+    before = (await hold_items(connection, collection_id, [item_id])).get(item_id)
+    if before is None or before.status == status or (was is not None and before.status != was):
         return None
     after = before.changed(status=status)
-    await write_items(connection, collection_id, [after])
-    if status == ARCHIVED:
-        # Read here: the space may have come a moment ago, and from here on nobody embeds the item.
-        space = await (await connection.execute(_SPACE, (collection_id,))).fetchone()
-        if space is not None and space[0] is not None:
-            await remove_embeddings(connection, table_of(space[0]), collection_id, [item_id])
-    return before, after
+    # Read here: the space may have come a moment ago, and from here on nobody embeds the item.
+    space = await (await connection.execute(_SPACE, (collection_id,))).fetchone()
+    written = await write_items(connection, ItemWrite(collection_id, [after], space[0] if space else None))
+    return before, after, written.settled

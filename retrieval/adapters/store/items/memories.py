@@ -44,11 +44,7 @@ _FROM = """
 _READ = Compiled(f"SELECT {_COLUMNS} {_FROM} AND item.item_id = ANY(%(item_ids)s)")
 # Everybody locks items in the order of their keys, then the collection's totals, then memories in the order of their
 # keys. Who changes a memory holds its item, so a memory that is read under that lock stays as it is, but for its count.
-_HOLD = """
-    SELECT item.item_id FROM items AS item
-    WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
-    ORDER BY item.item_id FOR NO KEY UPDATE
-"""
+_HOLD = "SELECT item.item_id FROM hold_items(%(collection_id)s, %(item_ids)s) AS item"
 _HOLD_ROWS = """
     SELECT FROM memories AS memory
     WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)

@@ -14,13 +14,10 @@ from retrieval.domain.memory import PROJECT, USER
 
 # Alone, like all that changes what is known of events; and first, because feedback holds it before anything else.
 _ALONE = "SELECT pg_advisory_xact_lock(feedback_lock())"
-HOLD_ITEMS = """
-    SELECT item.item_id, item.title, item.body FROM items AS item
-    WHERE item.collection_id = %s AND item.item_id = ANY(%s) ORDER BY item.item_id FOR NO KEY UPDATE
-"""
+HOLD_ITEMS = "SELECT item.item_id, item.title, item.body FROM hold_items(%s, %s) AS item"
 # After the items the collection's totals, then the memories, as everybody locks them: removing the items takes their
 # memories with it in any order. Those that were superseded by one of them will say otherwise.
-_HOLD_TOTALS = "SELECT FROM collection_statistics AS total WHERE total.collection_id = %s FOR UPDATE"
+_HOLD_TOTALS = "SELECT hold_totals(%s)"
 _HOLD_MEMORIES = """
     SELECT FROM memories AS memory
     WHERE memory.collection_id = %s AND (memory.item_id = ANY(%s) OR memory.superseded_by = ANY(%s))
@@ -157,7 +154,7 @@ async def remove_next_items(database: Database, tenant_id: int, collection_id: i
     """
     async with database.transaction(tenant_id) as connection:
         rows = await (await connection.execute(_NEXT_ITEMS, (collection_id, most))).fetchall()
-        return await delete_items(connection, collection_id, [row[0] for row in rows]) if rows else 0
+        return (await delete_items(connection, collection_id, [row[0] for row in rows]))[0] if rows else 0
 
 
 async def remove_records(database: Database, tenant_id: int, collection_id: int, most: int) -> None:

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Database
 from retrieval.domain.embedding import EmbeddingSpace, Vector
 from retrieval.domain.item import Item
 
@@ -45,8 +45,6 @@ async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpa
     return StoredSpace(int(rows[0][0]), space)
 
 
-_STAGE = "CREATE TEMPORARY TABLE staged_embeddings (item_id text, vector halfvec, content_hash bytea) ON COMMIT DROP"
-_STAGE_COPY = "COPY staged_embeddings FROM STDIN (FORMAT binary)"
 _PENDING = """
     SELECT item.item_id, item.title, item.body
     FROM items AS item
@@ -100,25 +98,6 @@ _CACHE = """
     ORDER BY entry.text_hash
     ON CONFLICT DO NOTHING
 """
-
-
-async def write_embeddings(
-    connection: Connection, collection_id: int, space: StoredSpace, vectors: Mapping[str, tuple[bytes, Vector]]
-) -> int:
-    """Store vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
-
-    Gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
-    it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
-    """
-    await connection.execute(_STAGE)
-    async with connection.cursor().copy(_STAGE_COPY) as copy:
-        copy.set_types(("text", "halfvec", "bytea"))
-        for item_id, (content_hash, vector) in vectors.items():
-            await copy.write_row((item_id, HalfVector(vector), content_hash))
-    cursor = await connection.execute("SELECT write_vectors(%s, %s)", (collection_id, space.space_id))
-    row = await cursor.fetchone()
-    await connection.execute("DROP TABLE staged_embeddings")
-    return int(row[0]) if row else 0
 
 
 async def pending_items(

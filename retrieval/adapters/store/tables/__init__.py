@@ -31,6 +31,7 @@ from retrieval.adapters.store.tables.items import (
     item_terms,
     items,
     own_vectors,
+    statistics_changes,
     term_statistics,
 )
 from retrieval.adapters.store.tables.learning import (
@@ -87,6 +88,7 @@ __all__ = [
     "recording_losses",
     "retrievals",
     "rewarded_queries",
+    "statistics_changes",
     "tenants",
     "term_statistics",
 ]

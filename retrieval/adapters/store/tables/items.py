@@ -15,6 +15,7 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     ForeignKeyConstraint,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -71,6 +72,7 @@ item_terms = Table(
     Column("frequencies", ARRAY(SmallInteger), nullable=False),
     Column("length", Integer, nullable=False),
     Column("weights", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
+    Column("text_hash", LargeBinary),
     ForeignKeyConstraint(["collection_id", "item_id"], ["items.collection_id", "items.item_id"], ondelete="CASCADE"),
     Index(None, "lexemes", postgresql_using="gin"),
     postgresql_with={"toast_tuple_target": "8160"},
@@ -97,6 +99,20 @@ collection_statistics = Table(
     Column("weighing_after", Text(collation="C")),
     Column("windowing_after", Text(collation="C")),
     postgresql_with={"fillfactor": "50"},
+)
+
+statistics_changes = Table(
+    "statistics_changes",
+    metadata,
+    collection_id(),
+    Column("change_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("items", Integer, nullable=False),
+    Column("documents", BigInteger, nullable=False),
+    Column("total_length", BigInteger, nullable=False),
+    Column("lexemes", ARRAY(Integer), nullable=False),
+    Column("differences", ARRAY(Integer), nullable=False),
+    Column("terms", ARRAY(Text), nullable=False),
+    postgresql_with={"toast_tuple_target": "8160"},
 )
 
 # Of collections whose items are indexed with their neighbours alone.

@@ -15,7 +15,6 @@ from tests.support.facts import NAMES, server, table
     ("changes", "severity", "mend"),
     [
         ({"may_act": False}, Severity.ERROR, 'GRANT "retrieval_app" TO "shop";'),
-        ({"may_stage": False}, Severity.ERROR, 'GRANT TEMPORARY ON DATABASE "shop" TO "retrieval_app";'),
         ({"is_superuser": True}, Severity.WARNING, "CREATE ROLE shop LOGIN"),
         ({"may_define": False}, Severity.ADVICE, 'GRANT "retrieval_definer" TO "shop";'),
     ],

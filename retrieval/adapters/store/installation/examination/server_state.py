@@ -28,8 +28,6 @@ class ServerState:
     """Whether it may take on the application role."""
     may_define: bool
     """Whether it may take on the definer role, as workers and indexing need."""
-    may_stage: bool
-    """Whether the application role may make temporary tables."""
     sees_activity: bool
     """Whether it sees what other logins do."""
     unsafe_roles: tuple[str, ...]
@@ -70,8 +68,6 @@ _STATE = """
         coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
                               THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
                   FROM pg_roles r WHERE r.rolname = %(definer)s), false) AS may_define,
-        coalesce((SELECT has_database_privilege(r.oid, current_database(), 'TEMPORARY')
-                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_stage,
         pg_has_role('pg_read_all_stats', 'USAGE') AS sees_activity,
         ARRAY(SELECT r.rolname::text FROM pg_roles r
               WHERE r.rolname IN (%(app)s, %(definer)s, %(analyst)s)

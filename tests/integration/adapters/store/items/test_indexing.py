@@ -9,11 +9,11 @@ import pytest
 
 from retrieval import Collection, Item, Platform, connect
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.items import indexing, items
-from retrieval.adapters.store.items.items import write_items
+from retrieval.adapters.store.items.items import ItemWrite, write_items
 from retrieval.domain.attribute import AttributeType
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, UnknownFieldError
+from tests.support.database import until_somebody_waits
 
 TABLES = ("item_tags", "attribute_texts", "attribute_numbers", "attribute_times")
 ALL = {"priority": "text", "hours": "number", "late": "boolean", "due": "time"}
@@ -156,9 +156,9 @@ async def test_a_writer_that_began_before_the_declaration_indexes_by_it(platform
     number = (await collection.refresh()).collection_id
     for key, declared in (("1", {"hours": "number"}), ("2", {"priority": "text"})):
         async with platform.database.transaction(platform.tenant_id) as writer:
-            await write_items(writer, number, [_one(key)])
+            await write_items(writer, ItemWrite(number, [_one(key)]))
             declaring = asyncio.create_task(collection.make_filterable(declared))
-            await _until_somebody_waits(platform)
+            await until_somebody_waits(platform)
             assert not declaring.done()
         await declaring
     assert await _found(collection, hours=9) == ["0", "1", "2"]
@@ -170,13 +170,12 @@ async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Pla
     collection = await platform.collection("docs")
     await collection.add([_one("0")])
     number = (await collection.refresh()).collection_id
-    totals = f"SELECT FROM collection_statistics WHERE collection_id = {number} FOR UPDATE"
     async with platform.database.transaction(platform.tenant_id) as holder:
-        await holder.execute(totals.encode())
+        await holder.execute("SELECT pg_advisory_xact_lock(writers_lock(%s))", (number,))
         declaring = asyncio.create_task(collection.make_filterable({"hours": "number", "fresh": "text"}))
-        await _until_somebody_waits(platform)
+        await until_somebody_waits(platform)
         writing = asyncio.create_task(collection.add([_item("1", hours=9, fresh="new", newer=1)]))
-        await _until_somebody_waits(platform, 2)
+        await until_somebody_waits(platform, 2)
     await asyncio.gather(declaring, writing)
     assert await _found(collection, hours=9) == ["0", "1"]
     assert await _found(collection, fresh="new") == ["1"]
@@ -199,42 +198,28 @@ async def test_many_declarations_and_writers_at_once_agree(platform: Platform) -
     assert (await _rows(platform, collection))["attribute_numbers"] == 6 * 12
 
 
-async def _until_somebody_waits(platform: Platform, number: int = 1) -> None:
-    """Until so many transactions of this database wait for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    async with asyncio.timeout(20), platform.database.maintenance() as connection:
-        while (await (await connection.execute(waiting)).fetchone() or (0,))[0] < number:
-            pass
-
-
 @pytest.mark.parametrize("what", ["archive", "delete"])
 async def test_items_are_removed_while_an_attribute_is_declared(platform: Platform, what: str) -> None:
-    """The remover holds its items and waits for the totals, which the declaration holds: both come to an end."""
+    """The remover waits for the declaration before it holds its items: both come to an end."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": "disk", "priority": "High"} for number in range(20)])
     number = (await collection.refresh()).collection_id
-    totals_held, item_held = asyncio.Event(), asyncio.Event()
+
+    is_declared = asyncio.Event()
 
     async def declare() -> None:
         async with platform.database.transaction(platform.tenant_id) as connection:
-            await connection.execute("SELECT FROM collection_statistics WHERE collection_id = %s FOR UPDATE", (number,))
-            totals_held.set()
-            await item_held.wait()
             await indexing.declare(connection, number, "docs", (("priority", AttributeType.TEXT),))
+            is_declared.set()
+            await until_somebody_waits(platform)
 
     async def remove() -> None:
-        await totals_held.wait()
+        await is_declared.wait()
         async with platform.database.transaction(platform.tenant_id) as connection:
-            await _hold(connection)
-            item_held.set()
             if what == "archive":
                 await items.archive_items(connection, number, [], ["3"])
             else:
                 await items.delete_items(connection, number, ["3"])
-
-    async def _hold(connection: Connection) -> None:
-        lock = "SELECT FROM items WHERE collection_id = %s AND item_id = '3' FOR NO KEY UPDATE"
-        await connection.execute(lock, (number,))
 
     await asyncio.wait_for(asyncio.gather(declare(), remove()), 30)
     hits = await collection.search("disk", where={"priority": "High"}, limit=50)

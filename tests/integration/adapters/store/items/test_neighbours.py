@@ -17,9 +17,9 @@ import pytest
 from retrieval import Collection, Platform
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items.indexing import reindex_windows, set_neighbours
-from retrieval.adapters.store.items.items import delete_items
+from retrieval.adapters.store.items.items import delete_items, vectors_statement
 from retrieval.adapters.store.items.removal import HOLD_ITEMS
-from retrieval.adapters.store.search.vectors import write_embeddings
+from retrieval.adapters.store.round_trip import run_together
 from retrieval.domain.embedding import TextRole
 from retrieval.domain.filters import Contains
 from retrieval.domain.item import Item, text_hash
@@ -27,6 +27,7 @@ from retrieval.domain.neighbours import Neighbours
 from retrieval.jobs.add import Writer
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.workplace import Target, unheeded
+from tests.support.database import until_somebody_waits
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -356,15 +357,18 @@ async def test_the_index_of_places_finds_neighbours_under_the_policies(platform:
     assert 3 <= after[0] - before[0] < 20
 
 
-async def test_a_setting_does_not_wait_for_who_holds_an_item_to_remove_it(platform: Platform) -> None:
-    """Who forgets waits for the totals, which a setting holds: neither may wait for the other."""
+async def test_a_setting_and_who_removes_an_item_do_not_wait_for_each_other_crosswise(platform: Platform) -> None:
+    """Who forgets holds its items and then the totals; the setting waits for it before it holds anything."""
     collection = await platform.collection("talks")
     await collection.add([turn(number, f"{WORDS[number]} omega") for number in range(3)])
     number = await _number(collection)
-    async with platform.database.transaction(platform.tenant_id) as forgetting:
-        await forgetting.execute(HOLD_ITEMS, (number, ["a1"]))
-        async with asyncio.timeout(20):
-            assert await collection.set_neighbours(SETTING) == 3
+    async with asyncio.timeout(20):
+        async with platform.database.transaction(platform.tenant_id) as forgetting:
+            await forgetting.execute(HOLD_ITEMS, (number, ["a1"]))
+            setting = asyncio.create_task(collection.set_neighbours(SETTING))
+            await until_somebody_waits(platform)
+            await delete_items(forgetting, number, ["a1"])
+        assert await setting == 2
 
 
 async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
@@ -381,7 +385,7 @@ async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
     vectors = await HashingEmbedder().embed(texts, TextRole.DOCUMENT)
     given = {key: (text_hash(text), vector) for key, text, vector in zip(items, texts, vectors, strict=True)}
     async with platform.database.transaction(platform.tenant_id) as writing:
-        await write_embeddings(writing, stored.collection_id, stored.space, given)
+        await run_together(writing, [vectors_statement(stored.collection_id, stored.space.space_id, given)])
         setting = asyncio.create_task(collection.set_neighbours(SETTING))
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

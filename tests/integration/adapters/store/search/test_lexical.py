@@ -13,11 +13,12 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from retrieval import Collection, Platform, Settings, connect
+from retrieval import Collection, Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.items import items as store
-from retrieval.jobs.weights import DRIFT
-from tests.support.database import SCHEMA
+from retrieval.jobs.weights import DRIFT, fold_statistics, refresh_weights
+from tests.support.database import SCHEMA, until_somebody_waits
 
 Connection = psycopg.AsyncConnection[Any]
 NewDatabase = Callable[..., str]
@@ -46,8 +47,9 @@ async def _statistics(connection: Connection, number: int) -> dict[str, Any]:
     return row
 
 
-async def assert_statistics_are_exact(connection: Connection, number: int) -> None:
-    """What is counted along the way equals what is counted now."""
+async def assert_statistics_are_exact(platform: Platform, connection: Connection, number: int) -> None:
+    """What is counted along the way, and added up, equals what is counted now."""
+    await fold_statistics(platform.database, platform.tenant_id, number)
     cursor = await connection.execute(
         """
         (SELECT lexeme, count(*)::integer FROM item_terms, unnest(lexemes) AS lexeme
@@ -73,9 +75,13 @@ async def assert_statistics_are_exact(connection: Connection, number: int) -> No
     assert totals["weighing_after"] is None
 
 
-async def assert_scores_are_bm25(connection: Connection, collection: Collection, texts: dict[str, str]) -> None:
+async def assert_scores_are_bm25(
+    platform: Platform, connection: Connection, collection: Collection, texts: dict[str, str]
+) -> None:
     """Every score of the lexical leg is the reference's, and no item is missing."""
     number = await _number(collection)
+    await fold_statistics(platform.database, platform.tenant_id, number)
+    await refresh_weights(platform.database, platform.tenant_id, number)
     totals = await _statistics(connection, number)
     documents = {key: await _tokens(connection, text) for key, text in texts.items()}
     frequency = Counter(term for terms in documents.values() for term in terms)
@@ -127,10 +133,10 @@ async def test_scores_are_bm25_and_statistics_exact_after_any_changes(
             case "delete":
                 await collection.delete(list(batch))
                 texts = {key: body for key, body in texts.items() if key not in batch}
-        await assert_statistics_are_exact(connection, await _number(collection))
+        await assert_statistics_are_exact(platform, connection, await _number(collection))
     await collection.add([{"_id": "last", "text": text()}])
     found = await collection.get(["last"])
-    await assert_scores_are_bm25(connection, collection, texts | {"last": found["last"].text})
+    await assert_scores_are_bm25(platform, connection, collection, texts | {"last": found["last"].text})
 
 
 async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, connection: Connection) -> None:
@@ -150,31 +156,29 @@ async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, 
 
     await asyncio.gather(*map(write, range(8)))
     number = await _number(collection)
-    await assert_statistics_are_exact(connection, number)
+    await assert_statistics_are_exact(platform, connection, number)
     stored = await collection.get([str(key) for key in range(30)])
     texts = {key: item.text for key, item in stored.items() if item.status != "archived"}
     await collection.add([{"_id": "last", "text": "alpha"}])
-    await assert_scores_are_bm25(connection, collection, texts | {"last": "alpha"})
+    await assert_scores_are_bm25(platform, connection, collection, texts | {"last": "alpha"})
     assert (await collection.info()).pending == 0
 
 
 async def test_an_item_that_is_added_while_its_key_is_deleted_is_not_half_deleted(
-    platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    platform: Platform, connection: Connection
 ) -> None:
     """Deleting a key that does not exist yet touches nothing of what another writer stores under it meanwhile."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "alpha"}])
-    index_terms = store.index_terms
-
-    async def slowly(*arguments: Any) -> None:
-        monkeypatch.setattr(store, "index_terms", index_terms)
-        await collection.add([{"_id": "2", "text": "alpha beta"}])
-        await index_terms(*arguments)
-
-    monkeypatch.setattr(store, "index_terms", slowly)
-    assert await collection.delete(["1", "2"]) == 1
+    number = await _number(collection)
+    async with platform.database.transaction(platform.tenant_id) as holder:
+        await store.hold_item(holder, number, "1")
+        deleting = asyncio.create_task(collection.delete(["1", "2"]))
+        await until_somebody_waits(platform)
+        await collection.add([{"_id": "2", "text": "beta"}])  # as long: nothing is to be weighed anew
+    assert await deleting == 1
     assert set(await collection.get(["1", "2"])) == {"2"}
-    await assert_statistics_are_exact(connection, await _number(collection))
+    await assert_statistics_are_exact(platform, connection, number)
 
 
 async def test_an_archived_item_has_no_vector_whatever_was_written_at_the_same_time(
@@ -190,7 +194,7 @@ async def test_an_archived_item_has_no_vector_whatever_was_written_at_the_same_t
         stored = (await collection.get(["1"]))["1"]
         hits = await collection.search("words")
         assert [hit.status for hit in hits] == ([] if stored.status == "archived" else ["active"])
-    await assert_statistics_are_exact(connection, await _number(collection))
+    await assert_statistics_are_exact(platform, connection, await _number(collection))
 
 
 async def test_the_first_items_being_empty_does_not_spoil_the_weights(
@@ -202,7 +206,7 @@ async def test_the_first_items_being_empty_does_not_spoil_the_weights(
     body = " ".join(WORDS)
     await collection.add([{"_id": str(number), "text": f"{body} alpha"} for number in range(5)])
     texts = {"empty": "", "stop": "the of and"} | {str(number): f"{body} alpha" for number in range(5)}
-    await assert_scores_are_bm25(connection, collection, texts)
+    await assert_scores_are_bm25(platform, connection, collection, texts)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +311,7 @@ async def _ask_100_kilobytes(platform: Platform, connection: Connection) -> None
     assert {one.item_id for one in found} == {"0", "5000", "10000", "15000"}
     filtered = await collection.leg_rankings(query, legs=["lexical"], where={"kind": ""})
     assert {one.item_id for one in filtered["lexical"]} == {"0", "5000", "10000", "15000"}
-    await assert_statistics_are_exact(connection, await _number(collection))
+    await assert_statistics_are_exact(platform, connection, await _number(collection))
 
 
 async def test_an_item_without_words_is_stored_and_not_found_by_words(platform: Platform) -> None:
@@ -316,3 +320,48 @@ async def test_an_item_without_words_is_stored_and_not_found_by_words(platform: 
     await collection.add([{"_id": "empty"}, {"_id": "1", "text": "words"}])
     assert [hit.item_id for hit in await collection.search("words", legs=["lexical"])] == ["1"]
     assert (await collection.info()).documents == 2
+
+
+async def _waiting(platform: Platform, number: int) -> int:
+    """How many writes left differences that nobody has added up."""
+    statement = Compiled("SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s", {"n": number})
+    return int((await platform.database.read(platform.tenant_id, statement))[0][0])
+
+
+async def test_what_nobody_has_added_up_is_found_and_counted(platform: Platform) -> None:
+    """A word of the last item alone is found by itself and by its beginning, as one that a single item has."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number}"} for number in range(100)])
+    number = await _number(collection)
+    assert await _waiting(platform, number) == 0
+    await collection.add([{"_id": "late", "text": "common xylophone"}])
+    assert await _waiting(platform, number) == 1
+    [before] = (await collection.leg_rankings("xylophone", legs=["lexical"]))["lexical"]
+    assert before.item_id == "late"
+    assert [hit.item_id for hit in await collection.search("xyl*", legs=["lexical"])] == ["late"]
+    assert [hit.item_id for hit in await collection.search("nowhere", legs=["lexical"])] == []
+    assert (await collection.refresh()).documents == 101
+    await fold_statistics(platform.database, platform.tenant_id, number)
+    assert await _waiting(platform, number) == 0
+    assert [hit.item_id for hit in await collection.search("xylophone", legs=["lexical"])] == ["late"]
+    [after] = (await collection.leg_rankings("xylophone", legs=["lexical"]))["lexical"]
+    assert after.score == pytest.approx(before.score, rel=0.02)
+
+
+async def test_writers_of_other_items_do_not_wait_for_one_that_is_not_done(
+    platform: Platform, connection: Connection
+) -> None:
+    """Neither to add, to change nor to remove, whatever the open transaction wrote; nor for its statistics."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number}", "tags": ["t"]} for number in range(50)])
+    number = await _number(collection)
+    async with platform.database.transaction(platform.tenant_id) as open_one:
+        await store.write_items(
+            open_one, store.ItemWrite(number, [Item(item_id="open", body="common open", tags=("t",))])
+        )
+        async with asyncio.timeout(10):
+            await collection.add([{"_id": "new", "text": "common other", "tags": ["t"]}])
+            await collection.add([{"_id": "1", "text": "common changed", "tags": ["u"]}])
+            assert await collection.remove("2")
+    await assert_statistics_are_exact(platform, connection, number)
+    assert (await collection.refresh()).documents == 51

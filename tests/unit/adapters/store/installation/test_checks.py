@@ -18,7 +18,6 @@ SOUND = ServerFacts(
     login="me",
     has_schema=True,
     may_act=True,
-    may_stage=True,
     database="db",
 )
 NAMES = Names("mine")
@@ -69,9 +68,3 @@ def test_a_missing_membership_is_told_with_its_grant() -> None:
     """The names in the statement are quoted."""
     with pytest.raises(MissingPrivilegeError, match='GRANT "mine_app" TO "o""dd";'):
         check_privileges(replace(SOUND, may_act=False, login='o"dd'), NAMES)
-
-
-def test_temporary_tables_that_may_not_be_made_are_told_with_their_grant() -> None:
-    """It is the application role that writes."""
-    with pytest.raises(MissingPrivilegeError, match='GRANT TEMPORARY ON DATABASE "db" TO "mine_app";'):
-        check_privileges(replace(SOUND, may_stage=False), NAMES)

@@ -1,0 +1,228 @@
+"""The systems whose writes are compared, each in a process of its own: ``python write_systems.py NAME DESCRIPTOR``.
+
+A call comes as (method, arguments) and is answered by (True, result) or (False, message). The package may be that of
+another tree: ``PYTHONPATH`` says which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from contextlib import AsyncExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+from corpora import Corpus
+from peers.by_hand import ByHand
+from peers.ours import COLLECTION, items, made, platform_at
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector
+
+from retrieval.adapters.store.installation.schema import upgrade
+
+_INSERT = "INSERT INTO documents (id, body, category, region, vector) VALUES (%s, %s, %s, %s, %s)"
+_UPDATE = "UPDATE documents SET body = %s, category = %s, region = %s, vector = %s WHERE id = %s"
+_DELETE = "DELETE FROM documents WHERE id = %s"
+
+
+class System(Protocol):
+    """One way to write and to search. ``place`` is that of an item of the corpus."""
+
+    async def install(self, url: str) -> None:
+        """Prepare an empty database; not measured."""
+
+    async def load(self, url: str, corpus: Corpus) -> None:
+        """Store the whole corpus and build both indexes."""
+
+    async def open(self, url: str) -> None:
+        """Get ready to write to what was loaded."""
+
+    async def add(self, key: str, corpus: Corpus, place: int) -> None:
+        """Store a new item, durably."""
+
+    async def change(self, key: str, corpus: Corpus, place: int) -> None:
+        """Give an item another text, other attributes and another vector."""
+
+    async def remove(self, key: str, corpus: Corpus, place: int) -> None:
+        """Remove an item."""
+
+    async def search(self, key: str, corpus: Corpus, place: int) -> None:
+        """Ten items by words and vector, or by vector alone where that is all that is compared."""
+
+    async def close(self) -> None:
+        """Give back what is open."""
+
+
+class Platform:
+    """The platform through its public API: vectors are given, both attributes are declared."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._collection: Any = None
+
+    async def install(self, url: str) -> None:
+        """The schema."""
+        await asyncio.to_thread(upgrade, url, "retrieval")
+
+    async def load(self, url: str, corpus: Corpus) -> None:
+        """One ``add``; it builds both indexes."""
+        async with platform_at(url) as platform:
+            collection = await made(platform, COLLECTION, corpus.dimensions, corpus.names)
+            await collection.add(items(corpus), embeddings=corpus.vectors)
+
+    async def open(self, url: str) -> None:
+        """One connection, as by hand."""
+        platform = await self._stack.enter_async_context(platform_at(url, pool_size=1))
+        self._collection = await platform.collection(COLLECTION)
+
+    async def add(self, key: str, corpus: Corpus, place: int) -> None:
+        """One call."""
+        item = {"_id": key, "text": corpus.texts[place], **corpus.attributes[place]}
+        await self._collection.add([item], embeddings=corpus.vectors[place : place + 1])
+
+    change = add
+
+    async def remove(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
+        """One call."""
+        await self._collection.remove(key)
+
+    async def search(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
+        """Both legs."""
+        words = " ".join(corpus.texts[place].split()[:6])
+        await self._collection.search(words, vector=corpus.vectors[place], limit=10)
+
+    async def close(self) -> None:
+        """Close the platform."""
+        await self._stack.aclose()
+
+
+class Statements:
+    """SQL by hand: one table with its indexes, one prepared statement a write, committed by itself."""
+
+    def __init__(self) -> None:
+        self._searching = ByHand()
+        self._connection: psycopg.Connection[Any] | None = None
+
+    async def install(self, url: str) -> None:
+        """Nothing: the table is made with what it holds."""
+
+    async def load(self, url: str, corpus: Corpus) -> None:
+        """Binary COPY, then the indexes."""
+        await self._searching.load(url, corpus)
+        await self._searching.close()
+
+    async def open(self, url: str) -> None:
+        """One connection."""
+        self._connection = psycopg.connect(url, autocommit=True, prepare_threshold=2)
+        register_vector(self._connection)
+
+    async def add(self, key: str, corpus: Corpus, place: int) -> None:
+        """One INSERT."""
+        self._execute(_INSERT, (key, *_row(corpus, place)))
+
+    async def change(self, key: str, corpus: Corpus, place: int) -> None:
+        """One UPDATE."""
+        self._execute(_UPDATE, (*_row(corpus, place), key))
+
+    async def remove(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
+        """One DELETE."""
+        self._execute(_DELETE, (key,))
+
+    async def search(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
+        """One SELECT by the HNSW index, with pgvector's defaults."""
+        text = "SELECT id, body, category, region FROM documents ORDER BY vector <#> %s LIMIT 10"
+        self._execute(text, (HalfVector(corpus.vectors[place]),)).fetchall()
+
+    def _execute(self, text: str, values: tuple[Any, ...]) -> psycopg.Cursor[Any]:
+        if self._connection is None:
+            raise RuntimeError("nothing is open; call open first")
+        return self._connection.execute(text.encode(), values)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _row(corpus: Corpus, place: int) -> tuple[Any, ...]:
+    attributes = corpus.attributes[place]
+    return corpus.texts[place], attributes["category"], attributes["region"], HalfVector(corpus.vectors[place])
+
+
+class Bench:
+    """What is asked of a system; every answer has milliseconds, and this process's seconds of processor."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._corpus: Corpus | None = None
+
+    async def read(self, folder: str) -> None:
+        """Read the corpus whose items are stored and written."""
+        self._corpus = Corpus.read(Path(folder))
+
+    async def install(self, url: str) -> None:
+        """Prepare an empty database."""
+        await self.system.install(url)
+
+    async def load(self, url: str, size: int) -> tuple[list[float], float]:
+        """Store the first ``size`` items of the corpus."""
+        corpus = self._given
+        part = Corpus(corpus.ids[:size], corpus.texts[:size], corpus.vectors[:size], corpus.attributes[:size])
+        started, worked = time.perf_counter(), time.process_time()
+        await self.system.load(url, part)
+        return [(time.perf_counter() - started) * 1e3], time.process_time() - worked
+
+    async def open(self, url: str) -> None:
+        """Get ready to write."""
+        await self.system.open(url)
+
+    async def each(self, what: str, keys: list[str], places: list[int]) -> tuple[list[float], float]:
+        """Call ``what`` for these items, one after the other."""
+        call, corpus, times = getattr(self.system, what), self._given, []
+        worked = time.process_time()
+        for key, place in zip(keys, places, strict=True):
+            started = time.perf_counter()
+            await call(key, corpus, place)
+            times.append((time.perf_counter() - started) * 1e3)
+        return times, time.process_time() - worked
+
+    async def until(self, what: str, seconds: float, prefix: str, first: int) -> tuple[list[float], float]:
+        """The same with new keys for so many seconds."""
+        call, corpus, times = getattr(self.system, what), self._given, list[float]()
+        begun, worked = time.perf_counter(), time.process_time()
+        while (started := time.perf_counter()) < begun + seconds:
+            place = (first + len(times)) % len(corpus)
+            await call(f"{prefix}-{place}", corpus, place)
+            times.append((time.perf_counter() - started) * 1e3)
+        return times, time.process_time() - worked
+
+    @property
+    def _given(self) -> Corpus:
+        if self._corpus is None:
+            raise RuntimeError("there is no corpus; call read first")
+        return self._corpus
+
+
+async def serve(bench: Bench, channel: Connection) -> None:
+    """Answer until the other side hangs up."""
+    while True:
+        try:
+            # Waiting blocks the loop on purpose: nothing may run beside what is measured.
+            method, arguments = channel.recv()
+        except EOFError:
+            break
+        try:
+            channel.send((True, await getattr(bench, method)(*arguments)))
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the other side
+            channel.send((False, f"{method}: {type(error).__name__}: {error}".splitlines()[0]))
+    await bench.system.close()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    kinds: dict[str, type[Platform | Statements]] = {"platform": Platform, "by hand": Statements}
+    asyncio.run(serve(Bench(kinds[sys.argv[1]]()), Connection(int(sys.argv[2]))))

@@ -1,0 +1,392 @@
+"""What single writes, eight writers at once and a first load cost, beside SQL by hand.
+
+    python benchmarks/writes.py [--quick] [--server URL] [--beside TREE]
+
+20,000 × 384 items with texts and two declared attributes. By hand: one table with HNSW, GIN over ``to_tsvector`` and
+two B-tree indexes, one prepared statement a write. Everything is durable. The systems take turns in one run, each in
+processes and a database of its own on one server. Beside the time that passes stands processor time, of Python and of
+all of PostgreSQL's processes, which other work on the machine changes less. ``--beside`` measures another tree of this
+project too, by its own environment. Results go to ``benchmarks/results/writes.{json,md}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import psutil
+import psycopg
+from corpora import clustered
+from report import table
+from server import Server, running, settle
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+OURS, BY_HAND = "ours", "by hand"
+OPERATIONS = ("add", "change", "remove")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is measured."""
+
+    items: int = 20_000
+    dimensions: int = 384
+    rounds: int = 4
+    """Turns of each system."""
+    calls: int = 40
+    """Of each operation in a turn."""
+    writers: int = 8
+    seconds: float = 4.0
+    """How long they write in a turn."""
+    fresh: int = 250
+    """New items for a writer in a turn: a vector that is stored already would cost an index nothing."""
+    loads: int = 2
+    """First loads of each system."""
+
+
+NORMAL = Extent()
+QUICK = Extent(items=300, dimensions=32, rounds=1, calls=3, writers=2, seconds=0.5, fresh=50, loads=1)
+
+
+def _written(extent: Extent) -> int:
+    """How many items are written that are not loaded at first."""
+    return extent.rounds * (extent.writers * extent.fresh + 2 * extent.calls)
+
+
+class BenchError(Exception):
+    """A system failed; the message says which and why."""
+
+
+class Process:
+    """One system in a process of its own (``write_systems.py``)."""
+
+    def __init__(self, name: str, tree: Path) -> None:
+        self.name = name
+        here, there = socket.socketpair()
+        own = tree / ".venv/bin/python"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(tree)])}
+        kind = BY_HAND if name == BY_HAND else "platform"
+        command = [str(own) if own.exists() else sys.executable, str(FOLDER / "write_systems.py"), kind]
+        self._process = subprocess.Popen(
+            [*command, str(there.fileno())], pass_fds=[there.fileno()], env=environment, stdout=subprocess.DEVNULL
+        )
+        there.close()
+        self._channel = Connection(here.detach())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+        self._process.wait(timeout=60)
+
+    def ask(self, method: str, *arguments: Any) -> None:
+        """Begin a call."""
+        self._channel.send((method, arguments))
+
+    def answer(self) -> Any:
+        """The call's result. Raises ``BenchError``."""
+        try:
+            worked, result = self._channel.recv()
+        except (EOFError, OSError):
+            raise BenchError(f"{self.name}: its process ended; its message stands above") from None
+        if not worked:
+            raise BenchError(f"{self.name}: {result}")
+        return result
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """A call and its result."""
+        self.ask(method, *arguments)
+        return self.answer()
+
+
+class ServerTime:
+    """The processor time of a server: of all its processes, those that have ended too; 0 of one in a container."""
+
+    def __init__(self, url: str) -> None:
+        self._main: psutil.Process | None = None
+        with psycopg.connect(url) as connection, contextlib.suppress(psutil.NoSuchProcess):
+            backend = psutil.Process(connection.info.backend_pid)
+            self._main = psutil.Process(backend.ppid()) if backend.name().startswith("postgres") else None
+
+    def seconds(self) -> float:
+        """Since the server began."""
+        if self._main is None:
+            return 0.0
+        own = self._main.cpu_times()
+        total = own.user + own.system + own.children_user + own.children_system
+        for child in self._main.children():
+            try:
+                times = child.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            total += times.user + times.system
+        return float(total)
+
+
+def run(extent: Extent, server_url: str | None, beside: Path | None) -> dict[str, Any]:
+    """Measure; gives what the JSON file holds."""
+    trees = {OURS: FOLDER.parent, BY_HAND: FOLDER.parent} | ({_commit(beside): beside} if beside else {})
+    with tempfile.TemporaryDirectory(prefix="retrieval-writes-") as folder, running(server_url) as server:
+        clustered(extent.items + _written(extent), extent.dimensions, 1).corpus.save(Path(folder))
+        Path(folder).chmod(0o755)
+        load = os.getloadavg()[0]
+        spent = ServerTime(server.url)
+        bench = _Bench(extent, server, folder, trees, spent)
+        loads = bench.loads()
+        for name in trees:
+            settle(server.url_of(_database(name)))
+        single, together = bench.turns()
+        about = {
+            "items": extent.items, "dimensions": extent.dimensions, "writers": extent.writers, "rounds": extent.rounds,
+            "calls": extent.calls * extent.rounds, "seconds": extent.seconds,
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "load": round(load, 1), "date": f"{datetime.now(UTC):%Y-%m-%d}", "server": dict(server.settings()),
+        }  # fmt: skip
+    return {"about": about, "single": single, "together": together, "loads": loads}
+
+
+def _commit(tree: Path) -> str:
+    """What the rows of another tree are called."""
+    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return f"commit {subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()}"
+
+
+def _database(name: str) -> str:
+    return f"writes_{name.replace(' ', '_')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    extent: Extent
+    server: Server
+    folder: str
+    trees: Mapping[str, Path]
+    spent: ServerTime
+
+    def loads(self) -> list[dict[str, Any]]:
+        """Each system's first loads, by turns; the last one's database is left."""
+        rows = []
+        for turn in range(self.extent.loads):
+            for name in _ordered(list(self.trees), turn):
+                with Process(name, self.trees[name]) as process:
+                    url = self.server.database(_database(name))
+                    process.call("install", url)
+                    process.call("read", self.folder)
+                    begun = self.spent.seconds()
+                    times, worked = process.call("load", url, self.extent.items)
+                    server = self.spent.seconds() - begun
+                rows.append({"system": name, "s": times[0] / 1e3, "python cpu s": worked, "server cpu s": server})
+        return [
+            {"system": name, **{key: _middle(rows, name, key) for key in ("s", "python cpu s", "server cpu s")}}
+            for name in self.trees
+        ]
+
+    def turns(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Single writes, and writers together, by turns."""
+        single: list[dict[str, Any]] = []
+        together: list[dict[str, Any]] = []
+        with ExitStack() as stack:
+            processes = {name: stack.enter_context(self._writers(name)) for name in self.trees}
+            for turn in range(self.extent.rounds):
+                for name in _ordered(list(self.trees), turn):
+                    single += [self._single(name, processes[name][0], what, turn) for what in OPERATIONS]
+                    together.append(self._together(name, processes[name], turn))
+                    print(together[-1], file=sys.stderr, flush=True)
+        return _summed(single, self.trees), _compared(together, self.trees)
+
+    @contextlib.contextmanager
+    def _writers(self, name: str) -> Iterator[list[Process]]:
+        """Those who write, and last one who searches; all have warmed up."""
+        with ExitStack() as stack:
+            found = [stack.enter_context(Process(name, self.trees[name])) for _ in range(self.extent.writers + 1)]
+            for process in found:
+                process.ask("read", self.folder)
+            for number, process in enumerate(found):
+                process.answer()
+                process.call("open", self.server.url_of(_database(name)))
+                keys = [f"warm-{number}-{place}" for place in range(10)]
+                for what in (*OPERATIONS, "search"):
+                    process.call("each", what, keys, list(range(10)))
+            yield found
+
+    def _single(self, name: str, process: Process, what: str, turn: int) -> dict[str, Any]:
+        calls = range(self.extent.calls)
+        keys = [f"single-{turn}-{place}" for place in calls]
+        # The first items that are not loaded; another one for a change.
+        shift = self.extent.items + (2 * turn + (what == "change")) * self.extent.calls
+        places = [shift + place for place in calls]
+        begun = self.spent.seconds()
+        times, worked = process.call("each", what, keys, places)
+        server = self.spent.seconds() - begun
+        return {"system": name, "what": what, "times": times, "python": worked, "server": server}
+
+    def _together(self, name: str, processes: Sequence[Process], turn: int) -> dict[str, Any]:
+        """Searches alone, then beside all writers."""
+        *writers, searcher = processes
+        quiet, _ = searcher.call("until", "search", self.extent.seconds / 2, "q", turn * 10_000)
+        begun, server = time.perf_counter(), self.spent.seconds()
+        after = self.extent.items + 2 * self.extent.rounds * self.extent.calls
+        for number, writer in enumerate(writers):
+            first = after + (turn * len(writers) + number) * self.extent.fresh
+            writer.ask("until", "add", self.extent.seconds, f"together-{turn}-{number}", first)
+        searcher.ask("until", "search", self.extent.seconds, "b", turn * 10_000 + 5_000)
+        answers = [writer.answer() for writer in writers]
+        busy, _ = searcher.answer()
+        seconds, server = time.perf_counter() - begun, self.spent.seconds() - server
+        times = [one for found, _ in answers for one in found]
+        return {
+            "system": name, "items": len(times), "items/s": len(times) / seconds,
+            "p50 ms": float(np.percentile(times, 50)), "p95 ms": float(np.percentile(times, 95)),
+            "cpu ms an item": (server + sum(worked for _, worked in answers)) * 1e3 / len(times),
+            "search alone p50 ms": float(np.percentile(quiet, 50)),
+            "search beside p50 ms": float(np.percentile(busy, 50)),
+            "search alone p95 ms": float(np.percentile(quiet, 95)),
+            "search beside p95 ms": float(np.percentile(busy, 95)),
+        }  # fmt: skip
+
+
+def _ordered(names: list[str], turn: int) -> list[str]:
+    return names if turn % 2 == 0 else names[::-1]
+
+
+def _middle(rows: Sequence[Mapping[str, Any]], name: str, key: str) -> float:
+    return round(float(np.median([row[key] for row in rows if row["system"] == name])), 2)
+
+
+def _summed(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
+    found = []
+    for what in OPERATIONS:
+        for name in names:
+            mine = [row for row in rows if row["system"] == name and row["what"] == what]
+            times = [one for row in mine for one in row["times"]]
+            found.append(
+                {
+                    "write": what, "system": name,
+                    "p50 ms": round(float(np.percentile(times, 50)), 2),
+                    "p95 ms": round(float(np.percentile(times, 95)), 2),
+                    "python cpu ms": round(sum(row["python"] for row in mine) * 1e3 / len(times), 2),
+                    "server cpu ms": round(sum(row["server"] for row in mine) * 1e3 / len(times), 2),
+                }
+            )  # fmt: skip
+    return found
+
+
+def _compared(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
+    keys = [key for key in rows[0] if key not in {"system", "items"}]
+    return [{"system": name, **{key: _middle(rows, name, key) for key in keys}} for name in names]
+
+
+def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was to be reached, and whether it was."""
+
+    def of(part: str, name: str, **where: str) -> Mapping[str, Any]:
+        rows = [one for one in result[part] if one["system"] == name]
+        found: Mapping[str, Any] = next(one for one in rows if all(one[key] == what for key, what in where.items()))
+        return found
+
+    found = []
+    for what in OPERATIONS:
+        for key in ("p50 ms", "processor"):
+            costs = [_cost(of("single", name, write=what), key) for name in (OURS, BY_HAND)]
+            found.append((f"one item, {what}, {key}, times by hand", "≤", 2.0, costs[0] / max(costs[1], 0.01)))
+    ours, by_hand = of("together", OURS), of("together", BY_HAND)
+    found += [
+        (
+            f"{result['about']['writers']} writers, items/s, times by hand",
+            "≥",
+            0.7,
+            ours["items/s"] / by_hand["items/s"],
+        ),
+        (
+            "a search beside them, p50, times alone",
+            "≤",
+            1.5,
+            ours["search beside p50 ms"] / ours["search alone p50 ms"],
+        ),
+        ("first load, s", "≤", 7.0, of("loads", OURS)["s"]),
+    ]
+    return [
+        {
+            "what": what, "reached": round(reached, 2), "wanted": wanted, "rule": rule,
+            "met": reached <= wanted if rule == "≤" else reached >= wanted,
+        }
+        for what, rule, wanted, reached in found
+    ]  # fmt: skip
+
+
+def _cost(row: Mapping[str, Any], key: str) -> float:
+    return float(row[key]) if key != "processor" else float(row["python cpu ms"] + row["server cpu ms"])
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """The figures for people."""
+    about = result["about"]
+    server = about["server"]
+    opening = (
+        f"{about['items']:,} × {about['dimensions']} items of about 100 words, two declared attributes; "
+        f"{about['cores']} cores, {about['date']}, PostgreSQL {server['server_version']}, `fsync` {server['fsync']}, "
+        f"`synchronous_commit` {server['synchronous_commit']}. Load of the machine before the run, of other work: "
+        f"{about['load']}. By hand: one table with HNSW, GIN over `to_tsvector` and two B-tree indexes, a prepared "
+        "statement a write; it keeps no BM25 and no isolation. The systems take turns in one run."
+    )
+    parts = [
+        "# Writes",
+        opening,
+        "## One item",
+        (
+            f"{about['calls']} of each, every one durable when the call returns. Processor: of the calling process, "
+            "and of all of the server's."
+        ),
+        table(result["single"]),
+        f"## {about['writers']} writers into one collection",
+        (
+            f"Each a process that adds one item after the other, {about['seconds']:g} s a turn, {about['rounds']} "
+            "turns, while another one searches: the platform by words and vector, recorded; by hand by vector alone. "
+            "All share the cores with the server."
+        ),
+        table(result["together"]),
+        "## First load",
+        "Seconds until every item can be found by both indexes.",
+        table(result["loads"]),
+        "## Targets",
+        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few items, to see that it works")
+    parser.add_argument("--server", help="a superuser's URL of a server on this machine; else one is made")
+    parser.add_argument("--beside", type=Path, help="another tree of this project, measured too")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    result = run(QUICK if given.quick else NORMAL, given.server, given.beside)
+    result["targets"] = targets(result)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "writes.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    (given.out / "writes.md").write_text(page(result))
+    print(page(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

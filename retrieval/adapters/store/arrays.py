@@ -1,0 +1,108 @@
+"""Arrays as they go over the wire: packed once, without an object of the driver's for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from struct import pack
+from typing import ClassVar
+
+import numpy as np
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.pq import Format
+from psycopg.types import TypeInfo
+
+from retrieval.domain.embedding import Vector, Vectors
+
+_NULL = b"\xff\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedArray:
+    """The elements of an array, each after its length, in PostgreSQL's binary format."""
+
+    size: int
+    elements: bytes
+    has_null: bool = False
+
+
+class Texts(PackedArray):
+    """A ``text[]``."""
+
+    __slots__ = ()
+
+
+class Blobs(PackedArray):
+    """A ``bytea[]``."""
+
+    __slots__ = ()
+
+
+class HalfVectors(PackedArray):
+    """A ``halfvec[]``."""
+
+    __slots__ = ()
+
+
+def texts(values: Iterable[str | None]) -> Texts:
+    """The texts; None is NULL."""
+    return Texts(*_packed(None if value is None else value.encode() for value in values))
+
+
+def blobs(values: Iterable[bytes]) -> Blobs:
+    """The bytes."""
+    return Blobs(*_packed(values))
+
+
+def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
+    """The vectors, shape (n, dimensions), rounded to half precision; None is NULL."""
+    if not isinstance(vectors, np.ndarray):
+        if not any(vector is None for vector in vectors):
+            return half_vectors(np.stack(list(vectors)))  # type: ignore[arg-type]
+        ones = (None if vector is None else half_vectors(vector[np.newaxis]).elements[4:] for vector in vectors)
+        return HalfVectors(*_packed(ones))
+    number, dimensions = vectors.shape
+    rows = np.zeros(
+        number,
+        dtype=[("bytes", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("values", ">f2", (dimensions,))],
+    )
+    rows["bytes"], rows["dimensions"], rows["values"] = 4 + 2 * dimensions, dimensions, vectors
+    return HalfVectors(number, rows.tobytes())
+
+
+def _packed(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
+    parts: list[bytes] = []
+    has_null = False
+    for value in values:
+        if value is None:
+            has_null = True
+            parts += (_NULL, b"")
+        else:
+            parts += (len(value).to_bytes(4, "big"), value)
+    return len(parts) // 2, b"".join(parts), has_null
+
+
+class _ArrayDumper(Dumper):
+    format = Format.BINARY
+    element: ClassVar[int]
+
+    def dump(self, obj: PackedArray) -> Buffer:
+        if not obj.size:
+            return pack(">iiI", 0, 0, self.element)
+        return pack(">iiIii", 1, obj.has_null, self.element, obj.size, 1) + obj.elements
+
+
+class _TextsDumper(_ArrayDumper):
+    oid, element = 1009, 25
+
+
+class _BlobsDumper(_ArrayDumper):
+    oid, element = 1001, 17
+
+
+def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
+    """Let a connection send them; the number of pgvector's type is the database's own."""
+    dumper = type("_HalfVectorsDumper", (_ArrayDumper,), {"oid": halfvec.array_oid, "element": halfvec.oid})
+    for kind, how in ((Texts, _TextsDumper), (Blobs, _BlobsDumper), (HalfVectors, dumper)):
+        adapters.register_dumper(kind, how)

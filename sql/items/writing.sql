@@ -1,0 +1,214 @@
+-- Items written, held and removed, with everything that is derived from them.
+
+-- The key of the lock that writers of a collection hold together, and that is held alone by who changes what all of them go
+-- by: declared attributes, neighbours, the average length. Everybody takes it before any item.
+CREATE OR REPLACE FUNCTION writers_lock(collection bigint) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN hashtextextended('retrieval writers ' || current_schema(), collection);
+
+-- Holds a collection's totals, which are made if they are missing: those who do take turns.
+CREATE OR REPLACE FUNCTION hold_totals(collection bigint) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO collection_statistics (collection_id, documents, total_length) VALUES (collection, 0, 0)
+        ON CONFLICT (collection_id) DO NOTHING;
+        PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE;
+    END IF;
+END
+$$;
+
+-- Whether items of a collection are indexed together with their neighbours, or were until a walk that is under way.
+CREATE OR REPLACE FUNCTION are_windowed(collection bigint) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (
+    SELECT FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL
+) OR EXISTS (
+    SELECT FROM collection_statistics AS total
+    WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL
+);
+
+-- Those of the items that exist; nobody else changes them before the transaction ends. Held in the order in which everybody
+-- holds them, so that no two writers wait for each other crosswise.
+CREATE OR REPLACE FUNCTION hold_items(collection bigint, ids text[]) RETURNS SETOF items
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(writers_lock(collection));
+    RETURN QUERY
+    SELECT * FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (ids)
+    ORDER BY item.item_id FOR NO KEY UPDATE;
+END
+$$;
+
+-- Stores those of the items that are new or changed, and the vectors that are given (NULL: none; an element that is NULL:
+-- not for that item) in the table of their space, with everything that is derived from them. Ids come in order, each once;
+-- the arrays are of one length. only_new: an item that is there already is a unique_violation, whose detail is its id.
+-- formers: the content hash of each as it was, NULL: it was not there. stored: how many vectors were new or changed.
+-- settles: false for a part of a write that goes on, whose end settles the statistics of all.
+-- has_new_fields: whether an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single
+-- item. drift: see settle_statistics.
+CREATE OR REPLACE FUNCTION write_items(
+    collection bigint, space bigint, only_new boolean, settles boolean,
+    ids text[], kinds text[], titles text[], bodies text[], tag_lists text[], attribute_objects text[], statuses text[],
+    sources text[], moments text[], hashes bytea[], text_hashes bytea[], vectors halfvec[],
+    OUT formers bytea[], OUT stored bigint, OUT has_new_fields boolean, OUT created_at timestamptz,
+    OUT updated_at timestamptz, OUT drift real
+)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    changing text[];
+    written text[];
+    archived text[];
+    taken text;
+    news bigint := 0;
+BEGIN
+    stored := 0;
+    PERFORM pg_advisory_xact_lock_shared(writers_lock(collection));
+
+    SELECT
+        array_agg(known.content_hash ORDER BY given.place),
+        array_agg(given.item_id ORDER BY given.place) FILTER (WHERE known.content_hash IS DISTINCT FROM given.hash)
+    INTO formers, changing
+    FROM unnest(ids, hashes) WITH ORDINALITY AS given (item_id, hash, place)
+    -- So that each is looked up by its key, whatever the plan was made for.
+    LEFT JOIN LATERAL (
+        SELECT item.content_hash FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = given.item_id LIMIT 1
+    ) AS known ON true;
+
+    -- Items are held in their order in this one pass, the unchanged ones too whose vectors are to be stored.
+    IF changing IS NOT NULL OR vectors IS NOT NULL THEN
+        WITH made AS (
+            INSERT INTO items AS known (
+                collection_id, item_id, kind, title, body, tags, attributes, status, source, occurred_at, content_hash,
+                text_hash
+            )
+            SELECT
+                collection, given.item_id, given.kind, given.title, given.body, given.tags::text[],
+                given.attributes::jsonb, given.status, given.source, given.moment::timestamptz, given.hash,
+                given.text_hash
+            FROM unnest(
+                ids, kinds, titles, bodies, tag_lists, attribute_objects, statuses, sources, moments, hashes, text_hashes,
+                formers
+            ) AS given (
+                item_id, kind, title, body, tags, attributes, status, source, moment, hash, text_hash, former
+            )
+            WHERE vectors IS NOT NULL OR given.hash IS DISTINCT FROM given.former
+            ON CONFLICT (collection_id, item_id) DO UPDATE SET
+                kind = excluded.kind, title = excluded.title, body = excluded.body, tags = excluded.tags,
+                attributes = excluded.attributes, status = excluded.status, source = excluded.source,
+                occurred_at = excluded.occurred_at, content_hash = excluded.content_hash,
+                text_hash = excluded.text_hash, updated_at = now()
+            WHERE known.content_hash <> excluded.content_hash OR only_new
+            RETURNING known.item_id, known.status, known.xmax = 0 AS is_new
+        )
+        SELECT
+            array_agg(made.item_id), array_agg(made.item_id) FILTER (WHERE made.status = 'archived'),
+            min(made.item_id) FILTER (WHERE NOT made.is_new)
+        INTO written, archived, taken
+        FROM made;
+    END IF;
+    IF only_new AND (taken IS NOT NULL OR written IS DISTINCT FROM ids) THEN
+        RAISE unique_violation USING MESSAGE = 'an item is there already', DETAIL = coalesce(taken, (
+            SELECT min(given.item_id) FROM unnest(ids, formers) AS given (item_id, former) WHERE given.former IS NOT NULL
+        ));
+    END IF;
+
+    IF written IS NOT NULL THEN
+        news := know_attributes(collection, written);
+        PERFORM index_terms(collection, written);
+        PERFORM index_attributes(collection, written);
+        IF archived IS NOT NULL AND space IS NOT NULL THEN
+            PERFORM remove_vectors(collection, space, archived);
+        END IF;
+    END IF;
+    IF vectors IS NOT NULL THEN
+        stored := write_vectors(collection, space, ids, vectors, text_hashes);
+    END IF;
+    has_new_fields := news > 0;
+    IF cardinality(ids) = 1 THEN
+        SELECT item.created_at, item.updated_at INTO created_at, updated_at FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = ids[1] AND item.content_hash = hashes[1];
+    END IF;
+    drift := 0;
+    IF settles THEN
+        drift := settle_statistics(collection, coalesce(cardinality(written), 0));
+    END IF;
+END
+$$;
+
+-- Keeps what attributes these stored items have, and of which types; gives how many attributes are new in that.
+CREATE OR REPLACE FUNCTION know_attributes(collection bigint, ids text[]) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    news bigint;
+BEGIN
+    INSERT INTO collection_attributes AS known (collection_id, name, types)
+    SELECT collection, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
+    FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids)
+        -- What is known needs no lock, which all writers of a collection would wait for.
+        AND NOT EXISTS (
+            SELECT FROM collection_attributes AS seen
+            WHERE seen.collection_id = collection AND seen.name = entry.key COLLATE "C"
+                AND jsonb_typeof(entry.value) = ANY (seen.types)
+        )
+    GROUP BY entry.key
+    ORDER BY entry.key COLLATE "C"
+    ON CONFLICT (collection_id, name) DO UPDATE SET
+        types = (SELECT array_agg(DISTINCT one ORDER BY one) FROM unnest(known.types || excluded.types) AS one)
+    WHERE NOT known.types @> excluded.types;
+    GET DIAGNOSTICS news = ROW_COUNT;
+    RETURN news;
+END
+$$;
+
+-- Keeps the items and lets no search find them; spaces: those that they have vectors in. Gives how many there were, and the
+-- drift (settle_statistics).
+CREATE OR REPLACE FUNCTION archive_items(
+    collection bigint, spaces bigint[], ids text[], OUT archived bigint, OUT drift real
+)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    held text[] := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
+    space bigint;
+BEGIN
+    -- The content hash goes, so that the same content given again makes the item active again.
+    UPDATE items AS item SET status = 'archived', content_hash = '', updated_at = now()
+    WHERE item.collection_id = collection AND item.item_id = ANY (held);
+    PERFORM index_terms(collection, held);
+    PERFORM index_attributes(collection, held);
+    FOREACH space IN ARRAY spaces LOOP
+        PERFORM remove_vectors(collection, space, held);
+    END LOOP;
+    archived := cardinality(held);
+    drift := settle_statistics(collection, cardinality(held));
+END
+$$;
+
+-- Removes the items with their terms and vectors; gives how many there were, and the drift. One that another writer
+-- adds a moment later is not touched.
+CREATE OR REPLACE FUNCTION remove_items(
+    collection bigint, ids text[], OUT removed bigint, OUT drift real
+)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    held text[] := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
+BEGIN
+    -- First out of the statistics, which count what item_terms holds.
+    PERFORM index_terms(collection, held, true);
+    DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
+    removed := cardinality(held);
+    drift := settle_statistics(collection, cardinality(held));
+END
+$$;
+
+REVOKE ALL ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
+    write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
+                bytea[], bytea[], halfvec[]),
+    know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
+    write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
+                bytea[], bytea[], halfvec[]),
+    know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) TO @app@;
