@@ -2,7 +2,8 @@
 
     python benchmarks/default_weights.py DATA [--embedder minilm]
 
-DATA holds the folders scifact, cranfield and tickets_hadoop in BEIR's format; without it there is nothing to do.
+DATA holds the folders scifact, cranfield, tickets_hadoop, locomo and vaswani in BEIR's format; without scifact there is
+nothing to do, and what else is missing is skipped. Weights and refining are chosen on the train queries alone.
 The collections are kept in the database of the settings, so that a second run starts warm.
 The result goes to ``benchmarks/results/default_weights_<provider>.json``; ``retrieval/engine/defaults.py`` states it.
 """
@@ -13,35 +14,36 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tasks import CRANFIELD, SCIFACT, SCIFACT_TRAIN, TICKETS, Task
+from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
-from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.refining import PoolVectors, Refining
 from retrieval.jobs.judgements import Qrels, where_for, without_item
 from retrieval.jobs.metrics import Ndcg
-from retrieval.jobs.tune import Setting, grid, tune
+from retrieval.jobs.tune import LegRankings, Setting, grid, tune
+from retrieval.jobs.tune_collection import vectors_of
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
 
-Rankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
-
-
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
-CHECKS = (SCIFACT, CRANFIELD, TICKETS)
+CHECKS = (SCIFACT, CRANFIELD, TICKETS, LOCOMO, VASWANI)
+SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+"""Of refining, tried with the weights of the default profile."""
 
 
 @dataclass
 class Measured:
     """A task's rankings, once for all settings."""
 
-    rankings: Rankings
+    rankings: LegRankings
     qrels: Qrels
+    depth: int
+    vectors: PoolVectors
     ndcg: Ndcg = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +51,9 @@ class Measured:
 
     def mean(self, setting: Setting) -> float:
         """nDCG@10 of the setting over the task's queries."""
-        scores = [self.ndcg.score(key, setting.rank(found)) for key, found in self.rankings.items()]
+        scores = [
+            self.ndcg.score(key, setting.rank(found, self.depth, self.vectors)) for key, found in self.rankings.items()
+        ]
         return sum(scores) / len(scores)
 
 
@@ -64,7 +68,7 @@ async def measure(platform: Platform, data: Path, task: Task) -> Measured:
         where = without_item(where_for(query, where_from), own)
         rankings[query.query_id] = await collection.leg_rankings(query.text, where=where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
-    return Measured(rankings, qrels)
+    return Measured(rankings, qrels, collection.profile.depth, await vectors_of(collection, rankings))
 
 
 async def main(data: Path, embedder: str) -> None:
@@ -72,13 +76,16 @@ async def main(data: Path, embedder: str) -> None:
     settings = Settings().changed(embedder=embedder)
     async with connect(settings=settings) as platform:
         train = await measure(platform, data, SCIFACT_TRAIN)
-        checks = {task.name: await measure(platform, data, task) for task in CHECKS}
+        checks = {
+            task.name: await measure(platform, data, task) for task in CHECKS if (data / task.collection).is_dir()
+        }
         collection = await platform.collection(SCIFACT_TRAIN.collection)
         space = (await collection.info()).space
     equal = Setting({"dense": 1.0, "lexical": 1.0})
-    report = tune(train.rankings, train.qrels, equal)
+    report = tune(train.rankings, train.qrels, equal, depth=train.depth, vectors=train.vectors)
     between = [Setting({"dense": share, "lexical": 1 - share}, SUM) for share in (0.45, 0.55, 0.65, 0.75)]
-    candidates = [*grid(["dense", "lexical"]), *between]
+    refined = [Setting({"dense": 0.65, "lexical": 0.35}, SUM, Refining(share=share)) for share in SHARES]
+    candidates = [*grid(["dense", "lexical"], with_refining=True), *between, *refined]
     table = [
         {
             "setting": setting.describe(),

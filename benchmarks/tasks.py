@@ -45,4 +45,5 @@ CRANFIELD = Task("cranfield", "cranfield")
 TICKETS = Task(
     "tickets_hadoop", "tickets_hadoop", where_from=("metadata.as_of>=occurred_at",), drop_self="metadata.self_id"
 )
+VASWANI = Task("vaswani", "vaswani")
 LOCOMO = Task("locomo", "locomo", where_from=("metadata.conversation=conversation",))

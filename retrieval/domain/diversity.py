@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidProfileError
-
-Similarities = NDArray[np.float32]
-"""Shape (n, n), the cosine similarity of each pair of candidates."""
+from retrieval.domain.refining import PoolVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +35,29 @@ class Diversity:
     def is_off(self) -> bool:
         """Whether there is nothing to do."""
         return self.collapse_above is None and self.relevance_share is None
+
+
+class Similarities(Protocol):
+    """How alike candidates are."""
+
+    def __getitem__(self, place: int, /) -> NDArray[np.float32]:
+        """The cosine similarity of all candidates to the one at that place, shape (n,)."""
+
+
+class Compared:
+    """Similarities that are worked out for those that are asked for; 0 to an item without a vector."""
+
+    def __init__(self, item_ids: Sequence[str], vectors: PoolVectors) -> None:
+        known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
+        self._rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
+        self._rows[known] = vectors.of_items([item_ids[place] for place in known])
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._rows, self._rows))
+        self._rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
+
+    def __getitem__(self, place: int) -> NDArray[np.float32]:
+        similarities: NDArray[np.float32] = self._rows @ self._rows[place]
+        similarities[place] = 1.0
+        return similarities
 
 
 def diversified(scores: Sequence[float], similarities: Similarities, wanted: Diversity, limit: int) -> list[int]:

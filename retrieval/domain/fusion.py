@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
 from retrieval.domain.hit import Contribution
 from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.refining import REFINING, PoolVectors, likenesses
 
 
 class Candidate(NamedTuple):
@@ -47,6 +48,8 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, li
     its highest; a leg without a score above 0 brings nothing.
     Union: score(d) = Σ over signals of weight × value; the legs weigh nothing.
     An item that is not in a leg's ranking gets nothing from it. A leg with weight 0 contributes 0.
+    Where there is a ranking by likeness (``refined``), the score of an item in it is (1 − share) × that of the legs +
+    share × likeness, its weight being the share.
     """
     valued = _valued(rankings, weights, fusion)
     best = _summed(valued)[:limit]
@@ -70,10 +73,46 @@ def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) 
     return [item_id for item_id, _ in _summed(_valued(rankings, weights, fusion))]
 
 
+def refined(
+    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int, vectors: PoolVectors
+) -> dict[str, list[Candidate]]:
+    """The rankings, and behind them that of the candidates that have a vector by their likeness to the best of these.
+
+    The pool whose middle counts is the first ``depth`` of each ranking, so that a larger page changes no score. Without
+    a ranking by likeness where no candidate stands out.
+    """
+    found = {leg: list(candidates) for leg, candidates in rankings.items()}
+    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors.places]
+    pool = {one.item_id for candidates in rankings.values() for one in candidates[:depth]}
+    if not pool.intersection(own):
+        return found
+    values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
+    by_likeness = sorted(zip(own, values, strict=False), key=lambda one: (-one[1], one[0]))
+    alike = [Candidate(REFINING, item_id, rank, score) for rank, (item_id, score) in enumerate(by_likeness, 1)]
+    return {**found, REFINING: alike} if alike else found
+
+
 def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
     """Each leg's candidates with what they bring."""
-    values = _values(fusion, sum(weights.get(leg, 0.0) for leg in rankings))
-    return [(leg, candidates, values(candidates, weights.get(leg, 0.0))) for leg, candidates in rankings.items()]
+    values = _values(fusion, _total(rankings, weights))
+    legs = [(leg, candidates, values(candidates, weights.get(leg, 0.0)))
+            for leg, candidates in rankings.items() if leg != REFINING]  # fmt: skip
+    alike = rankings.get(REFINING)
+    if alike is None:
+        return legs
+    share, known = weights[REFINING], set(map(_ITEM_ID, alike))
+    left = [(leg, candidates, _left(map(_ITEM_ID, candidates), some, share, known)) for leg, candidates, some in legs]
+    return [*left, (REFINING, alike, [share * one.score for one in alike])]
+
+
+def _left(items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]) -> list[float]:
+    """What the values are where likeness has its share of the score."""
+    return [(1 - share) * value if item in known else value for item, value in zip(items, values, strict=True)]
+
+
+def _total(legs: Iterable[str], weights: Mapping[str, float]) -> float:
+    """What the legs weigh together."""
+    return sum(weights.get(leg, 0.0) for leg in legs if leg != REFINING)
 
 
 def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
@@ -144,14 +183,19 @@ def values_again(
     """What each leg brings to the scores of ``fused_again``, by leg, one value an item; 0 for one that it has not."""
     if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
         return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
-    total = sum(weights.get(leg, 0.0) for leg in legs)
+    total = _total(legs, weights)
+    alike = dict(enumerate(legs.get(REFINING, ())))
+    known = {place for place, likeness in alike.items() if likeness is not None}
     values: dict[str, list[float]] = {}
     for leg in weights:  # in the order in which the parts were added up
         if fusion.kind is FusionKind.RRF:
             values[leg] = [weights[leg] / (fusion.k + rank) if rank else 0.0 for rank in ranks.get(leg, ())]
         elif fusion.kind is FusionKind.UNION:
             values[leg] = [weights[leg] * raw if raw is not None else 0.0 for raw in legs.get(leg, ())]
+        elif leg == REFINING:
+            values[leg] = [weights[leg] * (likeness or 0.0) for likeness in legs.get(leg, ())]
         else:
             share = weights[leg] / total if total else 0.0
-            values[leg] = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+            brought = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+            values[leg] = _left(range(len(brought)), brought, weights.get(REFINING, 0.0), known)
     return values

@@ -14,6 +14,7 @@ from retrieval.domain.exploration import Exploration
 from retrieval.domain.learned import Learned
 from retrieval.domain.profile_numbers import check_share
 from retrieval.domain.recording import Recording
+from retrieval.domain.refining import REFINING, Refining
 from retrieval.domain.signals.attribute_value import AttributeValue
 from retrieval.domain.signals.catalogue import signals_as_dict, signals_from_dict
 from retrieval.domain.signals.signal import Asked, Signal
@@ -89,11 +90,11 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Legs with weights, their depth and fusion, signals, what is learned, how is explored, and what is recorded.
+    """Legs with weights, their depth, fusion and refining, signals, what is learned and explored, what is recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
-    weights that are all zero, a depth outside 1 to 1000, a signal given twice, or signals without ``union`` or the
-    other way round.
+    weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
+    other way round, or refining without ``weighted_sum``.
     """
 
     legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
@@ -101,6 +102,8 @@ class Profile:
     fusion: Fusion = field(default_factory=Fusion)
     depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
+    refining: Refining = field(default_factory=Refining)
+    """How much candidates that are like the best one gain. Off unless it says otherwise; for a weighted sum."""
     signals: tuple[Signal, ...] = ()
     """What a union scores its candidates by: the sum of weight × value."""
     min_score: float | None = None
@@ -122,6 +125,11 @@ class Profile:
             raise InvalidProfileError(f"depth is {self.depth!r:.40}; it must be a whole number, 1 to {MAX_DEPTH}")
         object.__setattr__(self, "legs", MappingProxyType(legs))
         self._check_signals()
+        if not self.refining.is_off and self.fusion.kind is not FusionKind.WEIGHTED_SUM:
+            raise InvalidProfileError(
+                f"refining needs the fusion 'weighted_sum', whose scores are from 0 to 1; this one is "
+                f"{self.fusion.kind.value!r}: change it, or leave refining out"
+            )
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -137,8 +145,9 @@ class Profile:
         """The weights of rankings by their names: a leg's for another wording weighs what the leg does.
 
         What is preferred weighs that too, what is preferred in the second place half of it, in the third a third.
+        Refining weighs its share of the score.
         """
-        weights = self.weights
+        weights = {**self.weights, REFINING: self.refining.share}
         return {name: weights.get(leg_of(name), 0.0) / _preference(name) for name in names}
 
     def taking_part(self, asked: Asked) -> Profile:
@@ -187,6 +196,7 @@ class Profile:
             "legs": dict(self.legs),
             "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
             "depth": self.depth,
+            "refining": {"share": self.refining.share},
             "signals": signals_as_dict(self.signals),
             "min_score": self.min_score,
             "diversity": {
@@ -221,8 +231,15 @@ class Profile:
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
-_PARTS: Mapping[str, type[Fusion | Diversity | Learned | Exploration | Recording]] = MappingProxyType(
-    {"fusion": Fusion, "diversity": Diversity, "learned": Learned, "exploration": Exploration, "recording": Recording}
+_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording]] = MappingProxyType(
+    {
+        "fusion": Fusion,
+        "refining": Refining,
+        "diversity": Diversity,
+        "learned": Learned,
+        "exploration": Exploration,
+        "recording": Recording,
+    }
 )
 """The parts of a profile that are objects."""
 

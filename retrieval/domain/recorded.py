@@ -10,6 +10,7 @@ from typing import Any
 
 from retrieval.domain.fusion import fused_again, values_again
 from retrieval.domain.profile import Profile
+from retrieval.domain.refining import REFINING, from_steps
 from retrieval.domain.relevance import on_unit_scale
 from retrieval.domain.search_record import TOTAL, USUAL, Impression, Matrix, SearchRecord
 from retrieval.domain.slate import Slot
@@ -21,8 +22,9 @@ class RecordedSearch(SearchRecord):
 
     pool_signals: Mapping[str, Any]
     """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg does not know the item),
-    ``ranks`` (the same of the ranks of what it brought), the ``measures``; ``relevance``, ``scaled`` (that from 0 to 1)
-    and ``score``, unless they followed from a profile that is gone. And ``bests``: by leg, the score that a weighted
+    ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was refined; the
+    ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a profile that
+    is gone. And ``bests``: by leg, the score that a weighted
     sum takes as 1."""
     impressions: Sequence[Impression]
 
@@ -53,6 +55,8 @@ def pool_signals(record: SearchRecord, profile: Profile | None) -> dict[str, Any
         brought=record.brought,
         scores=record.pool_scores,
         ranks=record.pool_ranks,
+        items=record.pool_items,
+        likeness=record.pool_likeness,
         measured=dict(zip(record.measures, record.pool_values, strict=False)),
         profile=profile,
     )
@@ -65,6 +69,8 @@ def pool_signals_of(
     brought: Sequence[int],
     scores: Matrix,
     ranks: Sequence[Sequence[int]],
+    items: Sequence[str],
+    likeness: Sequence[int] | None,
     measured: Mapping[str, Sequence[float | None]],
     profile: Profile | None,
 ) -> dict[str, Any]:
@@ -79,12 +85,26 @@ def pool_signals_of(
         "bests": dict(zip(legs, bests, strict=True)),
         **measured,
     }
+    if likeness is not None:
+        alike = from_steps(likeness)
+        signals["legs"][REFINING], signals["ranks"][REFINING] = alike, _ranks(alike, items)
+        signals["bests"][REFINING] = 1.0
     if "relevance" in measured:
         return {**signals, "scaled": measured["relevance"]}
     if profile is None and legs:
         return signals
     relevance, scaled = _relevances(signals, profile or Profile())
     return {"score": relevance, **signals, "relevance": relevance, "scaled": scaled}
+
+
+def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | None]:
+    """The rank of each, from 1; equal ones are ordered by item id."""
+    known = sorted((-value, item, place) for place, (value, item) in enumerate(zip(values, items, strict=True))
+                   if value is not None)  # fmt: skip
+    ranks: list[int | None] = [None] * len(values)
+    for rank, (_, _, place) in enumerate(known, 1):
+        ranks[place] = rank
+    return ranks
 
 
 def _relevances(signals: Mapping[str, Any], profile: Profile) -> tuple[list[float], list[float]]:
@@ -124,7 +144,8 @@ def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Prof
 def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
     """What made the score of each hit, as ``retrieval.domain.fusion.fuse`` made it."""
     places = {item_id: place for place, item_id in enumerate(record.pool_items)}
-    legs, ranks = signals["legs"], dict(zip(record.legs, record.pool_ranks, strict=False))
+    legs = signals["legs"]
+    ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
     weights = {} if profile is None else _weights(legs, profile)
     values = {} if profile is None else values_again(legs, ranks, signals["bests"], weights, profile.fusion)
     return [

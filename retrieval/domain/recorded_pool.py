@@ -37,6 +37,8 @@ class RecordedPool:
     """The legs' own scores; None for what the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
+    weights: Mapping[str, float] | None = None
+    """Those of the legs in the profile that answered; None: not known."""
     bests: Mapping[str, float] = field(default_factory=dict)
     """By leg, the score that a weighted sum takes as 1."""
     learned: Optional = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from retrieval.domain.profile import FusionKind, Profile, leg_of
+from retrieval.domain.refining import REFINING
 
 
 def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: Profile) -> list[float]:
@@ -34,7 +35,9 @@ def leg_features_again(
     if len(legs) == 1:
         return {}
     return {
-        leg: [share_of(score, bests[leg]) for score in scores] for leg, scores in legs.items() if leg_of(leg) == leg
+        leg: [share_of(score, bests[leg]) for score in scores]
+        for leg, scores in legs.items()
+        if leg_of(leg) == leg != REFINING
     }
 
 

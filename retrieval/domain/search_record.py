@@ -101,6 +101,8 @@ class SearchRecord:
     """Raw scores by leg; None where the leg does not know the item."""
     pool_ranks: Sequence[Sequence[int]] = ()
     """Ranks by leg, from 1, among all whose score is known; 0 where it is not."""
+    pool_likeness: Sequence[int] | None = None
+    """How like the best candidate each is, as ``retrieval.domain.refining.in_steps`` has it; None: not refined."""
     measures: Sequence[str] = ()
     """What else is known of the candidates: where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``;
     where something was learned ``learned``, ``effective_sample_size``, ``logit_mean``, ``cosine`` (of the query and

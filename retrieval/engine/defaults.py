@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.refining import Refining
 
 # Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
 _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
-        legs={"dense": 0.65, "lexical": 0.35}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=30
+        legs={"dense": 0.65, "lexical": 0.35},
+        fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
+        depth=30,
+        refining=Refining(share=0.25),
     ),
 }
 

@@ -46,6 +46,7 @@ def make_plan(
     # What one leg brings are the hits already, unless some of them will be passed over.
     is_one_ranking = len(legs) == 1 and not request.rewrites and not request.preferred and not profile.signals
     are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off
+    refines = not profile.refining.is_off and LegName.DENSE in legs and not is_one_ranking
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     is_filtered = request.condition is not None
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered)
@@ -70,6 +71,7 @@ def make_plan(
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
             with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),
+            with_vectors=space is not None and (refines or not profile.diversity.is_off),
         ),
         profile=profile,
         notes=notes,
@@ -81,7 +83,7 @@ def plan_preferred(
 ) -> CandidateRequest:
     """What is asked once more, within what is preferred: as deep as the rest, with which it is merged."""
     request = make_plan(collection, narrowed, why_no_vector, is_final=False).request
-    return replace(request, depth=plan.request.depth)
+    return replace(request, depth=plan.request.depth, with_vectors=plan.request.with_vectors)
 
 
 def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:

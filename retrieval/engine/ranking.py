@@ -6,16 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores
+from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores, refined
 from retrieval.domain.hit import Contribution
 from retrieval.domain.profile import PREFERRED, Profile
+from retrieval.domain.refining import NO_VECTORS, PoolVectors
 
 ONE_LEG = "none"
 """The fusion of a search that one leg answers: its own scores are the hits'."""
 
+_SEVERAL = 2
+
 _ROUNDING = 1e-12
 """What adding up may take from a score that is exactly the least."""
+
+
+def with_refining(found: Found, profile: Profile) -> Found:
+    """The candidates with their ranking by likeness, where the profile refines and several rankings are fused."""
+    if profile.refining.is_off or len(found.rankings) < _SEVERAL or not found.vectors.places:
+        return found
+    weights = profile.weights_of(found.rankings)
+    return replace(found, rankings=refined(found.rankings, weights, profile.fusion, profile.depth, found.vectors))
 
 
 def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fused]:
@@ -66,7 +79,17 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
         fell_short=any(one.fell_short for one in each),
         left_out=max((one.left_out for one in each if one.left_out is not None), default=None),
         rows={item_id: row for one in each for item_id, row in one.rows.items()},
+        vectors=_all_vectors(each),
     )
+
+
+def _all_vectors(each: Sequence[Found]) -> PoolVectors:
+    some = [one.vectors for one in each if one.vectors.places]
+    if not some:
+        return NO_VECTORS
+    item_ids = [item_id for one in some for item_id in one.places]
+    rows = np.concatenate([one.rows for one in some])
+    return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
 
 
 def fusion_name(found: Found, profile: Profile) -> str:

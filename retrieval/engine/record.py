@@ -14,7 +14,9 @@ from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
+from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Hit
+from retrieval.domain.refining import REFINING, in_steps
 from retrieval.domain.retrieval_id import time_of
 from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
 from retrieval.domain.slate import Placed
@@ -160,23 +162,30 @@ def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, An
     """The columns for the candidates; ``pool``: item ids with their relevance."""
     # There are a hundred in each leg: no line of Python is run for each.
     found, items = answered.found, list(map(_FIRST, pool))
-    known = [dict(zip(map(_ITEM_ID, one), one, strict=True)) for one in found.rankings.values()]
-    placed = [list(map(by_id.get, items, repeat(_UNKNOWN))) for by_id in known]
-    brought = found.brought
+    legs = {name: ranked for name, ranked in found.rankings.items() if name != REFINING}
+    placed = [_placed(ranked, items) for ranked in legs.values()]
+    alike = found.rankings.get(REFINING)
+    brought, bests = found.brought, bests_of(found)
     measured = _measured(pool, answered.decided)
     return {
-        "legs": list(found.rankings),
-        "bests": list(bests_of(found).values()),
-        "brought": [brought.get(leg, len(ranked)) for leg, ranked in found.rankings.items()] if brought else (),
+        "legs": list(legs),
+        "bests": [bests[leg] for leg in legs],
+        "brought": [brought.get(leg, len(ranked)) for leg, ranked in legs.items()] if brought else (),
         "pool_items": items,
         "pool_scores": [list(map(_SCORE, row)) for row in placed],
         "pool_ranks": [list(map(_RANK, row)) for row in placed],
+        "pool_likeness": None if alike is None else in_steps(map(_SCORE, _placed(alike, items))),
         "measures": list(measured),
         "pool_values": list(measured.values()),
     }
 
 
-_UNKNOWN = ("", "", 0, None)
+def _placed(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The ranking's candidates in the order of the items."""
+    return list(map(dict(zip(map(_ITEM_ID, ranked), ranked, strict=True)).get, items, repeat(_UNKNOWN)))
+
+
+_UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
 """In place of a candidate that a leg does not know."""
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
@@ -196,7 +205,9 @@ def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, A
     hits, pulls = answered.hits, answered.decided.pulls
     placed = {one.item_id: one for one in answered.slate}
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
-    is_plain = not answered.decided.scores and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
+    # Ranks by likeness follow from all candidates' likenesses.
+    is_whole = len(answered.found.rankings.get(REFINING, ())) <= len(pool)
+    is_plain = is_whole and not answered.decided.scores and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
     return {
         **shown_columns(
             items=[hit.item_id for hit in hits],

@@ -8,6 +8,7 @@ from operator import itemgetter
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.fusion import Fused, best_of
 from retrieval.domain.profile import Profile, leg_of
+from retrieval.domain.refining import REFINING
 from retrieval.domain.relevance import on_unit_scale, share_of
 from retrieval.domain.signals.catalogue import SIGNALS
 
@@ -27,7 +28,7 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[
 def bests_of(found: Found) -> dict[str, float]:
     """By ranking, the score that counts as 1: the leg's best, and the most that a signal can be."""
     return {
-        name: SIGNAL_BEST if name in SIGNALS else best_of(list(map(_SCORE, candidates)))
+        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
         for name, candidates in found.rankings.items()
     }
 
@@ -35,14 +36,15 @@ def bests_of(found: Found) -> dict[str, float]:
 def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]]:
     """Each candidate's score in each leg, 0 (not known, or not above 0) to 1 (the leg's best), and its signals.
 
-    None where there is one leg: relevance tells it. Nor of rewritten queries: few searches have them.
+    None where there is one leg: relevance tells it. Nor of rewritten queries: few searches have them; nor of refining,
+    which is not of an item and the query alone.
     """
     if len(found.rankings) == 1:
         return {}
     features: dict[str, list[float]] = {}
     bests = bests_of(found)
     for name, candidates in found.rankings.items():
-        if leg_of(name) == name:
+        if leg_of(name) == name != REFINING:
             raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}
             features[name] = [share_of(raw.get(one.item_id), bests[name]) for one in ranked]
     return features

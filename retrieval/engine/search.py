@@ -22,7 +22,7 @@ from retrieval.adapters.store.search.candidate_request import CandidateRequest, 
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each
 from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
-from retrieval.domain.diversity import Diversity, diversified
+from retrieval.domain.diversity import Compared, Diversity, diversified
 from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import extent
 from retrieval.domain.fusion import Candidate, Fused
@@ -36,7 +36,7 @@ from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, mo
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import SCORED_BOTH_WAYS, Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import QueryVectors, query_vectors
-from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking
+from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking, with_refining
 from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import SearchRequest, check_fields, check_filter, check_orders
@@ -151,7 +151,9 @@ class Searcher:
         plan = self._plan(request, vectors.why_none if vector is None else None)
         query = _query(request, vector, self._now())
         legs = plan.request.legs
-        bare = replace(plan.request, with_items=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs))
+        bare = replace(
+            plan.request, with_items=False, with_vectors=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
+        )
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
@@ -236,8 +238,9 @@ class Searcher:
         # What will not be passed over need not be ranked further than it is shown.
         wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
         while True:
+            found = with_refining(found, one.plan.profile)
             ranked = await aside(partial(_in_order, one, found, wanted), is_long=is_long)
-            shown = await self._diverse(diversity, ranked, one.request.limit)
+            shown = _diverse(diversity, found, ranked, one.request.limit)
             request = requests[0]
             is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
             may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
@@ -269,38 +272,7 @@ class Searcher:
             for one, ranked in zip(asked, rankings, strict=True)
         ]
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()))
-        return [await self._final(*one) for one in zip(asked, rankings, decisions, strict=True)]
-
-    async def _final(self, one: Asked, ranked: Ranked, decision: Decision) -> Final:
-        if not decision.is_open:
-            return replace(_as_ranked(ranked), decided=decision.decided)
-        profile, limit = one.profile, one.request.limit
-        first = await self._diverse(profile.diversity, list(decision.ranked), limit)
-        names = {candidate.item_id for candidate in first}
-        # A diverse page may be short on purpose: what was passed over is not explored either.
-        rest = [] if not profile.diversity.is_off else [one for one in decision.ranked if one.item_id not in names]
-        placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
-        return Final(ranked, placed, decided, [decision.explained(one.item_id) for one in placed])
-
-    async def _diverse(self, wanted: Diversity, ranked: list[Fused], limit: int) -> list[Fused]:
-        """The best that are not alike; of a larger pool where near-duplicates leave too few."""
-        if wanted.is_off or self.collection.space is None:
-            return ranked[:limit]
-        shown = await self._diverse_of(wanted, ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))], limit)
-        if len(shown) < limit < len(ranked):
-            shown = await self._diverse_of(wanted, ranked[:MAX_DEPTH], limit)
-        return shown
-
-    async def _diverse_of(self, wanted: Diversity, pool: list[Fused], limit: int) -> list[Fused]:
-        space = self.collection.space
-        if space is None:
-            return pool[:limit]
-        from retrieval.adapters.store.search.vectors import read_similarities
-
-        similarities = await read_similarities(
-            self.database, self.tenant_id, self.collection.collection_id, space, [one.item_id for one in pool]
-        )
-        return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
+        return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
     async def _columns(
         self, asked: Sequence[Asked], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
@@ -372,6 +344,33 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
+
+
+def _final(one: Asked, ranked: Ranked, decision: Decision) -> Final:
+    if not decision.is_open:
+        return replace(_as_ranked(ranked), decided=decision.decided)
+    profile, limit = one.profile, one.request.limit
+    first = _diverse(profile.diversity, ranked.found, decision.ranked, limit)
+    names = {candidate.item_id for candidate in first}
+    # A diverse page may be short on purpose: what was passed over is not explored either.
+    rest = [] if not profile.diversity.is_off else [one for one in decision.ranked if one.item_id not in names]
+    placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
+    return Final(ranked, placed, decided, [decision.explained(one.item_id) for one in placed])
+
+
+def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: int) -> list[Fused]:
+    """The best that are not alike; of a larger pool where near-duplicates leave too few."""
+    if wanted.is_off or not found.vectors.places:
+        return list(ranked[:limit])
+    shown = _diverse_of(wanted, found, ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))], limit)
+    if len(shown) < limit < len(ranked):
+        shown = _diverse_of(wanted, found, ranked[:MAX_DEPTH], limit)
+    return shown
+
+
+def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: int) -> list[Fused]:
+    similarities = Compared([one.item_id for one in pool], found.vectors)
+    return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
 
 
 def _in_order(one: Asked, found: Found, wanted: int | None) -> list[Fused]:

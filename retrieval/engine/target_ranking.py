@@ -14,6 +14,7 @@ from retrieval.domain.fusion import fused_again
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Profile, leg_of
 from retrieval.domain.recorded_pool import Optional, RecordedPool
+from retrieval.domain.refining import REFINING
 from retrieval.domain.relevance import leg_features_again, on_unit_scale
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
@@ -36,6 +37,15 @@ class Candidate(NamedTuple):
     """As exploration sees it."""
 
 
+def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the pool tells what the profile refines by: it does for weights that bring the same best candidate."""
+    legs = {name: weight for name, weight in profile.legs.items() if weight}
+    if profile.refining.is_off or len(legs) == 1:
+        return True
+    weights = None if pool.weights is None else {name: weight for name, weight in pool.weights.items() if weight}
+    return REFINING in pool.scores and weights == legs
+
+
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[Candidate] | None:
     """The candidates of the profile's legs as ``retrieval.domain.fusion.fuse`` scores them; None: a leg did not run.
 
@@ -44,6 +54,8 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[Candidate] | None
     weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
     if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
         return None
+    if len(weights) == 1 + (REFINING in weights):  # of one leg, nothing is refined
+        weights.pop(REFINING, None)
     legs, ranks = {leg: pool.scores[leg] for leg in weights}, {leg: pool.ranks[leg] for leg in weights}
     bests = {leg: pool.bests[leg] for leg in weights}
     scores = fused_again(legs, ranks, bests, weights, profile.fusion)

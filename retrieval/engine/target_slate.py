@@ -11,7 +11,7 @@ import numpy as np
 from retrieval.domain.exploration import Exploration, PolicyName, Posterior
 from retrieval.domain.profile import Profile
 from retrieval.domain.recorded_pool import RecordedPool
-from retrieval.engine.target_ranking import Candidate, by_relevance, in_order, with_learned
+from retrieval.engine.target_ranking import Candidate, by_relevance, in_order, knows_likeness, with_learned
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.slate import slate_probabilities
@@ -24,6 +24,7 @@ class Unanswerable(StrEnum):
     NO_POOL = "no candidates were recorded with it"
     GROUPED = "it showed the best of each group"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
+    REFINED = "how like its best candidate the others are is known for the weights that answered alone"
     NO_LEG = "a leg of the profile did not run"
     LEARNED = "what was learned then does not tell what this combination would have made of it"
     NO_ELIGIBLE = "whom the profile would explore was not recorded"
@@ -57,6 +58,8 @@ def target_slate(
         return Unanswerable.GROUPED
     if not target.profile.diversity.is_off:
         return Unanswerable.DIVERSE
+    if not knows_likeness(pool, target.profile):
+        return Unanswerable.REFINED
     candidates = by_relevance(pool, target.profile)
     if candidates is None:
         return Unanswerable.NO_LEG

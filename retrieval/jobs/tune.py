@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
-from retrieval.domain.fusion import Candidate, fused_ids
-from retrieval.domain.profile import DEPTH, RRF_K, Fusion, FusionKind
+from retrieval.domain.fusion import Candidate, fused_ids, refined
+from retrieval.domain.profile import DEPTH, RRF_K, Fusion, FusionKind, LegName
+from retrieval.domain.refining import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.jobs.evaluate import Progress
 from retrieval.jobs.judgements import Qrels
 from retrieval.jobs.metrics import Ndcg
@@ -30,6 +31,9 @@ LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
 
 PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
 """RRF weights tried for two legs, the even ones first."""
+
+REFINED = Refining(share=0.25)
+"""How weighted sums are refined where that is tried."""
 
 _MOST_LEGS_TOGETHER = 3
 
@@ -42,7 +46,7 @@ _Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Legs with weights, and their fusion: the part of a profile that tuning may change.
+    """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
 
     Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
     """
@@ -50,6 +54,7 @@ class Setting:
     legs: Mapping[str, float]
     """Weight by leg."""
     fusion: Fusion = field(default_factory=Fusion)
+    refining: Refining = field(default_factory=Refining)
 
     def __post_init__(self) -> None:
         weights = self.legs.values()
@@ -65,19 +70,34 @@ class Setting:
         parts = ", ".join(f"{leg} {weight:g}" for leg, weight in used.items())
         if self.fusion.kind is FusionKind.RRF:
             return f"RRF (k = {self.fusion.k}) of {parts}"
-        return f"weighted sum of {parts}"
+        refined = "" if self.refining.is_off else f", refined by {self.refining.share:g}"
+        return f"weighted sum of {parts}{refined}"
 
-    def rank(self, rankings: Mapping[str, Sequence[Candidate]], depth: int = DEPTH) -> list[str]:
+    def rank(
+        self,
+        rankings: Mapping[str, Sequence[Candidate]],
+        depth: int = DEPTH,
+        vectors: PoolVectors = NO_VECTORS,
+    ) -> list[str]:
         """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
 
-        Ranks count for those that a leg brought itself, scores for all whose score is known.
+        Ranks count for those that a leg brought itself, scores for all whose score is known. ``vectors``: those of the
+        items, which refining needs.
         """
         known = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
-        return fused_ids({leg: rankings.get(leg, ())[:known] for leg in self.legs}, self.legs, self.fusion)
+        found = {leg: rankings.get(leg, ())[:known] for leg in self.legs}
+        weights = {**self.legs, REFINING: self.refining.share}
+        if not self.refining.is_off and len(found) > 1 and found.get(LegName.DENSE):
+            return fused_ids(refined(found, weights, self.fusion, depth, vectors), weights, self.fusion)
+        return fused_ids(found, weights, self.fusion)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"legs": dict(self.legs), "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k}}
+        return {
+            "legs": dict(self.legs),
+            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
+            "refining": {"share": self.refining.share},
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +137,12 @@ class TuningReport:
         }
 
 
-def grid(legs: Sequence[str], k: int = RRF_K) -> list[Setting]:
+def grid(legs: Sequence[str], k: int = RRF_K, *, with_refining: bool = False) -> list[Setting]:
     """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of two and three legs.
 
     Two legs give 20 settings, three 88; more than three are never fused at once. Weights of a weighted sum
-    add up to 1, in steps of 0.1 for two legs and 0.2 for three. Raises ``InvalidProfileError`` without legs.
+    add up to 1, in steps of 0.1 for two legs and 0.2 for three. ``with_refining``: each weighted sum with the dense leg
+    is tried refined too. Raises ``InvalidProfileError`` without legs.
     """
     if not legs:
         raise InvalidProfileError("no leg to tune: give at least one")
@@ -133,7 +154,8 @@ def grid(legs: Sequence[str], k: int = RRF_K) -> list[Setting]:
             settings += [Setting(_weights(together, ratio), rrf) for ratio in ratios]
             steps = 10 if size == 2 else 5
             settings += [
-                Setting(_weights(together, [part / steps for part in parts]), weighted_sum)
+                Setting(_weights(together, [part / steps for part in parts]), weighted_sum, refining)
+                for refining in (Refining(), REFINED)[: 1 + (with_refining and LegName.DENSE in together)]
                 for parts in product(range(1, steps), repeat=size)
                 if sum(parts) == steps
             ]
@@ -148,17 +170,18 @@ def tune(
     settings: Sequence[Setting] | None = None,
     cutoff: int = 10,
     depth: int = DEPTH,
+    vectors: PoolVectors = NO_VECTORS,
     folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and say whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings`` with a relevant item. ``depth`` is how many candidates each leg was asked for.
-    ``settings`` is ``grid`` of all legs seen when not
-    given; the current setting and each leg alone are always tried too. Each fold's queries are ranked by the
-    setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change
-    is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
+    Queries are those of ``rankings`` with a relevant item. ``depth`` is how many candidates each leg was asked for,
+    ``vectors`` are those of the candidates: without them no refining is tried. ``settings`` is ``grid`` of
+    all legs seen when not given; the current setting and each leg alone are always tried too. Each fold's queries are
+    ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
+    change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
     give an equal report. ``progress`` is called once a setting.
     Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
     """
@@ -168,9 +191,11 @@ def tune(
             f"cannot tune on {len(query_ids)} judged queries in {folds} folds: "
             "use at least 2 folds, and judge at least as many queries"
         )
-    tried = _tried(rankings, query_ids, current, settings)
+    legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
+    k = current.fusion.k
+    tried = _tried(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
-    scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, progress=progress)
+    scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
     rng = np.random.default_rng(seed)
     held_out, chosen = _cross_validate(scores, folds, rng)
     comparisons = tuple(
@@ -195,14 +220,10 @@ def tune(
     )
 
 
-def _tried(
-    rankings: LegRankings, query_ids: Sequence[str], current: Setting, settings: Sequence[Setting] | None
-) -> list[Setting]:
+def _tried(current: Setting, legs: Sequence[str], settings: Sequence[Setting]) -> list[Setting]:
     """The current setting, each leg alone, then the others: each once."""
-    legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
-    k = current.fusion.k
     tried = [current]
-    for setting in (*(Setting({leg: 1.0}, Fusion(k=k)) for leg in legs), *(settings or grid(legs, k))):
+    for setting in (*(Setting({leg: 1.0}, Fusion(k=current.fusion.k)) for leg in legs), *settings):
         if setting not in tried:
             tried.append(setting)
     return tried
@@ -215,11 +236,12 @@ def _scores(
     ndcg: Ndcg,
     *,
     depth: int,
+    vectors: PoolVectors,
     progress: Progress | None,
 ) -> _Scores:
     scores = np.zeros((len(tried), len(query_ids)))
     for row, setting in enumerate(tried):
-        scores[row] = [ndcg.score(query_id, setting.rank(rankings[query_id], depth)) for query_id in query_ids]
+        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
         if progress is not None:
             progress(row + 1, len(tried))
     return scores

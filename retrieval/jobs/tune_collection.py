@@ -10,14 +10,19 @@ from functools import partial
 from typing import Any, Protocol
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import MAX_DEPTH, LegName, Profile, leg_name
+from retrieval.domain.refining import PoolVectors
 from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, where_for, without_item
-from retrieval.jobs.tune import Setting, TuningReport, tune
+from retrieval.jobs.tune import LegRankings, Setting, TuningReport, tune
 
 ASKING = "asking the legs"
 TRYING = "trying settings"
+
+_PAGE = 1000
+"""Vectors that are read in one call."""
 
 StageProgress = Callable[[str, int, int], None]
 """Called with the stage (``ASKING`` or ``TRYING``), the number of its steps done, and of all its steps."""
@@ -34,6 +39,9 @@ class TunableCollection(Protocol):
         self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
     ) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion, best first; a leg that cannot run is missing."""
+
+    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """The items' vectors, of those that have one."""
 
     async def set_profile(self, profile: Profile, *, note: str) -> int:
         """Store the profile as a new version, in use from now on."""
@@ -102,7 +110,17 @@ async def tune_collection(
             rankings[query.query_id] = await _ask(collection, query, where, names, depth)
         if progress is not None:
             progress(ASKING, done, len(kept))
-    calculate = partial(tune, rankings, qrels, setting_of(profile), cutoff=cutoff, depth=depth, folds=folds, seed=seed)
+    calculate = partial(
+        tune,
+        rankings,
+        qrels,
+        setting_of(profile),
+        cutoff=cutoff,
+        depth=depth,
+        vectors=await vectors_of(collection, rankings),
+        folds=folds,
+        seed=seed,
+    )
     report = await _in_thread(calculate, progress)
     return CollectionTuning(report=report, profile=profile_of(report.proposal, profile.depth))
 
@@ -116,13 +134,22 @@ async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) 
 
 def setting_of(profile: Profile) -> Setting:
     """The part of a profile that tuning may change."""
-    return Setting({leg: weight for leg, weight in profile.legs.items() if weight}, profile.fusion)
+    return Setting({leg: weight for leg, weight in profile.legs.items() if weight}, profile.fusion, profile.refining)
 
 
 def profile_of(setting: Setting, depth: int) -> Profile:
     """The profile that searches with that setting, ``depth`` candidates a leg."""
     legs = {leg: weight for leg, weight in setting.legs.items() if weight}
-    return Profile(legs=legs, fusion=setting.fusion, depth=depth)
+    return Profile(legs=legs, fusion=setting.fusion, depth=depth, refining=setting.refining)
+
+
+async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
+    """The vectors of all candidates that have one."""
+    found = {one.item_id for legs in rankings.values() for candidates in legs.values() for one in candidates}
+    item_ids, vectors = sorted(found), dict[str, Vector]()
+    for start in range(0, len(item_ids), _PAGE):
+        vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
+    return PoolVectors.of(vectors)
 
 
 async def _ask(

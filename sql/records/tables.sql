@@ -38,6 +38,7 @@ CREATE TABLE retrievals (
     pool_scores real[],  -- matrix of the legs' scores; an element is NULL where it is not known
     pool_scores_exact double precision[],  -- the same, where real would round one of them
     pool_ranks smallint[],  -- matrix of the ranks in the legs, from 1; 0: not known
+    pool_likeness smallint[],  -- how like the best candidate each is, in parts of 32,767; -1: not known; NULL: not refined
     measures text[] DEFAULT '{}' NOT NULL,  -- what else is known of the candidates: what was learned, and read to explore
     pool_values double precision[],  -- matrix of the measures; an element is NULL where it is not known
     shown_items text[] DEFAULT '{}' NOT NULL,  -- the hits, by rank
@@ -76,9 +77,9 @@ CREATE TYPE sent_retrieval AS (
     eligible integer, hits integer, path text, notes text[], timings_ms jsonb, retrieval_time_ms double precision,
     top_score double precision, score_spread double precision, generation_triggered boolean, backtrack_count integer,
     legs text[], bests double precision[], brought integer[], pool_items text[], pool_scores real[],
-    pool_scores_exact double precision[], pool_ranks smallint[], measures text[], pool_values double precision[],
-    shown_items text[], shown_scores double precision[], shown_slots text[], propensities double precision[],
-    rank_propensities double precision[], pulls double precision[], shown_signals jsonb
+    pool_scores_exact double precision[], pool_ranks smallint[], pool_likeness smallint[], measures text[],
+    pool_values double precision[], shown_items text[], shown_scores double precision[], shown_slots text[],
+    propensities double precision[], rank_propensities double precision[], pulls double precision[], shown_signals jsonb
 );
 
 -- The hits that searches showed, one a row. Its signals lack weights and values where these follow from the profile.
@@ -94,7 +95,17 @@ SELECT
         FROM array_position(r.pool_items, shown.item_id) AS place (number)
         CROSS JOIN unnest(r.legs) WITH ORDINALITY AS leg (name, number)
         WHERE r.pool_ranks[leg.number][place.number] > 0
-    )) AS signals,
+    ) || coalesce((
+        -- Ranked as the legs are: the most alike first, equal ones by their names.
+        SELECT jsonb_build_object('refining', jsonb_build_object(
+            'rank', count(other.item_id) + 1, 'raw', r.pool_likeness[place.number] / 32767::double precision
+        ))
+        FROM array_position(r.pool_items, shown.item_id) AS place (number)
+        LEFT JOIN unnest(r.pool_items, r.pool_likeness) AS other (item_id, likeness)
+            ON (-other.likeness, other.item_id COLLATE "C") < (-r.pool_likeness[place.number], shown.item_id COLLATE "C")
+        WHERE r.pool_likeness[place.number] >= 0
+        GROUP BY place.number
+    ), '{}')) AS signals,
     coalesce(shown.slot, 'exploit') AS slot,
     coalesce(shown.propensity, 1) AS propensity,
     coalesce(shown.rank_propensity, shown.propensity, 1) AS rank_propensity,

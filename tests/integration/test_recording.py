@@ -24,6 +24,7 @@ from retrieval.domain.filters import Contains, Or
 from retrieval.domain.profile import Fusion, FusionKind
 from retrieval.domain.recorded import RecordedSearch
 from retrieval.domain.recording import Recording
+from retrieval.domain.refining import Refining
 from retrieval.domain.retrieval_id import time_of
 from retrieval.domain.search_record import Impression
 from retrieval.engine.record import record
@@ -46,6 +47,7 @@ async def _smoke(collection: Collection) -> list[SearchResult]:
     """Searches that differ in everything that a search can differ in."""
     own = Profile(legs={"lexical": 1.0}, recording=Recording(pool=3))
     both = {"dense": 1.0, "lexical": 1.0}
+    summed = replace(own, legs=both, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
     contexts = [Context(), Context(domain="d", complexity=0.7, actor="ann", session="s", backtracks=1, generated=True)]
     return [
         await collection.search("common word1", context=contexts[0]),
@@ -53,7 +55,8 @@ async def _smoke(collection: Collection) -> list[SearchResult]:
         await collection.search(vector=np.ones(256), legs=["dense", "lexical"], limit=2),
         await collection.search("word3", profile=own, group_by="group"),
         await collection.search("nothing has such words", legs=["lexical"]),
-        await collection.search("word4", profile=replace(own, legs=both, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))),
+        await collection.search("word4", profile=summed),
+        await collection.search("word4", profile=replace(summed, refining=Refining(share=0.3))),
     ]
 
 

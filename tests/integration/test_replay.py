@@ -21,6 +21,8 @@ from retrieval.domain.filters import Contains, Or
 from retrieval.domain.learned import Combination, Learned
 from retrieval.domain.profile import Fusion, FusionKind
 from retrieval.domain.recorded_pool import RecordedPool
+from retrieval.domain.recording import Recording
+from retrieval.domain.refining import Refining
 from retrieval.domain.signals.keyword import KeywordOverlap
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.domain.slate import Slot
@@ -39,6 +41,7 @@ async def _filled(platform: Platform) -> Collection:
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+REFINED = replace(SUM, depth=5, refining=Refining(share=0.4))
 UNION = Profile(
     fusion=Fusion(kind=FusionKind.UNION), signals=(KeywordOverlap(weight=0.6), VectorSimilarity(weight=0.4))
 )
@@ -55,8 +58,23 @@ UNION = Profile(
         {"rewrites": ["word3", "common 4"], "entities": {"questions": ["q1"]}, "tags": ["odd"]},
         {"profile": replace(SUM, diversity=Diversity(collapse_above=0.99, relevance_share=0.7))},
         {"vector": np.linspace(0.1, 1, 256)},
+        {"profile": REFINED, "limit": 3},
+        {"profile": replace(REFINED, recording=Recording(pool=4)), "limit": 3},
+        {"profile": REFINED, "rewrites": ["word3"], "group_by": "group", "where": {"group": [0, 1]}},
     ],
-    ids=["plain", "own profile", "one leg", "grouped", "by signals", "rewritten", "diverse", "by vector"],
+    ids=[
+        "plain",
+        "own profile",
+        "one leg",
+        "grouped",
+        "by signals",
+        "rewritten",
+        "diverse",
+        "by vector",
+        "refined",
+        "refined, small pool",
+        "refined and grouped",
+    ],
 )
 async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
     platform: Platform, asked: dict[str, Any]
@@ -90,12 +108,13 @@ async def test_each_difference_says_why(platform: Platform) -> None:
     assert found.as_dict()["differences"][0]["item_id"] == found.differences[0].item_id
 
 
-async def _learned(platform: Platform, combination: Combination) -> Collection:
+async def _learned(platform: Platform, combination: Combination, refining: Refining) -> Collection:
     """A collection that has learned that even numbers help, and explores."""
     collection = await platform.collection("learning")
     await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(24)])
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, younger_than_days=7, swaps=0.5)
-    await collection.set_profile(replace(SUM, learned=Learned(combination=combination), exploration=exploration))
+    learned = Learned(combination=combination)
+    await collection.set_profile(replace(SUM, learned=learned, exploration=exploration, refining=refining))
     shop = Context(domain="shop")
     searches = await collection.search_each(
         [f"common word{number % 9} q{number}" for number in range(36)], context=shop
@@ -113,13 +132,14 @@ async def _learned(platform: Platform, combination: Combination) -> Collection:
     return collection
 
 
+@pytest.mark.parametrize("refining", [Refining(), Refining(share=0.3)], ids=["plain", "refined"])
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
-async def test_what_was_learned_is_replayed(platform: Platform, combination: Combination) -> None:
+async def test_what_was_learned_is_replayed(platform: Platform, combination: Combination, refining: Refining) -> None:
     """Scores and drawing follow from the record and its model, the statistics from the feedback, until it is withdrawn.
 
     The same profile, taken for another, would have shown the same items with the same probabilities.
     """
-    collection = await _learned(platform, combination)
+    collection = await _learned(platform, combination, refining)
     result = await collection.search("common word4", limit=5, context=Context(domain="shop"))
     await platform.recorded()
     assert result.retrieval_id is not None

@@ -18,6 +18,7 @@ from retrieval.domain.diversity import Diversity
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.refining import Refining
 from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from tests.support.database import SCHEMA
@@ -26,6 +27,8 @@ WORDS = ["connection", "timeout", "disk", "full", "login", "certificate", "repor
 QUERIES = ["connection timeout", "disk", "slow report query", "no such thing", "backup restore node"]
 
 BOTH_SCORES = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=10)
+
+REFINED = replace(BOTH_SCORES, refining=Refining(share=0.3))
 
 
 class CountingEmbedder(HashingEmbedder):
@@ -80,11 +83,12 @@ def _as_seen(result: SearchResult) -> dict[str, Any]:
         {},
         {"where": {"group": [1, 2]}},
         {"profile": BOTH_SCORES},
+        {"profile": REFINED},
         {"where": {"group": {"lt": 3}}, "legs": ["dense"], "limit": 100},
         {"group_by": "group", "limit": 5},
         {"profile": Profile(diversity=Diversity(collapse_above=0.9, relevance_share=0.6))},
     ],
-    ids=["dense", "lexical", "hybrid", "filtered", "both scores", "filtered dense", "grouped", "diverse"],
+    ids=["dense", "lexical", "hybrid", "filtered", "both scores", "refined", "filtered dense", "grouped", "diverse"],
 )
 async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[str, Any]) -> None:
     """Hits, scores, explanations, path, reason, rows weighed: all but the times."""
@@ -167,14 +171,24 @@ async def test_many_queries_take_two_round_trips(docs: Docs, round_trips: list[l
 async def test_no_vector_is_sent_back(docs: Docs, round_trips: list[list[str]], same: dict[str, Any]) -> None:
     """Vectors are compared where they lie: no statement selects one, and each says what it selects."""
     vector = np.random.default_rng(6).normal(size=64)
-    profile = Profile(diversity=Diversity(collapse_above=0.9))
     await docs.collection.search("disk full", vector=vector, **same)
-    await docs.collection.search("disk full", vector=vector, profile=profile, **same)
+    await docs.collection.search("disk full", vector=vector, profile=BOTH_SCORES, **same)
     for texts in round_trips:
         for text in texts:
             assert "*" not in text.replace("count(*)", "").replace(" * ", "")
-            selected = text.rpartition("SELECT")[2].partition("FROM")[0]
-            assert "vector" not in selected.replace("one.vector <#> other.vector", "")
+            assert "halfvec_send" not in text
+            assert "vector" not in text.rpartition("SELECT")[2].partition("FROM")[0]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("profile", [REFINED, Profile(diversity=Diversity(collapse_above=0.9))])
+async def test_a_profile_that_compares_candidates_gets_their_vectors_with_them(
+    docs: Docs, round_trips: list[list[str]], profile: Profile
+) -> None:
+    """Each once, in the statement that brings the candidates."""
+    vector = np.random.default_rng(6).normal(size=64)
+    await docs.collection.search("disk full", vector=vector, profile=profile)
+    assert [text.count("halfvec_send") for texts in round_trips for text in texts] == [1, 0]
 
 
 @pytest.mark.asyncio(loop_scope="module")

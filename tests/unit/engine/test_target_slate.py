@@ -10,13 +10,16 @@ import pytest
 from retrieval.domain.diversity import Diversity
 from retrieval.domain.exploration import Exploration, PolicyName
 from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Profile
+from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.refining import Refining
 from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.learned_reward import LearnedReward
 from retrieval.learning.stack import LogitStack
 from tests.support.pools import pool_of
 
+SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
+REFINED = Profile(fusion=SUM, refining=Refining(share=0.2))
 LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
 PLAIN = Learned(combination=Combination.OFF)
 LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "effective_sample_size": [24.0] * 4}
@@ -58,6 +61,8 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         ({"item_ids": [], "scores": {}}, Profile(), Unanswerable.NO_POOL),
         ({"is_grouped": True}, Profile(), Unanswerable.GROUPED),
         ({}, Profile(diversity=Diversity(collapse_above=0.9)), Unanswerable.DIVERSE),
+        ({}, REFINED, Unanswerable.REFINED),
+        ({"weights": {"dense": 1.0, "lexical": 1.0}}, REFINED, Unanswerable.REFINED),
         ({"scores": {"dense": [0.9, 0.8, 0.7, 0.6]}}, Profile(), Unanswerable.NO_LEG),
         (LEARNED, Profile(learned=Learned(combination=Combination.LOGIT_STACK)), Unanswerable.LEARNED),
         ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Fusion, FusionKind
+from retrieval.domain.refining import PoolVectors
 from retrieval.jobs.metrics import measure, parse_metrics
-from retrieval.jobs.tune import Setting, TuningReport, grid, tune
+from retrieval.jobs.tune import REFINED, Setting, TuningReport, grid, tune
 
 EVEN = Setting({"dense": 1.0, "lexical": 1.0})
 LEXICAL = Setting({"lexical": 1.0})
@@ -252,6 +254,31 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
     assert tried[-1].describe() == "weighted sum of dense 0.9, lexical 0.1"
 
 
+def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_told() -> None:
+    """With vectors, that is: after those that are not, so that equal quality goes to the simpler one."""
+    added = [one for one in grid(["dense", "lexical"], with_refining=True) if not one.refining.is_off]
+
+    assert added == [replace(one, refining=REFINED) for one in grid(["dense", "lexical"])[-9:]]
+    assert added[0].describe() == "weighted sum of dense 0.1, lexical 0.9, refined by 0.25"
+    assert grid(["lexical"], with_refining=True) == grid(["lexical"])
+
+
+def test_refining_is_proposed_where_it_helps() -> None:
+    """The second relevant item stands far behind in both legs, and is like the first: only vectors show it."""
+    others = [f"x{number}" for number in range(20)]
+    in_order = {leg: ranked(leg, ["first", *others[:12], "hit", *others[12:]]) for leg in ("dense", "lexical")}
+    rankings = {f"q{number}": in_order for number in range(20)}
+    qrels = {key: {"first": 1, "hit": 1} for key in rankings}
+    alike = {"first": np.array([1.0, 0.0, 0.0]), "hit": np.array([0.9, 0.1, 0.0])}
+    vectors = alike | {other: np.array([0.0, 1.0, place / 20]) for place, other in enumerate(others)}
+
+    report = tune(rankings, qrels, EVEN, vectors=PoolVectors.of(vectors))
+
+    assert report.improves
+    assert report.proposal.refining == REFINED
+    assert not tune(rankings, qrels, EVEN).improves
+
+
 def test_a_grid_without_legs_is_refused() -> None:
     """There is nothing to tune."""
     with pytest.raises(InvalidProfileError, match="no leg"):
@@ -291,6 +318,10 @@ def test_the_report_is_plain_json() -> None:
     plain = report.as_dict()
 
     assert json.loads(json.dumps(plain)) == plain
-    assert plain["proposal"] == {"legs": {"dense": 1.0, "lexical": 1.0}, "fusion": {"kind": "rrf", "k": 60}}
+    assert plain["proposal"] == {
+        "legs": {"dense": 1.0, "lexical": 1.0},
+        "fusion": {"kind": "rrf", "k": 60},
+        "refining": {"share": 0.0},
+    }
     assert len(plain["means"]) == 20
     assert fmean(one["mean"] for one in plain["means"]) <= plain["means"][0]["mean"]

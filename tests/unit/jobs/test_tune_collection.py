@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import EmbedderError, EmbedderUnavailableError, InvalidRequestError
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.refining import Refining
 from retrieval.jobs.judgements import DropSelf, Query, WhereFrom
-from retrieval.jobs.tune import Setting
+from retrieval.jobs.tune import Setting, grid
 from retrieval.jobs.tune_collection import (
     ASKING,
     TRYING,
@@ -46,6 +48,7 @@ class Tuned:
     """Legs that give nothing among others."""
     error: Exception | None = None
     """What a missing leg raises when it is asked alone."""
+    vectors: dict[str, Vector] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     stored: list[tuple[Profile, str]] = field(default_factory=list)
 
@@ -60,6 +63,10 @@ class Tuned:
         noise = [f"x{i}" for i in np.random.default_rng(number).permutation(30)]
         found = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
         return {leg: ranked(leg, kept(found[leg], where)[:depth]) for leg in legs if leg not in self.missing}
+
+    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """Those that it was given."""
+        return {item_id: self.vectors[item_id] for item_id in item_ids if item_id in self.vectors}
 
     async def set_profile(self, profile: Profile, *, note: str) -> int:
         """Keep it."""
@@ -89,6 +96,18 @@ async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
     ((profile, note),) = collection.stored
     assert profile == tuning.profile
     assert note.startswith("tuned on 40 queries, seed 7: nDCG@10 ")
+
+
+async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
+    """Only those of the dense leg's noise have one here; what is proposed, refined or not, becomes the profile."""
+    chance = np.random.default_rng(1)
+    collection = Tuned(vectors={f"x{number}": chance.normal(size=3).astype(np.float32) for number in range(30)})
+    tuning = await tune_collection(collection, QUERIES, QRELS)
+
+    assert len(tuning.report.means) == len(grid(["dense", "lexical"], with_refining=True))
+    refined = Setting({"dense": 0.6, "lexical": 0.4}, Fusion(kind=FusionKind.WEIGHTED_SUM), Refining(share=0.2))
+    profile = profile_of(refined, 40)
+    assert (profile.refining, profile.depth, setting_of(profile)) == (Refining(share=0.2), 40, refined)
 
 
 async def test_without_a_gain_nothing_is_stored() -> None:

@@ -90,6 +90,10 @@ def _integers(values: Sequence[int]) -> bytes:
     return _numbers(values, (len(values),), "i")
 
 
+def _smallints(values: Sequence[int]) -> bytes:
+    return _numbers(values, (len(values),), "h")
+
+
 def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
     return _numbers(list(chain.from_iterable(rows)), _shape(rows), "h")
 
@@ -178,6 +182,7 @@ _KINDS: Mapping[str, tuple[int, _Encoder]] = {
     "timestamp with time zone": (1184, _moment),
     "jsonb": (3802, _json),
     "text[]": (1009, _texts),
+    "smallint[]": (1005, _smallints),
     "integer[]": (1007, _integers),
     "real[]": (1021, _reals),
     "double precision[]": (1022, _doubles),
@@ -220,6 +225,7 @@ COLUMNS: Mapping[str, str] = {
     "pool_scores": "real[]",
     "pool_scores_exact": "double precision[]",
     "pool_ranks": "smallint[]",
+    "pool_likeness": "smallint[]",
     "measures": "text[]",
     "pool_values": "double precision[]",
     "shown_items": "text[]",
@@ -230,7 +236,7 @@ COLUMNS: Mapping[str, str] = {
 }
 """The columns of a recorded search in their order, with their types as they are sent."""
 
-_TYPES = {kind: number for kind, (number, _) in _KINDS.items()} | {"smallint[]": 1005}
+_TYPES = {kind: number for kind, (number, _) in _KINDS.items()}
 _COUNT = _INT4.pack(len(COLUMNS))
 _HEADS = [_INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
 _ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]

@@ -114,15 +114,15 @@ def _hits(
 
 
 POOL_COLUMNS: LiteralString = """
-    r.legs, r.bests, r.brought, r.pool_items, coalesce(r.pool_scores_exact, r.pool_scores), r.pool_ranks, r.measures,
-    r.pool_values
+    r.legs, r.bests, r.brought, r.pool_items, coalesce(r.pool_scores_exact, r.pool_scores), r.pool_ranks,
+    r.pool_likeness, r.measures, r.pool_values
 """
 """What ``signals_from`` makes the signals of a record's pool of."""
 
 
 def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str, Any]]:
     """The items of a pool and their signals (see ``RecordedSearch``), from ``POOL_COLUMNS``."""
-    legs, bests, brought, items, scores, ranks, measures, values = row
+    legs, bests, brought, items, scores, ranks, likeness, measures, values = row
     measured = dict(zip(measures, values or repeat(()), strict=False))
     return items, pool_signals_of(
         legs=legs,
@@ -130,6 +130,8 @@ def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str
         brought=brought,
         scores=scores or (),
         ranks=ranks or (),
+        items=items,
+        likeness=likeness,
         measured=measured,
         profile=profile,
     )
@@ -152,7 +154,8 @@ _POOLS: LiteralString = f"""
            ),
            r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
            coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
-           coalesce(r.request->>'origin', ''), {POOL_COLUMNS}
+           coalesce(r.request->>'origin', ''), coalesce(r.request->'profile'->'legs', p.definition->'legs'),
+           {POOL_COLUMNS}
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
     WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s AND r.hits > 0
@@ -193,8 +196,8 @@ async def read_pools(
 
 def _pool(row: Row) -> RecordedPool:
     retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, shown, propensities, rewards = row[:10]
-    model_version, learned, exploration, origin = row[10:14]
-    items, signals = signals_from(row[14:], None)
+    model_version, learned, exploration, origin, weights = row[10:15]
+    items, signals = signals_from(row[15:], None)
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
@@ -205,6 +208,7 @@ def _pool(row: Row) -> RecordedPool:
         origin=origin,
         seed=seed,
         item_ids=items,
+        weights=weights,
         model_version=model_version,
         combination=None if learned is None else Learned(**learned).combination,
         exploration=None if exploration is None else Exploration(**exploration),

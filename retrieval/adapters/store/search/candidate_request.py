@@ -66,6 +66,8 @@ class CandidateRequest:
     """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
     with_both_scores: bool = False
     """Whether what the dense or the lexical leg brought has its score in the other one too, looked up by key."""
+    with_vectors: bool = False
+    """Whether the candidates' vectors come with them, looked up by key."""
 
     @property
     def least_depth(self) -> int:
@@ -95,6 +97,7 @@ class CandidateRequest:
             self.fields,
             self.with_items,
             self.with_both_scores,
+            self.with_vectors,
             self.standing is not None,
             self.is_small,
         )

@@ -5,6 +5,7 @@ What the legs share is told here; the module of each says how it finds its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ from itertools import count, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 from pgvector import HalfVector
 
@@ -22,7 +24,7 @@ from retrieval.adapters.store.items.composed import KeptStatements
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of
+from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of
 from retrieval.adapters.store.search.lexical_leg import lexical_leg, query_weights, weight_of
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
@@ -39,6 +41,7 @@ from retrieval.domain.filters import Filter, extent
 from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
+from retrieval.domain.refining import NO_VECTORS, PoolVectors
 
 _LEG_NAMES = frozenset(leg.value for leg in LegName)
 _LEGS = {
@@ -75,6 +78,8 @@ class Found:
     """By leg, how many candidates it brought, where some of them are gone by now, or have expired."""
     rows: Mapping[str, Row] = field(default_factory=dict)
     """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
+    vectors: PoolVectors = NO_VECTORS
+    """Those of the candidates that have one, where they were asked for."""
 
 
 async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
@@ -170,12 +175,25 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         fell_short="too_few_found" in account
         or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
         brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
-        rows=_beside_each(by_name) if rows and len(rows[0]) > _BARE else {},
+        rows=_beside_each(by_name, request),
+        vectors=_vectors(by_name.get(_VECTOR, ())),
     )
 
 
-def _beside_each(by_name: Mapping[str, Sequence[Row]]) -> dict[str, Row]:
-    return {row[1]: row[_BARE:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
+def _vectors(rows: Sequence[Row]) -> PoolVectors:
+    """Of the row with all vectors as PostgreSQL sends each: the dimensions, a spare number, the values."""
+    if not rows or rows[0][_ITEM_PLACE] is None:
+        return NO_VECTORS
+    item_ids = json.loads(rows[0][_ITEM_PLACE])
+    sent = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
+    return PoolVectors(sent[:, 2:].astype(np.float32), {item_id: place for place, item_id in enumerate(item_ids)})
+
+
+def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
+    if not request.fields and not request.with_items:
+        return {}
+    bare = _BARE + request.with_vectors
+    return {row[1]: row[bare:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
@@ -190,8 +208,11 @@ _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Cand
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
 _LOOKED_UP = "+"
 """Behind the name of a leg, of a row that another leg brought."""
+_ITEM_PLACE = 1
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
+_VECTOR = "vector"
+"""In place of a leg's name, in the row with the vectors of all items that the legs brought."""
 
 
 def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
@@ -201,7 +222,7 @@ def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
 
 
 def candidates_statement(request: CandidateRequest) -> Compiled:
-    """Rows of (leg, item_id, score, then what was asked for beside them).
+    """Rows of (leg, item_id, score, then the vector and what was asked for beside them).
 
     ``bound`` gives its parameters for each search. The collection's number stands in the text: partial indexes and the
     planner's idea of its size need it.
@@ -219,9 +240,33 @@ def _legs(request: CandidateRequest) -> Any:
     parts = [part for leg in request.legs if leg not in apart for part in _LEGS[leg](request, matches)]
     if request.standing is not None:
         parts += standing_legs(request, matches)
-        return _with_fields(sifted(sa.union_all(*parts), request), request)
-    legs = sa.union_all(*parts)
-    return _with_fields(_with_both_scores(legs, request) if request.with_both_scores else legs, request)
+        legs = sifted(sa.union_all(*parts), request)
+    else:
+        legs = sa.union_all(*parts)
+        legs = _with_both_scores(legs, request) if request.with_both_scores else legs
+    legs = _with_vectors(legs, request) if request.with_vectors else legs
+    return _with_fields(legs, request)
+
+
+def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
+    """The legs' rows with one column more, and a row with the vectors of the items among them, and their names as JSON.
+
+    Of a row for each, the client would wake up for every few. As bytes they are read in one go, not number by number.
+    """
+    found = materialized(legs, "candidates")
+    leg, item_id, score = found.c
+    items_found = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().subquery("items_found")
+    stored = vector_of(request, items_found.c.item_id)
+    none: sa.ColumnElement[Any] = sa.literal_column("NULL::bytea")
+    vectors = sa.select(
+        named(_VECTOR),
+        sa.cast(sa.func.json_agg(items_found.c.item_id), sa.Text),
+        sa.literal_column("0::double precision"),
+        sa.func.string_agg(sa.func.halfvec_send(stored.c.vector), sa.literal_column("''::bytea")),
+    )
+    return sa.union_all(
+        sa.select(leg, item_id, score, none.label("vectors")), vectors.select_from(items_found.join(stored, sa.true()))
+    )
 
 
 def _with_both_scores(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
@@ -261,11 +306,11 @@ def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]
     columns = [field_value(one) for one in request.fields]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
-    leg, item_id, score = candidate.c
+    item_id = candidate.c.item_id
     row = (
         sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns)))
         .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
         .limit(1)
         .lateral("beside")
     )
-    return sa.select(leg, item_id, score, *row.c).select_from(candidate.outerjoin(row, sa.true()))
+    return sa.select(*candidate.c, *row.c).select_from(candidate.outerjoin(row, sa.true()))

@@ -53,6 +53,13 @@ def similarity_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> 
     return rows.where(table.c.item_id == item_id).limit(1).lateral("compared")
 
 
+def vector_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
+    """The vector of one item, looked up by its key; no row where it has none."""
+    table = embeddings_table(request.space_id, request.dimensions)
+    row = sa.select(table.c.vector).where(table.c.collection_id == literal(request.collection_id))
+    return row.where(table.c.item_id == item_id).limit(1).lateral("stored")
+
+
 def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings of a walk.
 

@@ -61,6 +61,7 @@ retrievals = Table(
     Column("pool_scores", ARRAY(REAL)),
     Column("pool_scores_exact", ARRAY(Double)),
     Column("pool_ranks", ARRAY(SmallInteger)),
+    Column("pool_likeness", ARRAY(SmallInteger)),
     Column("measures", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("pool_values", ARRAY(Double)),
     Column("shown_items", ARRAY(Text), nullable=False, server_default=text("'{}'")),
