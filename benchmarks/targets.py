@@ -18,8 +18,8 @@ def side_by_side_targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = [
         _against("plain dense p50, ms", result["plain"], BY_HAND, 1.6),
         _against("plain dense p50, ms", result["plain"], LANGCHAIN, 0.6),
-        *(_against(f"p50 with a {name} filter, ms", rows, BY_HAND, 1.7) for name, rows in result["filtered"].items()),
-        *(_least_recall(f"recall@10 with a {name} filter", rows) for name, rows in result["filtered"].items()),
+        *(_against(f"p50, filter {name}, ms", rows, BY_HAND, 1.7) for name, rows in result["filtered"].items()),
+        *(_least_recall(f"recall@10, filter {name}", rows) for name, rows in result["filtered"].items()),
         _beside_depth_20("words and vectors p50, ms", result["hybrid"], 1.2),
         _beside_depth_20("words and vectors p50 on SciFact, ms", result["quality"].get("rows", []), 1.0),
         _quality_target(result["quality"].get("rows", [])),

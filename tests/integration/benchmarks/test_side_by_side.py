@@ -27,7 +27,7 @@ def test_the_comparison_writes_figures_and_a_page(
     assert {row["system"] for row in result["ingest"]} == {"ours", "by hand"}
     assert result["overhead"]["hybrid"]["top_costs"]
     met = {target["what"]: target["met"] for target in result["targets"]}
-    assert met["recall@10 with a 2 % filter"]
+    assert met["recall@10, filter 2 %"]
     page = (tmp_path / "side_by_side.md").read_text()
     assert "Not compared, because not installed: FAISS flat, langchain-postgres, llama-index, LanceDB, Chroma." in page
     assert "HYBRID QUALITY IS NOT MEASURED" in capsys.readouterr().err
