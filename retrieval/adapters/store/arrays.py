@@ -44,7 +44,7 @@ class Blobs(PackedArray):
 
 
 class Jsonbs(PackedArray):
-    """A ``jsonb[]``."""
+    """A ``jsonb[]``; its elements stand behind the array's head, so that it is sent as it is, however often."""
 
     __slots__ = ()
 
@@ -67,7 +67,8 @@ def blobs(values: Iterable[bytes]) -> Blobs:
 
 def jsonbs(values: Iterable[object]) -> Jsonbs:
     """The values as JSON."""
-    return Jsonbs(*_packed(_JSONB_VERSION + json.dumps(value).encode() for value in values))
+    size, elements, _ = _packed(_JSONB_VERSION + json.dumps(value).encode() for value in values)
+    return Jsonbs(size, _head(size, _JsonbsDumper.element) + elements)
 
 
 def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
@@ -98,14 +99,17 @@ def _packed(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
     return len(parts) // 2, b"".join(parts), has_null
 
 
+def _head(size: int, element: int, *, has_null: bool = False) -> bytes:
+    """What stands before the elements of an array of one dimension; ``element``: the number of their type."""
+    return pack(">iiIii", 1, has_null, element, size, 1) if size else pack(">iiI", 0, 0, element)
+
+
 class _ArrayDumper(Dumper):
     format = Format.BINARY
     element: ClassVar[int]
 
     def dump(self, obj: PackedArray) -> Buffer:
-        if not obj.size:
-            return pack(">iiI", 0, 0, self.element)
-        return pack(">iiIii", 1, obj.has_null, self.element, obj.size, 1) + obj.elements
+        return _head(obj.size, self.element, has_null=obj.has_null) + obj.elements
 
 
 class _TextsDumper(_ArrayDumper):
@@ -118,6 +122,9 @@ class _BlobsDumper(_ArrayDumper):
 
 class _JsonbsDumper(_ArrayDumper):
     oid, element = 3807, 3802
+
+    def dump(self, obj: PackedArray) -> Buffer:
+        return obj.elements
 
 
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
