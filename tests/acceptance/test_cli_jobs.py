@@ -106,7 +106,8 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
             first.send_signal(signal.SIGKILL)
             assert first.wait(SECONDS) == -signal.SIGKILL
         holder.rollback()
-    assert embedded(admin, collection) == 128
+    # The server may end the statement that it has already.
+    assert embedded(admin, collection) in (128, 256)
     # Nothing is due any more: only taking up what was left can finish it.
     idle = json.dumps(dict.fromkeys(ONLY_EMBED, "off"))
     with worker(program.using(**QUICK | {"RETRIEVAL_JOBS_SCHEDULE": idle})) as second:

@@ -354,15 +354,23 @@ def fill(url: str) -> None:
     """Write what takes a moment to recover, since the last checkpoint."""
     tell(url, "drop table if exists filled")
     tell(url, "checkpoint")
-    tell(url, "create table filled as select repeat(md5(g::text), 20) as text from generate_series(1, 100000) g")
+    tell(url, "create table filled as select repeat(md5(g::text), 60) as text from generate_series(1, 100000) g")
 
 
 def crash(home: Path, url: str) -> None:
     """Kill a connection's process, for which PostgreSQL ends all others; returns while it recovers."""
     with psycopg.connect(url) as connection:
         os.kill(connection.info.backend_pid, signal.SIGKILL)
-    server = psutil.Process(postmaster(home))
-    wait_until(lambda: any("postgres: startup" in " ".join(child.cmdline()) for child in server.children()))
+    wait_until(lambda: is_recovering(url))
+
+
+def is_recovering(url: str) -> bool:
+    """Whether the server turns a connection away because it recovers."""
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError as refused:
+        return "recovery mode" in str(refused)
+    return False
 
 
 def hang(home: Path, url: str) -> int:
