@@ -357,7 +357,7 @@ def fill(url: str) -> None:
     tell(url, "create table filled as select repeat(md5(g::text), 60) as text from generate_series(1, 100000) g")
 
 
-def crash(home: Path, url: str) -> None:
+def crash(url: str) -> None:
     """Kill a connection's process, for which PostgreSQL ends all others; returns while it recovers."""
     with psycopg.connect(url) as connection:
         os.kill(connection.info.backend_pid, signal.SIGKILL)
@@ -401,7 +401,7 @@ def test_a_server_that_recovers_is_stopped_after_that(home: Path) -> None:
     """A connection's process is killed, and the last to leave waits for the recovery: a shutdown in it would hang."""
     server = start_embedded(home)
     fill(server.url)
-    crash(home, server.url)
+    crash(server.url)
     server.close()
     assert Cluster.at(home).pid() is None
     with start_embedded(home) as again:
@@ -412,7 +412,7 @@ def test_a_server_that_recovers_for_long_is_left_running(home: Path, caplog: pyt
     """It is told, and the next who leaves stops it."""
     with start_embedded(home) as server:
         fill(server.url)
-        crash(home, server.url)
+        crash(server.url)
         Cluster.at(home).stop(timeout_seconds=0)
         assert "still recovers from a crash and was left running" in caplog.text
         with start_embedded(home) as again:
