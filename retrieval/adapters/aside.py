@@ -19,7 +19,7 @@ LONG = 500
 """From so many things on that Python handles one by one, such as candidates or values: a few milliseconds."""
 
 MANY_CONDITIONS = 8
-"""The same of the conditions of a filter: a statement with so many takes some 10 ms to compose, if it was not kept."""
+"""The same of the conditions of a filter. To compose a statement with so many takes some 10 ms, if it was not kept."""
 
 LONG_TEXT = 4096
 """The same of the characters of a query that is read."""
@@ -38,7 +38,7 @@ async def aside(work: Callable[[], T], *, is_long: bool) -> T:
 
 
 def _swept(work: Callable[[], T]) -> T:
-    """What ``work`` gives. Its garbage is freed at its end, while it is young.
+    """Do the work without the collector, then free its garbage while that is young.
 
     Composing a statement leaves tens of thousands of objects in cycles. If they grew old, the collector would find them
     among everything that the process holds, and nothing else could run for hundreds of milliseconds.

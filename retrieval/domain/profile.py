@@ -191,7 +191,7 @@ class Profile:
         return replace(self, legs=legs)
 
     def as_dict(self) -> dict[str, Any]:
-        """What is stored: plain JSON values."""
+        """The profile as plain JSON values, as it is stored."""
         return {
             "legs": dict(self.legs),
             "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},

@@ -96,7 +96,7 @@ class RecordedRetrieval:
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
-    """What is told of a record; ``collection`` is the name of its collection."""
+    """The record as callers see it; ``collection`` is the name of its collection."""
     return RecordedRetrieval(
         retrieval_id=recorded.retrieval_id,
         retrieved_at=recorded.retrieved_at,

@@ -36,13 +36,13 @@ USUAL: Mapping[str, Any] = MappingProxyType(
 
 
 def unusual(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a whole request, what is kept."""
+    """The members of a request that differ from the usual ones: a record keeps these alone."""
     return {name: value for name, value in request.items() if name not in USUAL or value != USUAL[name]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRecord:
-    """What is kept of a search. The names are those of the columns of ``retrievals``.
+    """The record of a search. The names are those of the columns of ``retrievals``.
 
     A matrix has a row a leg (or a measure), each in the order of ``pool_items``.
     """

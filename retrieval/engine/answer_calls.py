@@ -1,4 +1,4 @@
-"""What is called about answers that an application puts together itself, and about those of a session."""
+"""Calls that record answers which an application puts together itself, and the answers of a session."""
 
 from __future__ import annotations
 

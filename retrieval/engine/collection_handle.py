@@ -93,7 +93,7 @@ class CollectionHandle:
 
     @property
     def profile_note(self) -> str:
-        """What was said of the active profile when it was stored, as last read; ``the default`` of the first one."""
+        """The note that the active profile was stored with, as last read; ``the default`` for the first one."""
         return self._stored.profile_note
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:

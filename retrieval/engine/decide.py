@@ -76,7 +76,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """What was learned about one tenant's collections."""
+    """Decides the order and the slots of hits by what one tenant's collections have learned."""
 
     database: Database
     tenant_id: int

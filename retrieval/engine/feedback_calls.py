@@ -1,4 +1,4 @@
-"""What is called with feedback: single events, many, a task's outcome, and whose feedback does not count."""
+"""Calls that take feedback: single events, many, a task's outcome, and whose feedback does not count."""
 
 from __future__ import annotations
 

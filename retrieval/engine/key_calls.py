@@ -1,4 +1,4 @@
-"""What is called about API keys: made, listed and revoked, for the tenant of the platform."""
+"""Calls that make, list and revoke the API keys of the platform's tenant."""
 
 from __future__ import annotations
 

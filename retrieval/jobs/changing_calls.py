@@ -1,4 +1,4 @@
-"""What is called to change stored items by what they are."""
+"""The call that changes stored items, given what is stored."""
 
 from __future__ import annotations
 

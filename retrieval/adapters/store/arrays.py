@@ -16,10 +16,21 @@ from psycopg.types import TypeInfo
 
 from retrieval.domain.embedding import Vector, Vectors
 
+_JSONB = 3802
+"""The number of the type."""
+
 _JSONB_VERSION = b"\x01"
 """What JSON begins with in PostgreSQL's binary format."""
 
 _NULL = b"\xff\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class Jsonbs:
+    """A ``jsonb[]``."""
+
+    data: bytes
+    """All of the array, so that each statement of a batch sends the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +54,6 @@ class Blobs(PackedArray):
     __slots__ = ()
 
 
-class Jsonbs(PackedArray):
-    """A ``jsonb[]``; its elements stand behind the array's head, so that it is sent as it is, however often."""
-
-    __slots__ = ()
-
-
 class HalfVectors(PackedArray):
     """A ``halfvec[]``."""
 
@@ -68,7 +73,7 @@ def blobs(values: Iterable[bytes]) -> Blobs:
 def jsonbs(values: Iterable[object]) -> Jsonbs:
     """The values as JSON."""
     size, elements, _ = _packed(_JSONB_VERSION + json.dumps(value).encode() for value in values)
-    return Jsonbs(size, _head(size, _JsonbsDumper.element) + elements)
+    return Jsonbs(_head(size, _JSONB) + elements)
 
 
 def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
@@ -120,11 +125,11 @@ class _BlobsDumper(_ArrayDumper):
     oid, element = 1001, 17
 
 
-class _JsonbsDumper(_ArrayDumper):
-    oid, element = 3807, 3802
+class _JsonbsDumper(Dumper):
+    format, oid = Format.BINARY, 3807
 
-    def dump(self, obj: PackedArray) -> Buffer:
-        return obj.elements
+    def dump(self, obj: Jsonbs) -> Buffer:
+        return obj.data
 
 
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:

@@ -1,4 +1,4 @@
-"""What is read of an item for a hit."""
+"""Filters as SQL conditions on a row of ``items``, and the columns that a hit reads."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(space
 
 @dataclass(frozen=True, slots=True)
 class StoredHashes:
-    """What is known of a stored item: enough to tell what a new version of it changes."""
+    """The hashes of a stored item: they tell what a new version of it changes."""
 
     content_hash: bytes
     text_hash: bytes

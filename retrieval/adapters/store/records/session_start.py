@@ -90,7 +90,7 @@ _READ = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartQuestion:
-    """What is asked; the numbers are the application's."""
+    """A question of session-start; the application sets the numbers."""
 
     collection: str
     traces: str

@@ -181,7 +181,7 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
-    """Of the row with all vectors as PostgreSQL sends each: the dimensions, a spare number, the values."""
+    """Read the row with all vectors. PostgreSQL sends of each its dimensions, a spare number and its values."""
     if not rows or rows[0][_ITEM_PLACE] is None:
         return NO_VECTORS
     item_ids = json.loads(rows[0][_ITEM_PLACE])

@@ -96,7 +96,7 @@ _FAILED = Compiled("""
 async def read_tenant(
     database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
 ) -> TenantState:
-    """What is known of those collections of the tenant, in one round trip.
+    """Read the state of these collections of the tenant, in one round trip.
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
