@@ -148,14 +148,14 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
 
         async def names(column: str, table: str) -> set[str]:
             query = f"SELECT DISTINCT {column} FROM {table} WHERE collection_id = {number}"  # noqa: S608
-            return {row[0] for row in await (await connection.execute(query)).fetchall()}
+            return {row[0] for row in await (await connection.execute(query)).fetchall()} - {None}
 
         shown = await names("item_id", "impressions")
         pools = await names("unnest(pool_items)", "retrievals")
         judged, arms = await names("item_id", "feedback"), await names("item_id", "arms")
         conditions = await names("condition::text", "retrievals")
         preferred = await names("(request -> 'preferred')::text", "retrievals")
-        kept = await names("superseded_by", "memories") - {None}
+        kept = await names("superseded_by", "memories")
         effects = await names("(definition #> '{reward,logistic,effects}')::text", "learned_models")
     (pseudonym,) = shown - {"other"}
     assert pseudonym.startswith("forgotten-")
