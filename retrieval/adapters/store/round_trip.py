@@ -31,6 +31,9 @@ _LISTS = (list, Jsonb)
 MANY_PARAMETERS = 100
 """From so many parameters of a statement on, writing them takes milliseconds."""
 
+SENT_AT_ONCE = 8
+"""Statements that libpq may hold before it has sent them: with each, it moves all that it holds."""
+
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
@@ -121,10 +124,8 @@ async def run_together(
     encoding = connection.info.encoding
     async with connection.lock:
         server.enter_pipeline_mode()
-        sent = [_sent(connection, statement, plan) for statement in statements]
-        server.pipeline_sync()
         try:
-            answers = await connection.wait(_exchanged(server, sum(each.messages for each in sent)))
+            sent, answers = await connection.wait(_exchanged(connection, statements, plan))
         except asyncio.CancelledError:
             # The driver has had the statements cancelled, and read what the server said to that.
             with suppress(psycopg.Error):
@@ -138,16 +139,25 @@ async def run_together(
     return [Answer(each.reader, answers[place - 1][-1]) for each, place in zip(sent, places, strict=True)]
 
 
-def _exchanged(server: pq.abc.PGconn, messages: int) -> abc.PQGen[list[list[pq.abc.PGresult]]]:
-    """Send what is in the pipeline and give every answer: the loop is asked to wait for all of it once."""
+def _exchanged(
+    connection: SessionConnection, statements: Sequence[Compiled], plan: Hashable | None
+) -> abc.PQGen[tuple[list[_Sent], list[list[pq.abc.PGresult]]]]:
+    """Send the statements and give every answer."""
+    server = connection.pgconn
+    sent = []
+    for place, statement in enumerate(statements, 1):
+        sent.append(_sent(connection, statement, plan))
+        if place % SENT_AT_ONCE == 0:
+            yield from generators.send(server)
+    server.pipeline_sync()
     yield from generators.send(server)
     answers = []
-    for _ in range(messages + 1):  # one answer a message, and one to the end of the pipeline
+    for _ in range(sum(each.messages for each in sent) + 1):  # one a message, and one to the end of the pipeline
         answers.append((yield from generators.fetch_many(server)))  # noqa: PERF401 - no comprehension may yield
     if answers[-1][-1].status != pq.ExecStatus.PIPELINE_SYNC:
         # The transaction ends with the pipeline, and could not be committed: the end comes after the error.
         answers.append((yield from generators.fetch_many(server)))
-    return answers
+    return sent, answers
 
 
 class _Sent(NamedTuple):

@@ -28,7 +28,7 @@ from retrieval.surfaces.http.problems import (
 )
 from retrieval.surfaces.http.refusals import RefusalError
 from retrieval.surfaces.http.request_id import current_request_id
-from retrieval.surfaces.http.request_refusals import MalformedBodyError, MediaTypeError, OverloadedError
+from retrieval.surfaces.http.request_refusals import MediaTypeError, OverloadedError
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +67,6 @@ async def on_status(request: Request, error: Exception) -> Response:
     """What the framework refuses: unknown paths, methods that a path does not have."""
     if not isinstance(error, HTTPException):
         return answer_to(error, request.scope)
-    if isinstance(error.__cause__, MalformedBodyError):
-        return answer_to(error.__cause__, request.scope)
     detail = _EXPECTED.get(error.status_code, str(error.detail))
     occurrence = {"instance": request.url.path, "request_id": current_request_id()}
     return problem_response(problem_of_status(error.status_code, detail, **occurrence), error.headers)

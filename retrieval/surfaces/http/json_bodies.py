@@ -33,6 +33,9 @@ MOST_ERRORS = 100
 MOST_VALUES = 150_000
 """Values in the body of a search: 100 vectors of 1,024 dimensions and more. Reading them lets nothing else run."""
 
+MOST_MEMBERS = 20_000
+"""Members of objects in the body of a search, such as 100 searches with 100 conditions each."""
+
 LARGE_AT_ONCE = 4
 """Large searches that one process answers at the same time."""
 
@@ -73,7 +76,7 @@ class JSONBodies(APIRoute):
                 async with place_of_large(request, is_large=is_large):
                     return await handler(read)
             except _RefusedBodyError as refused:
-                raise refused.error from None
+                raise refused.taken() from None
 
         return handle
 
@@ -83,7 +86,13 @@ class _RefusedBodyError(HTTPException):
 
     def __init__(self, error: Exception) -> None:
         super().__init__(422)
-        self.error = error
+        self.args = (error,)
+
+    def taken(self) -> Exception:
+        """The error, which this holds no longer: in a cycle, both would keep the body until the collector comes."""
+        error: Exception
+        [error], self.args = self.args, ()
+        return error
 
 
 class _ReadStrictly(Request):
@@ -94,23 +103,27 @@ class _ReadStrictly(Request):
         self._model = model
 
     async def json(self) -> Any:
-        """What the body says; an instance of the model where it is large. Raises ``MalformedBodyError``."""
+        """What the body says; an instance of the model where it is large."""
         body = await self.body()
         try:
             return await aside(lambda: _read(body, self._model), is_long=len(body) >= LONG_BODY)
         except JSONTextError as error:
-            raise MalformedBodyError(f"the body cannot be read: {error}") from None
+            raise _RefusedBodyError(MalformedBodyError(f"the body cannot be read: {error}")) from None
 
 
 def _check_values(body: bytes) -> None:
     """Refuse a body of too many values, by the characters that stand between them; those within texts count too."""
-    if (values := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
-        raise _RefusedBodyError(
-            MalformedBodyError(
-                f"the body has {values:,} commas and brackets; a search may have {MOST_VALUES:,}: send fewer "
-                "values, or several searches"
+    for characters, most, named in (
+        (b",[{", MOST_VALUES, "commas and brackets"),
+        (b":", MOST_MEMBERS, "colons"),
+    ):
+        if (found := len(body) - len(body.translate(None, characters))) > most:
+            raise _RefusedBodyError(
+                MalformedBodyError(
+                    f"the body has {found:,} {named}; a search may have {most:,}: send fewer values, or several "
+                    "searches"
+                )
             )
-        )
 
 
 def _read(body: bytes, model: type[BaseModel] | None) -> Any:

@@ -17,6 +17,7 @@ from tests.support.database import SCHEMA
 GOOD = Compiled("SELECT %(one)s::integer, %(two)s::text, %(one)s::integer %% 2", {"one": 7, "two": "é%"})
 ANSWER = [(7, "é%", 1)]
 BAD = Compiled("SELECT 1 / %(zero)s::integer", {"zero": 0})
+LONG = Compiled("SELECT length(%(text)s::text)", {"text": "x" * 200_000})
 TENANT = Compiled("SELECT current_setting('retrieval.tenant'), current_setting('hnsw.ef_search', true)")
 
 
@@ -24,6 +25,22 @@ async def test_each_statement_has_its_own_rows(platform: Platform) -> None:
     """In order; none at all is an answer too."""
     nothing = Compiled("SELECT 1 WHERE false")
     assert await platform.database.read_each(None, [GOOD, nothing, GOOD]) == [ANSWER, [], ANSWER]
+
+
+async def test_what_does_not_fit_into_the_socket_is_sent_piece_by_piece(platform: Platform) -> None:
+    """Others are served meanwhile, and each statement has its own answer still."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    assert await platform.database.read_each(None, [LONG, GOOD] * 40) == [[(200_000,)], ANSWER] * 40
+    task.cancel()
+    assert turns > 3
 
 
 async def test_settings_and_tenant_hold_for_one_round_trip(database_url: str, settings: Settings) -> None:
@@ -36,7 +53,7 @@ async def test_settings_and_tenant_hold_for_one_round_trip(database_url: str, se
         assert effort != "77"
 
 
-@pytest.mark.parametrize("statements", [[BAD], [GOOD, BAD, GOOD], [BAD, BAD]])
+@pytest.mark.parametrize("statements", [[BAD], [GOOD, BAD, GOOD], [BAD, BAD], [BAD] + [LONG] * 40])
 async def test_a_failing_statement_leaves_the_connection_usable(
     database_url: str, settings: Settings, statements: list[Compiled]
 ) -> None:

@@ -15,7 +15,7 @@ from httpx2 import AsyncClient
 from retrieval import Collection, Platform
 from retrieval.adapters.aside import LONG_BODY
 from retrieval.domain.bounds import MAX_QUERY_BYTES
-from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, MOST_VALUES
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, MOST_MEMBERS, MOST_VALUES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -117,6 +117,10 @@ async def test_a_search_of_too_many_values_is_refused_before_it_is_read(client: 
     answer = await client.post(SEARCH, content=many, headers=JSON)
     assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
     assert "150,003 commas and brackets; a search may have 150,000" in answer.json()["detail"]
+    members = b"{" + b",".join(b'"%d":1' % n for n in range(MOST_MEMBERS + 1)) + b"}"
+    answer = await client.post(SEARCH, content=members, headers=JSON)
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+    assert "20,001 colons; a search may have 20,000" in answer.json()["detail"]
     vectors = {"queries": ["disk"] * 100, "vectors": [[0.5] * 1024] * 100}
     answer = await client.post(f"{SEARCH}/batch", json=vectors)
     assert "commas" not in answer.text
