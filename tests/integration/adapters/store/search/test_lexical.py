@@ -7,6 +7,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import psycopg
@@ -137,6 +138,19 @@ async def test_scores_are_bm25_and_statistics_exact_after_any_changes(
     await collection.add([{"_id": "last", "text": text()}])
     found = await collection.get(["last"])
     await assert_scores_are_bm25(platform, connection, collection, texts | {"last": found["last"].text})
+
+
+async def test_the_same_texts_rank_the_same_in_every_collection(platform: Platform) -> None:
+    """Also where a rounding in the sum is all that tells two texts apart."""
+    words = [WORDS[:2], WORDS[2:5], WORDS[5:9], WORDS[9:14]]
+    texts = [" ".join(some) for some in product(*words)]
+    orders = set()
+    for name in ("one", "two", "three", "four", "five"):
+        collection = await platform.collection(name)
+        await collection.add([{"_id": f"i{place:03}", "text": text} for place, text in enumerate(texts)])
+        found = await collection.search(" ".join(WORDS[:14]), legs=["lexical"], limit=200)
+        orders.add(tuple(hit.item_id for hit in found))
+    assert [len(one) for one in orders] == [120]
 
 
 async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, connection: Connection) -> None:
