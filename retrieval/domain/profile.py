@@ -28,7 +28,7 @@ MAX_RRF_K = 1_000_000
 MAX_WEIGHT = 1e12
 """The most that a leg weighs: only what legs weigh against each other counts, and sums have to be numbers."""
 
-DEPTH = 100
+DEPTH = 50
 """Candidates that a leg is asked for, unless a profile says otherwise."""
 
 MAX_DEPTH = 1000

@@ -17,7 +17,7 @@ REVOKE ALL ON FUNCTION lexical_query(bigint, text, text[]) FROM PUBLIC;
 
 -- The items of a collection that rank best for a query by BM25, best first, from the GIN index.
 -- Ranking an item costs ten times what finding it in the index costs, so the index chooses: the items that hold one of
--- the query's rarest parts (of as many as match 1,000 items together, always one), and of the next parts (to 20,000
+-- the query's rarest parts (of as many as match 1,000 items together, always one), and of the next parts (to 5,000
 -- matches, or 15 % of a larger collection) the items that hold two. Those are ranked by all parts. Two numbers differ in
 -- some bit: the items with two of up to 32 parts are those with a part whose number has a bit and a part whose number
 -- has it not, for one of five bits. A page that is not full is sought again among more items.
@@ -81,7 +81,7 @@ BEGIN
     IF lexemes IS NULL THEN
         RETURN;
     END IF;
-    SELECT CASE WHEN match_budget IS NULL THEN greatest(20000, total.documents * 15 / 100) ELSE 0 END INTO many
+    SELECT CASE WHEN match_budget IS NULL THEN greatest(5000, total.documents * 15 / 100) ELSE 0 END INTO many
     FROM collection_statistics AS total WHERE total.collection_id = collection;
 
     LOOP

@@ -25,6 +25,7 @@ DECAY_DAYS = 14.0
 def _union(legs: tuple[str, ...], *signals: Signal, min_score: float | None = MIN_SCORE) -> Profile:
     return Profile(
         legs=MappingProxyType(dict.fromkeys(legs, 1.0)),
+        depth=100,
         fusion=Fusion(kind=FusionKind.UNION),
         signals=signals,
         min_score=min_score,

@@ -30,6 +30,7 @@ def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vect
     legs = ("tagged", "dense", "lexical", "rated", "recent")
     return Profile(
         legs={leg: 1.0 for leg in legs if has_vectors or leg != "dense"},
+        depth=100,
         fusion=Fusion(kind=FusionKind.UNION),
         signals=(Rating(weight=1.0), TagMatch(weight=10 * TAG_BOOST, most=10), likeness),
         learned=Learned(combination=Combination.OFF),

@@ -142,9 +142,9 @@ def test_a_leg_with_weight_zero_does_not_run() -> None:
     )
 
 
-@pytest.mark.parametrize(("limit", "depth"), [(10, 100), (500, 500)])
+@pytest.mark.parametrize(("limit", "depth"), [(10, 50), (500, 500)])
 def test_each_leg_brings_at_least_as_many_candidates_as_hits_are_wanted(limit: int, depth: int) -> None:
-    """A page of 500 is not made of 100 candidates."""
+    """A page of 500 is not made of 50 candidates."""
     assert plan(SMALL, limit=limit).request.depth == depth
 
 
@@ -156,10 +156,10 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
 
     request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=stored)).request
     assert request.standing == Standing(relevance=0.6, recency=0.4, decay_days=7)
-    assert (request.depth, request.enough) == (400, 100)
+    assert (request.depth, request.enough) == (200, 50)
     for signals in (stored[:1], (*stored, Priority(weight=0.1))):
         request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=signals)).request
-        assert (request.standing, request.depth, request.enough) == (None, 100, None)
+        assert (request.standing, request.depth, request.enough) == (None, 50, None)
 
 
 @pytest.mark.parametrize(
