@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from retrieval.jobs.add import AddReport
     from retrieval.jobs.ingest import IngestReport, Progress, Rejected
 
-_VECTORS_BATCH_ITEMS = 2000
-
 
 class Collection(
     ReadingCalls,
@@ -151,9 +149,8 @@ class Collection(
         the item's key is raised. If the embedder fails or its vector for an item cannot be used, the items are stored,
         ``report.pending`` counts those that wait, and ``report.notes`` names what was refused.
         """
-        from retrieval.jobs.add import AddReport
+        from retrieval.jobs.add import add_in_parts
         from retrieval.jobs.add_each import as_item
-        from retrieval.jobs.ingest import BATCH_ITEMS
 
         batch = [as_item(one) for one in items]
         vectors = None
@@ -165,14 +162,7 @@ class Collection(
                     "platform.collection(name, space=EmbeddingSpace(provider=..., model=..., dimensions=...))"
                 )
             vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
-        report = AddReport()
-        writer = await self._writer()
-        # Without a model to wait for, larger parts are cheaper.
-        size = BATCH_ITEMS if vectors is None else _VECTORS_BATCH_ITEMS
-        for start in range(0, len(batch), size):
-            part = slice(start, start + size)
-            one = writer if part.stop >= len(batch) else writer.to_be_continued()
-            report = report + await one.add(batch[part], None if vectors is None else vectors[part])
+        report = await add_in_parts(await self._writer(), batch, vectors)
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
     @told_if_gone

@@ -36,6 +36,12 @@ _log = logging.getLogger(__name__)
 EMBED_BATCH = 128
 """Texts embedded and stored at a time: what an interruption can cost."""
 
+BATCH_ITEMS = 500
+"""Items written in one transaction, where the embedder is asked for their vectors."""
+
+_BATCH_WITH_VECTORS, _AT_ONCE = 2000, 2
+"""The same where their vectors are given, and how many such transactions there are at a time."""
+
 SOON_SECONDS = 1.0
 """How long new items wait for their vectors, to be stored together with them; then they are stored without."""
 
@@ -259,6 +265,33 @@ class Writer:
         added = len(items) - len(written.formers)
         report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
         return report, written
+
+
+async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
+    """Store any number of items, each part in a transaction of its own, as ``Writer.add`` does.
+
+    Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is written
+    alone, for others build on what it makes known of the collection; the last settles the statistics for all.
+    """
+    places = list({item.item_id: place for place, item in enumerate(items)}.values())
+    size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
+    parts = [places[start : start + size] for start in range(0, len(places), size)]
+
+    async def add(part: Sequence[int], by: Writer) -> AddReport:
+        return await by.add([items[place] for place in part], None if vectors is None else vectors[part])
+
+    first, between, last = parts[:-1][:1], parts[1:-1], parts[-1:]
+    together = [first, *(between[start : start + at_once] for start in range(0, len(between), at_once))]
+    report = AddReport()
+    for some in together:
+        written = await asyncio.gather(*(add(part, writer.to_be_continued()) for part in some), return_exceptions=True)
+        for one in written:
+            if isinstance(one, BaseException):
+                raise one
+            report += one
+    for part in last:
+        report += await add(part, writer)
+    return report
 
 
 async def _is_done(step: asyncio.Future[Any], until: float) -> bool:

@@ -15,12 +15,11 @@ import numpy as np
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items, item_ids_after
 from retrieval.domain.item import Item
-from retrieval.jobs.add import AddReport, Writer
+from retrieval.jobs.add import BATCH_ITEMS, AddReport, Writer
 from retrieval.jobs.weights import refresh_weights
 
 _log = logging.getLogger(__name__)
 
-BATCH_ITEMS = 500
 BATCH_BYTES = 16 * 1024 * 1024
 """A batch ends at whichever comes first, so that memory does not follow the items' size."""
 

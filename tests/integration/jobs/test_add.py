@@ -13,9 +13,10 @@ from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.items import ItemWrite, write_items
+from retrieval.adapters.store.items.items import ItemWrite, Written, write_items
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import (
+    DatabaseError,
     EmbedderRejectedError,
     InvalidItemError,
     InvalidRequestError,
@@ -24,6 +25,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.item import Item
 from retrieval.jobs import add
+from retrieval.jobs.weights import fold_statistics
 from tests.support.database import opened
 
 SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
@@ -68,6 +70,55 @@ async def test_an_unusable_vector_keeps_the_whole_call_out(
     with pytest.raises(error):
         await collection.add([{"_id": "1"}, {"_id": "2"}], embeddings=vectors)
     assert (await collection.info()).documents == 0
+
+
+@pytest.mark.parametrize("pool_size", [1, 4])
+async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, pool_size: int
+) -> None:
+    """Of an item that is given twice the last counts, wherever it stands; statistics add up."""
+    monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 7)
+    given = [{"_id": f"i{n % 50}", "text": f"word{n % 9} is old" if n < 50 else f"word{n} is new"} for n in range(60)]
+    vectors = np.random.default_rng(1).normal(size=(60, 3))
+    async with connect(database_url, settings=settings.changed(pool_size=pool_size)) as platform:
+        collection = await platform.collection("docs", space=SPACE)
+        report = await collection.add(given, embeddings=vectors)
+        assert (report.added, report.changed, report.embedded) == (50, 0, 50)
+        assert (await collection.add(given, embeddings=vectors)).unchanged == 50
+        [hit] = await collection.search(vector=vectors[55], legs=["dense"], limit=1)
+        assert (hit.item_id, hit.body) == ("i5", "word55 is new")
+        assert len(await collection.search("old", legs=["lexical"], limit=100)) == 40
+        number = (await collection.refresh()).collection_id
+        counted = "SELECT documents, total_length FROM collection_statistics WHERE collection_id = %(n)s"
+        added_up = "SELECT count(*), sum(length) FROM item_terms WHERE collection_id = %(n)s"
+        tenant = platform.tenant_id
+        await fold_statistics(platform.database, tenant, number)
+        assert await platform.database.read(tenant, Compiled(counted, {"n": number})) == await platform.database.read(
+            tenant, Compiled(added_up, {"n": number})
+        )
+
+
+async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What other parts have written stays, as with parts one after the other."""
+    monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 4)
+    collection = await platform.collection("docs", space=SPACE)
+    given, vectors = [{"_id": f"i{n:02}", "text": f"t{n}"} for n in range(20)], np.ones((20, 3))
+    stored = add.store_items
+
+    async def failing(database: Database, tenant_id: int, write: ItemWrite) -> Written:
+        if any(item.item_id == "i05" for item in write.items):
+            raise DatabaseError("the disk is full")
+        return await stored(database, tenant_id, write)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(add, "store_items", failing)
+        with pytest.raises(DatabaseError, match="disk is full"):
+            await collection.add(given, embeddings=vectors)
+    assert 4 <= (await collection.info()).documents < 20
+    await collection.add(given, embeddings=vectors)
+    assert (await collection.info()).documents == 20
 
 
 async def test_given_vectors_are_stored_normalised_and_found(platform: Platform) -> None:

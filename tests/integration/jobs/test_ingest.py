@@ -19,7 +19,7 @@ from retrieval.domain.errors import (
     BadLineError,
     EmbedderUnavailableError,
 )
-from retrieval.jobs.ingest import BATCH_ITEMS
+from retrieval.jobs.add import BATCH_ITEMS
 from tests.support.killed_ingest import ingest_until
 
 
