@@ -52,7 +52,7 @@ class Extent:
 
 NORMAL = Extent((10_000, 30_000, 100_000), (10, 1_000))
 FULL = Extent((10_000, 30_000, 100_000, 300_000), (10, 1_000, 10_000))
-QUICK = Extent((100, 300), (2, 4), dimensions=32, questions=4)
+QUICK = Extent((50, 100), (1, 2), dimensions=32, questions=2)
 
 
 def run(extent: Extent, server_url: str | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ another tree: ``PYTHONPATH`` says which.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import sys
 import time
@@ -18,11 +19,8 @@ from typing import Any, Protocol
 import psycopg
 from corpora import Corpus
 from peers.by_hand import ByHand
-from peers.ours import COLLECTION, items, made, platform_at
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
-
-from retrieval.adapters.store.installation.schema import upgrade
 
 _INSERT = "INSERT INTO documents (id, body, category, region, vector) VALUES (%s, %s, %s, %s, %s)"
 _UPDATE = "UPDATE documents SET body = %s, category = %s, region = %s, vector = %s WHERE id = %s"
@@ -58,24 +56,35 @@ class System(Protocol):
 
 
 class Platform:
-    """The platform through its public API: vectors are given, both attributes are declared."""
+    """The platform through its public API: vectors are given, both attributes are declared.
+
+    Its modules are loaded by its own processes alone.
+    """
 
     def __init__(self) -> None:
+        # Before anything is measured.
+        importlib.import_module("peers.ours")
         self._stack = AsyncExitStack()
         self._collection: Any = None
 
     async def install(self, url: str) -> None:
         """The schema."""
+        from retrieval.adapters.store.installation.schema import upgrade
+
         await asyncio.to_thread(upgrade, url, "retrieval")
 
     async def load(self, url: str, corpus: Corpus) -> None:
         """One ``add``; it builds both indexes."""
+        from peers.ours import COLLECTION, items, made, platform_at
+
         async with platform_at(url) as platform:
             collection = await made(platform, COLLECTION, corpus.dimensions, corpus.names)
             await collection.add(items(corpus), embeddings=corpus.vectors)
 
     async def open(self, url: str) -> None:
         """One connection, as by hand."""
+        from peers.ours import COLLECTION, platform_at
+
         platform = await self._stack.enter_async_context(platform_at(url, pool_size=1))
         self._collection = await platform.collection(COLLECTION)
 

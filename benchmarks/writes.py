@@ -61,7 +61,7 @@ class Extent:
 
 
 NORMAL = Extent()
-QUICK = Extent(items=300, dimensions=32, rounds=1, calls=3, writers=2, seconds=0.5, fresh=50, loads=1)
+QUICK = Extent(items=300, dimensions=32, rounds=1, calls=2, writers=2, seconds=0.1, fresh=50, loads=1)
 
 
 def _written(extent: Extent) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -40,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Decide once, in the process that a run starts with, which server its processes share."""
     # The tests start the program some hundred times; compiling all its modules anew each time would take most of it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Until all modules are loaded nearly nothing is garbage.
+    gc.disable()
     given = getattr(config, "workerinput", {}).get("database")
     if given is None:
         # Root's server is another user, who must be able to enter.
@@ -47,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
         run.chmod(0o755)
         given = {"source": source().name, "run": str(run), "process": str(os.getpid())}
     config.stash[_SHARED] = given
+
+
+def pytest_collection_finish() -> None:
+    """Collect what the tests leave behind, and not look at all loaded modules and all tests each time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

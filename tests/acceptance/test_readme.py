@@ -1,8 +1,8 @@
 """The README and the documentation, executed as they are printed.
 
 Every ``python`` block runs, top-level ``await`` included, with ``items`` at hand: three tickets as dictionaries.
-In ``sh`` blocks, the lines that start with ``retrieval`` run, in the repository's folder and in order. The blocks of
-a page share one tenant, which no other page sees, on an embedded server with the hashing embedder.
+In ``sh`` blocks, the lines that start with ``retrieval`` run in order, in a folder with a part of the sample tickets.
+The blocks of a page share one tenant, which no other page sees, on an embedded server with the hashing embedder.
 
 A shell block that cannot run by itself has a comment of its own on the line above its fence, with the reason::
 
@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gzip
 import inspect
+import json
 import os
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from tests.support.markdown import Block, blocks, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = pages(ROOT)
+TICKETS = Path("examples/data/tickets")
 
 ITEMS = [
     {
@@ -39,8 +43,30 @@ ITEMS = [
 ]
 
 
+SEARCHED, ASKED = 60, 12
+"""How many of the sample's tickets and judged queries: most pages begin by storing them."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands run: the sample is smaller, and every query has what was judged relevant to it."""
+    place = tmp_path_factory.mktemp("pages")
+    shutil.copytree(ROOT / TICKETS, place / TICKETS)
+    asked = (ROOT / TICKETS / "queries.jsonl").read_text(encoding="utf-8").splitlines()[:ASKED]
+    (place / TICKETS / "queries.jsonl").write_text("\n".join(asked), encoding="utf-8")
+    queries = {json.loads(line)["_id"] for line in asked}
+    heading, *judged = (ROOT / TICKETS / "qrels.tsv").read_text(encoding="utf-8").splitlines()
+    judged = [line for line in judged if line.split("\t")[0] in queries]
+    (place / TICKETS / "qrels.tsv").write_text("\n".join([heading, *judged]), encoding="utf-8")
+    relevant = {line.split("\t")[1] for line in judged}
+    with gzip.open(ROOT / TICKETS / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        kept = [line for n, line in enumerate(lines) if n < SEARCHED or json.loads(line)["_id"] in relevant]
+    (place / TICKETS / "corpus.jsonl.gz").write_bytes(gzip.compress("".join(kept).encode()))
+    return place
+
+
 @pytest.fixture
-def variables(own_home: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def variables(own_home: Path, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of a page: the module's server, a tenant of its own, nothing else configured."""
     for name in [name for name in os.environ if name.startswith(("RETRIEVAL_", "OPENAI_"))]:
         monkeypatch.delenv(name)
@@ -48,29 +74,12 @@ def variables(own_home: Path, request: pytest.FixtureRequest, monkeypatch: pytes
     monkeypatch.setenv("RETRIEVAL_EMBEDDER", "hashing")
     monkeypatch.setenv("RETRIEVAL_TENANT", request.node.name)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(folder)
 
 
 def with_blocks(language: str) -> list[Path]:
     """The pages that have blocks in that language."""
     return [page for page in PAGES if blocks(page, language)]
-
-
-MEASURED = set[str]()
-"""Lines that measured on data of the repository's, and need not do so again: they change nothing, and take longest."""
-
-
-def is_done(line: str) -> bool:
-    """Whether the line has measured before what it would measure."""
-    if (
-        not line.startswith(("retrieval evaluate ", "retrieval tune "))
-        or "--apply" in line
-        or "examples/data" not in line
-    ):
-        return False
-    done = line in MEASURED
-    MEASURED.add(line)
-    return done
 
 
 def run_python(block: Block, names: dict[str, Any]) -> None:
@@ -97,7 +106,7 @@ def test_every_command_runs(page: Path) -> None:
     """Each line that starts with the program's name ends well."""
     for block in blocks(page, "sh"):
         for line in block.text.splitlines():
-            if block.not_run or not line.startswith("retrieval ") or is_done(line):
+            if block.not_run or not line.startswith("retrieval "):
                 continue
             arguments = shlex.split(line, comments=True)[1:]
             run = run_forked(arguments, folder=Path.cwd(), variables=os.environ, seconds=120)

@@ -22,9 +22,12 @@ from retrieval.domain.filters import parse_field, parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 from retrieval.engine.way import choose_way
+from retrieval.jobs import indexes
 from tests.support.database import SCHEMA
 
-MANY = 20_000
+MANY, ENOUGH_US = 6_000, 1_000
+"""How many items there are, and after which time of comparing all of so many a collection gets an index."""
+
 SPACE = EmbeddingSpace(provider="test", model="directions", dimensions=32)
 LEXEMES = "item_terms_lexemes_idx"
 
@@ -42,7 +45,7 @@ class Corpus:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    """20,000 short items with vectors around 200 centres, and 50 of another tenant in the same space."""
+    """6,000 short items with vectors around 200 centres, and 50 of another tenant in the same space."""
     chance = np.random.default_rng(7)
     centres = chance.normal(size=(200, SPACE.dimensions))
 
@@ -55,7 +58,9 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
         connect(database_url, settings=settings) as large,
         connect(database_url, settings=settings.changed(tenant="plans-small")) as small,
     ):
-        await _fill(large, near(MANY))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(indexes, "EXACT_SCAN_US", ENOUGH_US)
+            await _fill(large, near(MANY))
         await _fill(small, near(50))
         yield Corpus(large, small, near(40))
 

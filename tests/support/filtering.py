@@ -40,7 +40,9 @@ def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
         case OneOf(field, values):
             held = _held(item, field, filterable)
             among = held if isinstance(held, list | tuple) else [held]
-            return any(_same(one, _said(value, field, filterable)) for one in among for value in values)
+            said = _all_said(values, field, filterable)
+            # Values that are equal may differ in type: True and 1.
+            return any(_same(one, value) for one in among if one in said for value in said if value == one)
         case Compare(field, operator, value):
             return _ordered(_held(item, field, filterable), operator, _said(value, field, filterable))
         case Contains():
@@ -99,6 +101,11 @@ def _is(held: Any, wanted: Any) -> bool:
     if isinstance(held, dict) and isinstance(wanted, dict):
         return held.keys() == wanted.keys() and all(_is(held[name], wanted[name]) for name in held)
     return _same(held, wanted)
+
+
+def _all_said(values: tuple[Any, ...], field: Field, filterable: Filterable) -> tuple[Any, ...]:
+    is_time = (field.name, AttributeType.TIME) in filterable
+    return tuple(_said(value, field, filterable) for value in values) if is_time else values
 
 
 def _said(value: Any, field: Field, filterable: Filterable) -> Any:

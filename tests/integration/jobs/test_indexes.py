@@ -289,12 +289,12 @@ async def test_of_many_rebuilds_at_once_one_is_done_at_a_time(platform: Platform
 async def test_small_tenants_make_no_indexes(
     platform: Platform, collection: Collection, settings: Settings, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Thirty of them share one table and its indexes: their number follows that of the large collections."""
+    """Eight of them share one table and its indexes: their number follows that of the large collections."""
     assert collection.name == "docs"
     count = "SELECT count(*) FROM pg_indexes WHERE schemaname = %s"
     before = await (await admin.execute(count, (SCHEMA,))).fetchone()
     vectors = np.random.default_rng(1).normal(size=(5, 4))
-    for number in range(30):
+    for number in range(8):
         other = settings.changed(tenant=f"{settings.tenant}-{number}", pool_size=1)
         async with connect(platform.database.url, settings=other) as small:
             made = await small.collection("docs", space=SPACE)
