@@ -347,7 +347,7 @@ async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
     [
         "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
         "SELECT item_id FROM items_containing(%s, 'shared')",
-        "SELECT item_id FROM items_with_attribute(%s, 'n', '{1}', NULL)",
+        "SELECT item_id FROM items_with_facets(%s, '.n', '[1]', NULL)",
         "SELECT item_id FROM window_parts(%s, '{1}', 1, 1)",
     ],
 )
@@ -573,8 +573,9 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "every_collection",
         "find_api_key",
         "items_containing",
-        "items_with_attribute",
+        "items_with_facets",
         "lexical_search",
+        "nearest_with_facets",
         "reached_from",
         "record_feedback",
         "register_embedding_space",
