@@ -63,6 +63,9 @@ DECLARE
     too_long uuid[] := '{}';
     any_of uuid[];
     condition text := '';
+    matches bigint;
+    ids text[];
+    distances double precision[];
 BEGIN
     PERFORM FROM collections AS owner
     WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
@@ -86,21 +89,19 @@ BEGIN
     IF FOUND THEN
         condition := condition || ' AND (NOT known.facets && $3 OR has_values($2, known.item_id, $4, $5))';
     END IF;
-    RETURN QUERY EXECUTE format(
-        'WITH compared AS MATERIALIZED (
+    EXECUTE format(
+        'SELECT count(*), array_agg(one.item_id), array_agg(one.distance) FROM (
              SELECT known.item_id, known.vector <#> $6 AS distance FROM %I AS known
              WHERE known.collection_id + 0 = $2 %s LIMIT $7 + 1
-         ),
-         counted AS MATERIALIZED (SELECT count(*) AS matches FROM compared)
-         (
-             SELECT compared.item_id, -compared.distance FROM compared
-             WHERE (SELECT counted.matches FROM counted) <= coalesce($7, 9223372036854775807)
-             ORDER BY compared.distance, compared.item_id LIMIT $8
-         )
-         UNION ALL
-         SELECT NULL, counted.matches FROM counted WHERE counted.matches <= coalesce($7, 9223372036854775807)',
-        'embeddings_' || space, condition)
-    USING facets, collection, too_long, fields, wanted, query, few, depth;
+         ) AS one', 'embeddings_' || space, condition)
+    INTO matches, ids, distances USING facets, collection, too_long, fields, wanted, query, few;
+    IF matches > few THEN
+        RETURN;
+    END IF;
+    RETURN QUERY (
+        SELECT near.item_id, -near.distance FROM unnest(ids, distances) AS near (item_id, distance)
+        ORDER BY near.distance, near.item_id COLLATE "C" LIMIT depth
+    ) UNION ALL SELECT NULL, matches;
 END
 $$;
 

@@ -97,7 +97,7 @@ def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
 
 
 def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Part]:
-    """All matching vectors compared by one function; where it brings nothing, as too many match, the index is walked."""
+    """All matching vectors are compared; where too many match, the function brings nothing and the index is walked."""
     can_walk = request.path is Path.APPROXIMATE
     fields, values = fields_and_values(clauses)
     rows = sa.func.nearest_with_facets(
@@ -132,7 +132,7 @@ def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Su
         found_once = materialized(sa.select(wanted.label("any_of")), f"clause_{number}")
         has_each.append(facets.op("&&", is_comparison=True)(sa.select(found_once.c.any_of).scalar_subquery()))
         if clause.can_be_list:
-            last = sa.select(sa.literal_column("any_of[cardinality(any_of)]")).select_from(found_once)
+            last: sa.Select[Any] = sa.select(sa.literal_column("any_of[cardinality(any_of)]")).select_from(found_once)
             are_told.append(last.scalar_subquery() != sa.func.all(facets))
     if are_told:
         has_values = sa.func.has_values(collection, row.c.item_id, *fields_and_values(clauses), type_=sa.Boolean())
