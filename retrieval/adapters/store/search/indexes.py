@@ -115,12 +115,18 @@ _KEEP = """
 """
 _KEEP_FACETS = """
     WITH sampled AS MATERIALIZED (
-        SELECT facets FROM {table} WHERE collection_id = %(collection_id)s
+        SELECT item_id FROM {table} WHERE collection_id = %(collection_id)s
         ORDER BY hashtextextended(item_id, 0) LIMIT 1000
     ),
     often AS (
         SELECT facet, round(count(*)::numeric / (SELECT count(*) FROM sampled), 3) AS share
-        FROM sampled CROSS JOIN unnest(sampled.facets) AS facet
+        FROM sampled
+        -- Rows are wide: the key alone says which are taken, and only those are read.
+        CROSS JOIN LATERAL (
+            SELECT facets FROM {table} AS known
+            WHERE known.collection_id = %(collection_id)s AND known.item_id = sampled.item_id LIMIT 1
+        ) AS row
+        CROSS JOIN unnest(row.facets) AS facet
         GROUP BY facet ORDER BY share DESC LIMIT 50
     )
     UPDATE ann_indexes SET common_facets = coalesce(
