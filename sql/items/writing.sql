@@ -125,13 +125,11 @@ BEGIN
     END IF;
     IF vectors IS NOT NULL THEN
         stored := write_vectors(collection, space, ids, vectors, text_hashes);
-        IF changed IS NOT NULL AND NOT are_windowed(collection) THEN
-            -- With their vectors their facets were written.
-            changed := ARRAY(
-                SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
-                WHERE given.vector IS NULL AND given.item_id = ANY (changed)
-            );
-        END IF;
+        -- With their vectors their facets were written; in windows, by who mixed them anew for index_terms.
+        changed := ARRAY(
+            SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
+            WHERE given.vector IS NULL AND given.item_id = ANY (changed)
+        );
     END IF;
     IF cardinality(changed) > 0 THEN
         PERFORM write_facets(collection, changed);
