@@ -17,7 +17,7 @@ from retrieval.domain.signals.recency import Recency
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
 from retrieval.engine.query_vectors import weighs_vectors
 from retrieval.engine.request import SearchRequest
-from retrieval.engine.way import choose_way
+from retrieval.engine.way import choose_way, share_by_facets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,8 @@ def make_plan(
     refines = not profile.refining.is_off and LegName.DENSE in legs and not is_one_ranking
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     is_filtered = request.condition is not None
-    way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered)
+    by_facets = share_by_facets(collection, request.condition)
+    way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)
     space = collection.space
     standing = standing_of(profile, legs)
     return Plan(

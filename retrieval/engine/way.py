@@ -12,14 +12,17 @@ effort is chosen for, by the least m that it may meet. Where no effort is enough
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.facets import facet_share
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.ordered_legs import ORDERED_LEGS
+from retrieval.domain.filters import Filter
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
 
@@ -29,6 +32,15 @@ _LEAST_ASKED = 10
 STEP_TO_LOOK_UP = 0.25
 """What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
 
+COMPARED_BY_FACETS = 0.35
+"""What comparing a vector costs that the index of facets found, to one that is looked up by its key."""
+
+EFFORT_BY_FACETS = 0.5
+"""What a unit of a walk's effort costs, to one more row of a walk whose rows are looked up."""
+
+_SURE = 0.8
+"""Of the matches that a sample lets expect, so many are counted on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -36,7 +48,7 @@ class Way:
 
     path: Path
     few: int = 0
-    """Up to so many matches are compared exactly."""
+    """Up to so many matches are compared exactly; -1: there are surely more, and nothing is counted."""
     reach: int = 0
     """The most rows that a filtered walk may take."""
     effort: int = 0
@@ -44,11 +56,18 @@ class Way:
 
 
 def choose_way(
-    collection: StoredCollection, legs: Collection[LegName], *, depth: int, limit: int, is_filtered: bool
+    collection: StoredCollection,
+    legs: Collection[LegName],
+    *,
+    depth: int,
+    limit: int,
+    is_filtered: bool,
+    by_facets: float | None = None,
 ) -> Way:
     """The way for ``depth`` candidates of which the first ``limit`` count most.
 
-    Where there are no vectors to compare, ``APPROXIMATE`` says that matches are counted up to ``few`` only.
+    ``by_facets``: of a filter that facets answer, the share of the items that surely match; 0: it is not known. Where
+    there are no vectors to compare, ``APPROXIMATE`` says that matches are counted up to ``few`` only.
     """
     index = collection.ann_index
     if LegName.DENSE not in legs:
@@ -60,6 +79,8 @@ def choose_way(
     if not is_filtered:
         return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
     depth, limit = max(depth, _LEAST_ASKED), max(limit, _LEAST_ASKED)
+    if by_facets is not None:
+        return _way_by_facets(index, depth, limit, collection.documents, by_facets)
     few = few_matches(index, depth, limit, collection.documents)
     effort, less = (effort_for(index, _ranked(limit, collection.documents, some)) for some in (few, 2 * few))
     if effort > 2 * less:
@@ -68,6 +89,42 @@ def choose_way(
     # A walk that needs more meets matches only far away from the query, where it would miss too many.
     reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
     return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
+
+
+def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: float) -> Way:
+    """Where many surely match, nothing is counted, and the walk has the effort for as many."""
+    few = few_by_facets(index, limit, documents)
+    expected = math.floor(share * _SURE * documents)
+    matches = max(few, expected)
+    return Way(
+        Path.APPROXIMATE,
+        few=few if expected <= few else -1,
+        reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / matches),
+        effort=min(effort_for(index, _ranked(limit, documents, matches)), MAX_EFFORT),
+    )
+
+
+def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
+    """Up to that many matches, found by their facets, comparing them all is as cheap as a walk, or safer.
+
+    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS, with the effort for m matches: the more there are,
+    the dearer the one and the cheaper the other. At least 1, at most ``documents``.
+    """
+
+    def is_dearer(matches: int) -> bool:
+        effort = effort_for(index, _ranked(limit, documents, matches))
+        compared = matches * index.exact_row_us * COMPARED_BY_FACETS
+        return effort <= MAX_EFFORT and compared >= effort * index.walk_row_us * EFFORT_BY_FACETS
+
+    return 1 + bisect_left(range(1, max(documents, 1)), True, key=is_dearer)  # noqa: FBT003 - what is looked for
+
+
+def share_by_facets(collection: StoredCollection, condition: Filter | None) -> float | None:
+    """What ``choose_way`` takes as ``by_facets``: None where facets do not answer the filter, or there is no index."""
+    if condition is None or collection.ann_index is None:
+        return None
+    common = collection.ann_index.common_facets
+    return facet_share(condition, collection.filterable, collection.collection_id, common)
 
 
 def few_to_look_up(depth: int, documents: int) -> int:

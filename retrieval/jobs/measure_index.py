@@ -19,7 +19,13 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
-from retrieval.adapters.store.search.indexes import AnnIndex, hnsw_name, index_state, keep_measured
+from retrieval.adapters.store.search.indexes import (
+    AnnIndex,
+    hnsw_name,
+    index_state,
+    keep_common_facets,
+    keep_measured,
+)
 from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import Field, OneOf
@@ -115,6 +121,7 @@ async def measure_index(
     )
     async with database.transaction(tenant_id) as connection:
         await keep_measured(connection, collection.collection_id, space.space_id, measured)
+    await keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
     return measured
 
 
@@ -179,8 +186,8 @@ async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -
 
 
 async def _walk_row_us(bench: _Bench, query: Vector) -> float:
-    """A walk that no item satisfies goes as far as it may."""
-    nothing = OneOf(Field("kind", is_attribute=False), ("\x01",))
+    """A walk that no item satisfies goes as far as it may; facets do not tell what source an item has."""
+    nothing = OneOf(Field("source", is_attribute=False), ("\x01",))
     request = bench.request(Path.APPROXIMATE, depth=10, condition=nothing, few=-1, reach=_WALKED, effort=40)
     longer = await bench.milliseconds(bound(request, Query(vector=query)), dict(settings(request)))
     shorter = replace(request, reach=_WALKED // 10)

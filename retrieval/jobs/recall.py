@@ -22,7 +22,7 @@ from retrieval.adapters.store.search.recall import (
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
-from retrieval.engine.way import choose_way
+from retrieval.engine.way import choose_way, share_by_facets
 from retrieval.jobs.indexes import IndexOutcome, rebuild_index
 from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
 
@@ -132,7 +132,10 @@ def _request(target: Target, space: StoredSpace, sample: Sample) -> CandidateReq
     collection = target.collection
     legs = (LegName.DENSE,)
     is_filtered = sample.condition is not None
-    way = choose_way(collection, legs, depth=sample.limit, limit=sample.limit, is_filtered=is_filtered)
+    by_facets = share_by_facets(collection, sample.condition)
+    way = choose_way(
+        collection, legs, depth=sample.limit, limit=sample.limit, is_filtered=is_filtered, by_facets=by_facets
+    )
     return CandidateRequest(
         collection_id=collection.collection_id,
         legs=legs,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.jobs.indexes import keep_index
+from retrieval.adapters.store.search.indexes import keep_common_facets
+from retrieval.jobs.indexes import IndexOutcome, keep_index
 from retrieval.jobs.terms import recount_terms
 from retrieval.jobs.textsearch import keep_textsearch_index
 from retrieval.jobs.weights import DRIFT, fold_statistics, refresh_weights
@@ -60,8 +61,12 @@ async def is_index_in_question(_workplace: Workplace, target: Target) -> bool:
 
 async def index(workplace: Workplace, target: Target, _advance: Advance = unheeded) -> dict[str, Any]:
     """Make, keep or drop the collection's indexes, as its size asks for: HNSW, and those of pg_textsearch."""
-    outcome = await keep_index(workplace.database, target.tenant_id, target.collection)
-    textsearch = await keep_textsearch_index(workplace.database, target.collection)
+    collection = target.collection
+    outcome = await keep_index(workplace.database, target.tenant_id, collection)
+    if outcome is IndexOutcome.PRESENT and collection.space is not None:
+        space_id = collection.space.space_id
+        await keep_common_facets(workplace.database, target.tenant_id, collection.collection_id, space_id)
+    textsearch = await keep_textsearch_index(workplace.database, collection)
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 

@@ -1,16 +1,38 @@
--- The active items whose attribute of that name is one of the values, or a list that holds one: at most so many (NULL:
--- all). It owns its rights, because `&&` is not leakproof and a policy would keep the planner from the index; so it
--- checks the tenant first. Numbers of values can collide: the values themselves decide. Adding 0 keeps the planner from
--- reading the collection's whole key instead.
-CREATE OR REPLACE FUNCTION items_with_attribute(collection bigint, name text, wanted jsonb[], most bigint)
+-- Items found by their facets. A clause is a field with the values (a JSON array) of which an item must have one there.
+-- The functions that search own their rights, because `&&` is not leakproof and a policy would keep the planner from the
+-- index; so they check the tenant first. Adding 0 keeps the planner from reading the collection's whole key instead.
+
+-- Whether an item has a value of each clause. For items with a list that is too long to have a facet for each element.
+CREATE OR REPLACE FUNCTION has_values(collection bigint, id text, fields text[], wanted jsonb[]) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (
+    SELECT bool_and(EXISTS (
+        SELECT FROM jsonb_array_elements(
+            CASE jsonb_typeof(given.value) WHEN 'array' THEN given.value ELSE jsonb_build_array(given.value) END
+        ) AS element
+        WHERE element.value IN (SELECT one.value FROM jsonb_array_elements(clause.wanted) AS one)
+    ))
+    FROM items AS item
+    CROSS JOIN unnest(fields, wanted) AS clause (field, wanted)
+    CROSS JOIN LATERAL (
+        SELECT CASE clause.field
+            WHEN 'tags' THEN to_jsonb(item.tags)
+            WHEN 'kind' THEN to_jsonb(item.kind)
+            WHEN 'status' THEN to_jsonb(item.status)
+            ELSE item.attributes -> substr(clause.field, 2)
+        END AS value
+    ) AS given
+    WHERE item.collection_id = collection AND item.item_id = id
+);
+
+-- The active items with a value of the clause: at most so many (NULL: all).
+CREATE OR REPLACE FUNCTION items_with_facets(collection bigint, field text, wanted jsonb, most bigint)
 RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    place bigint := hashtextextended(name COLLATE "C", collection);
-    numbers bigint[] := ARRAY(
-        SELECT jsonb_hash_extended(one.value, place) FROM unnest(wanted || '[]'::jsonb) AS one (value)
-    );
+    any_of uuid[] := facets_wanted(collection, field, wanted);
+    too_long uuid := any_of[cardinality(any_of)];
 BEGIN
     PERFORM FROM collections AS owner
     WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
@@ -20,16 +42,73 @@ BEGIN
 
     RETURN QUERY
     SELECT item.item_id FROM items AS item
-    CROSS JOIN LATERAL (SELECT item.attributes -> name AS value) AS given
-    WHERE item.facets && numbers AND item.collection_id + 0 = collection AND item.status <> 'archived'
-        -- There may be thousands of values: both lists of them are hashed, once.
-        AND CASE WHEN jsonb_typeof(given.value) = 'array' THEN EXISTS (
-            SELECT FROM jsonb_array_elements(given.value) AS element
-            WHERE element.value IN (SELECT one.value FROM unnest(wanted) AS one (value))
-        ) ELSE given.value IN (SELECT one.value FROM unnest(wanted) AS one (value)) END
+    WHERE item.facets && any_of AND item.collection_id + 0 = collection AND (
+        too_long <> ALL (item.facets) OR has_values(collection, item.item_id, ARRAY[field], ARRAY[wanted])
+    )
     LIMIT most;
 END
 $$;
-ALTER FUNCTION items_with_attribute(bigint, text, jsonb[], bigint) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION items_with_attribute(bigint, text, jsonb[], bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION items_with_attribute(bigint, text, jsonb[], bigint) TO @app@;
+
+-- The items of a collection with a value of each clause, nearest first, by comparing each one's vector: item_id and cosine
+-- similarity of at most `depth`, and beside no item_id how many match. Nothing where more than `few` match (NULL: any
+-- number may; below 0: nothing is looked at). Vectors are of unit length: the negative inner product is the negative cosine.
+CREATE OR REPLACE FUNCTION nearest_with_facets(
+    collection bigint, space bigint, query halfvec, fields text[], wanted jsonb[], few bigint, depth bigint
+)
+RETURNS TABLE (item_id text, score double precision)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    facets uuid[] := '{}';
+    too_long uuid[] := '{}';
+    any_of uuid[];
+    condition text := '';
+    matches bigint;
+    ids text[];
+    distances double precision[];
+BEGIN
+    PERFORM FROM collections AS owner
+    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
+    END IF;
+    IF few < 0 THEN
+        RETURN;
+    END IF;
+
+    FOR place IN 1 .. cardinality(fields) LOOP
+        any_of := facets_wanted(collection, fields[place], wanted[place]);
+        condition := condition || format(
+            ' AND known.facets && $1[%s:%s]', cardinality(facets) + 1, cardinality(facets) + cardinality(any_of)
+        );
+        facets := facets || any_of;
+        too_long := too_long || any_of[cardinality(any_of)];
+    END LOOP;
+    -- To look at each row's facets again takes as long as to compare its vector; hardly any collection has such lists.
+    PERFORM FROM items AS item WHERE item.facets && too_long AND item.collection_id + 0 = collection LIMIT 1;
+    IF FOUND THEN
+        condition := condition || ' AND (NOT known.facets && $3 OR has_values($2, known.item_id, $4, $5))';
+    END IF;
+    EXECUTE format(
+        'SELECT count(*), array_agg(one.item_id), array_agg(one.distance) FROM (
+             SELECT known.item_id, known.vector <#> $6 AS distance FROM %I AS known
+             WHERE known.collection_id + 0 = $2 %s LIMIT $7 + 1
+         ) AS one', 'embeddings_' || space, condition)
+    INTO matches, ids, distances USING facets, collection, too_long, fields, wanted, query, few;
+    IF matches > few THEN
+        RETURN;
+    END IF;
+    RETURN QUERY (
+        SELECT near.item_id, -near.distance FROM unnest(ids, distances) AS near (item_id, distance)
+        ORDER BY near.distance, near.item_id COLLATE "C" LIMIT depth
+    ) UNION ALL SELECT NULL, matches;
+END
+$$;
+
+ALTER FUNCTION items_with_facets(bigint, text, jsonb, bigint) OWNER TO @definer@;
+ALTER FUNCTION nearest_with_facets(bigint, bigint, halfvec, text[], jsonb[], bigint, bigint) OWNER TO @definer@;
+REVOKE ALL ON FUNCTION has_values(bigint, text, text[], jsonb[]), items_with_facets(bigint, text, jsonb, bigint),
+    nearest_with_facets(bigint, bigint, halfvec, text[], jsonb[], bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION has_values(bigint, text, text[], jsonb[]) TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION items_with_facets(bigint, text, jsonb, bigint),
+    nearest_with_facets(bigint, bigint, halfvec, text[], jsonb[], bigint, bigint) TO @app@;

@@ -1,29 +1,58 @@
--- What items can be filtered by without anything being declared: a number for each value of each attribute.
+-- What items can be filtered by without anything being declared: a facet stands for one value of one field.
 
--- The numbers of an item's attributes: of each name with its value, and with each element of a list of up to 64; of a
--- longer list the name alone, with the empty list. They are the collection's own, so that the index alone finds its
--- items. Equal JSON values have equal numbers; different ones may have too: who finds items by them looks at the values.
+-- The facet of a value: 128 bits of a hash of the collection, the value as JSON, and the field, which is kind, status,
+-- tags, or an attribute's name behind a dot. To find another value with the same facet takes 2^128 attempts, so
+-- nobody looks at the values of items that were found by their facets. The collection is in it, so that an index of facets
+-- alone finds the collection's items. Numbers that are equal have one facet: 1 is 1.0.
 -- Bound to pg_catalog when it is made, because a generated column calls it whatever the search path is.
-CREATE FUNCTION facets_of(collection bigint, attributes jsonb) RETURNS bigint[]
+CREATE FUNCTION facet(collection bigint, field text, value jsonb) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN encode(
+    substring(
+        sha256(replace(
+            collection::text || ' '
+            || CASE jsonb_typeof(value) WHEN 'number' THEN trim_scale(value::numeric)::text ELSE value::text END
+            || ' ' || field,
+            '\', '\\' -- a cast to bytea reads a backslash as the beginning of a number
+        )::bytea)
+        FOR 16
+    ),
+    'hex'
+)::uuid;
+
+-- An item's facets: of each field with its value, and with each element of a list of up to 64; of a longer list the field
+-- alone, with the empty list.
+CREATE FUNCTION facets_of(collection bigint, attributes jsonb, tags text[], kind text, status text)
+RETURNS uuid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (
-    SELECT coalesce(
-        array_agg(DISTINCT jsonb_hash_extended(given.value, hashtextextended(given.name COLLATE "C", collection))), '{}'
-    )
+    SELECT coalesce(array_agg(DISTINCT facet(collection, has.field, element.value)), '{}')
     FROM (
-        SELECT alone.key AS name, alone.value FROM jsonb_each(attributes) AS alone
-        WHERE jsonb_typeof(alone.value) IN ('string', 'number', 'boolean')
+        SELECT '.' || alone.key AS field, alone.value FROM jsonb_each(attributes) AS alone
         UNION ALL
-        SELECT list.key, element.value
-        FROM jsonb_each(attributes) AS list
-        CROSS JOIN LATERAL jsonb_array_elements(
-            CASE WHEN jsonb_typeof(list.value) <> 'array' THEN '[]'
-                WHEN jsonb_array_length(list.value) > 64 THEN '[[]]'
-                ELSE list.value
-            END
-        ) AS element
-        WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean') OR element.value = '[]'
-    ) AS given
+        SELECT own.field, own.value
+        FROM (VALUES ('tags', to_jsonb(tags)), ('kind', to_jsonb(kind)), ('status', to_jsonb(status)))
+            AS own (field, value)
+    ) AS has
+    CROSS JOIN LATERAL jsonb_array_elements(
+        CASE WHEN jsonb_typeof(has.value) <> 'array' THEN jsonb_build_array(has.value)
+            WHEN jsonb_array_length(has.value) > 64 THEN '[[]]'
+            ELSE has.value
+        END
+    ) AS element
+    WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean') OR element.value = '[]'
 );
-REVOKE ALL ON FUNCTION facets_of(bigint, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION facets_of(bigint, jsonb) TO @app@, @definer@;
+
+-- The facets of which an item must have one, to have one of the values (a JSON array) in that field; the last one says
+-- that its list is too long to tell.
+CREATE FUNCTION facets_wanted(collection bigint, field text, wanted jsonb) RETURNS uuid[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (
+    SELECT array_agg(facet(collection, field, one.value) ORDER BY one.place)
+    FROM jsonb_array_elements(wanted || '[[]]') WITH ORDINALITY AS one (value, place)
+);
+
+REVOKE ALL ON FUNCTION facet(bigint, text, jsonb), facets_of(bigint, jsonb, text[], text, text),
+    facets_wanted(bigint, text, jsonb) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION facet(bigint, text, jsonb), facets_of(bigint, jsonb, text[], text, text),
+    facets_wanted(bigint, text, jsonb) TO @app@, @definer@;

@@ -59,9 +59,11 @@ CREATE TABLE items (
     updated_at timestamptz DEFAULT now() NOT NULL,
     content_hash bytea NOT NULL,
     text_hash bytea NOT NULL,
-    -- The numbers of an active item's attributes, for filters on what nobody declared.
-    facets bigint[] GENERATED ALWAYS AS (
-        CASE WHEN status = 'archived' THEN '{}' ELSE facets_of(collection_id, attributes) END
+    -- An active item's facets, for filters on what nobody declared.
+    facets uuid[] GENERATED ALWAYS AS (
+        CASE WHEN status = 'archived' THEN '{}'
+            ELSE facets_of(collection_id, attributes, tags, kind, status)
+        END
     ) STORED,
     CONSTRAINT items_pkey PRIMARY KEY (collection_id, item_id),
     CONSTRAINT items_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)

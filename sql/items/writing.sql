@@ -59,8 +59,8 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_
 DECLARE
     changing text[];
     written text[];
+    changed text[];
     archived text[];
-    taken text;
     news bigint := 0;
 BEGIN
     stored := 0;
@@ -105,12 +105,12 @@ BEGIN
         )
         SELECT
             array_agg(made.item_id), array_agg(made.item_id) FILTER (WHERE made.status = 'archived'),
-            min(made.item_id) FILTER (WHERE NOT made.is_new)
-        INTO written, archived, taken
+            array_agg(made.item_id ORDER BY made.item_id) FILTER (WHERE NOT made.is_new)
+        INTO written, archived, changed
         FROM made;
     END IF;
-    IF only_new AND (taken IS NOT NULL OR written IS DISTINCT FROM ids) THEN
-        RAISE unique_violation USING MESSAGE = 'an item is there already', DETAIL = coalesce(taken, (
+    IF only_new AND (changed IS NOT NULL OR written IS DISTINCT FROM ids) THEN
+        RAISE unique_violation USING MESSAGE = 'an item is there already', DETAIL = coalesce(changed[1], (
             SELECT min(given.item_id) FROM unnest(ids, formers) AS given (item_id, former) WHERE given.former IS NOT NULL
         ));
     END IF;
@@ -125,6 +125,14 @@ BEGIN
     END IF;
     IF vectors IS NOT NULL THEN
         stored := write_vectors(collection, space, ids, vectors, text_hashes);
+        -- With their vectors their facets were written; in windows, by who mixed them anew for index_terms.
+        changed := ARRAY(
+            SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
+            WHERE given.vector IS NULL AND given.item_id = ANY (changed)
+        );
+    END IF;
+    IF cardinality(changed) > 0 THEN
+        PERFORM write_facets(collection, changed);
     END IF;
     has_new_fields := news > 0;
     IF cardinality(ids) = 1 THEN

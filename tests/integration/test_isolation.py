@@ -323,6 +323,7 @@ CHANGES = (
     "SELECT WHERE reindex_windows(%(theirs)s, 10) IS NOT NULL",
     "SELECT FROM words_of(%(theirs)s, '{1}')",
     "SELECT FROM hold_items(%(theirs)s, '{1}')",
+    "SELECT WHERE has_values(%(theirs)s, '1', '{.n}', ARRAY['[1]'::jsonb])",
     "SELECT FROM archive_items(%(theirs)s, '{}', '{1}') AS done WHERE done.archived > 0",
     "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
@@ -347,7 +348,11 @@ async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
     [
         "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
         "SELECT item_id FROM items_containing(%s, 'shared')",
-        "SELECT item_id FROM items_with_attribute(%s, 'n', '{1}', NULL)",
+        "SELECT item_id FROM items_with_facets(%s, '.n', '[1]', NULL)",
+        (
+            "SELECT item_id FROM nearest_with_facets(%s, (SELECT space_id FROM collections), "
+            "array_fill(0.1, '{256}')::halfvec, '{.n}', ARRAY['[1]'::jsonb], NULL, 10) WHERE item_id IS NOT NULL"
+        ),
         "SELECT item_id FROM window_parts(%s, '{1}', 1, 1)",
     ],
 )
@@ -573,8 +578,9 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "every_collection",
         "find_api_key",
         "items_containing",
-        "items_with_attribute",
+        "items_with_facets",
         "lexical_search",
+        "nearest_with_facets",
         "reached_from",
         "record_feedback",
         "register_embedding_space",

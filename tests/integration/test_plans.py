@@ -21,7 +21,7 @@ from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.domain.filters import parse_field, parse_where
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName
-from retrieval.engine.way import choose_way
+from retrieval.engine.way import choose_way, share_by_facets
 from retrieval.jobs import indexes
 from tests.support.database import SCHEMA
 
@@ -198,7 +198,7 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
         for statement, index in (
             ("SELECT FROM items_containing(%s, 'word17 group17')", LEXEMES),
             ("SELECT FROM items_containing(%s, 'word17')", LEXEMES),
-            ("SELECT FROM items_with_attribute(%s, 'group', '{3}', NULL)", "items_facets_idx"),
+            ("SELECT FROM items_with_facets(%s, '.group', '[3]', NULL)", "items_facets_idx"),
             ("SELECT FROM lexical_search(%s, '', '{word17}', NULL, 10)", "term_statistics_collection_id_term_idx"),
         ):
             before = await _index_scans(connection)
@@ -206,6 +206,37 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
             assert cursor.rowcount > 0
             after = await _index_scans(connection)
             assert after[index] > before[index], statement
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: Corpus) -> None:
+    """Compared, by the index of facets beside the vectors; walked, by the HNSW index; neither looks at an item."""
+    _, stored = await _opened(corpus.large)
+    assert stored.space is not None
+    facets = f"{stored.space.table_name}_facets_idx"
+    request = _request(stored, LegName.DENSE, Path.EXACT, group=3)
+    counted = replace(request, path=Path.APPROXIMATE, few=MANY)
+    walked = replace(request, path=Path.APPROXIMATE, few=-1, reach=MANY)
+    for asked, index in ((request, facets), (counted, facets), (walked, _hnsw(stored))):
+        scanned = await _scanned(corpus.large, asked, query="", vector=corpus.queries[0])
+        assert scanned.pop(index) == 1
+        assert not {"items_pkey", f"{stored.space.table_name}_pkey", facets, _hnsw(stored)} & scanned.keys()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) -> None:
+    """What is common in the collection is known with its index; anything else is counted."""
+    _, stored = await _opened(corpus.large)
+    assert stored.ann_index is not None
+    for where, share in (({"status": "active"}, 1.0), ({"group": 3}, 0.0), ({"status": "active", "group": 3}, 0.0)):
+        condition = parse_where(where)
+        assert share_by_facets(stored, condition) == share
+        way = choose_way(
+            stored, (LegName.DENSE,), depth=10, limit=10, is_filtered=True, by_facets=share_by_facets(stored, condition)
+        )
+        assert (way.few == -1) == (share == 1.0)
+    assert share_by_facets(stored, parse_where({"group": {"lt": 3}})) is None
+    assert share_by_facets(stored, None) is None
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -105,6 +105,30 @@ def _colour(_: Corpus) -> tuple[dict[str, Any], Mask]:
     return {"colour": "c3"}, _places() % 10 == 3
 
 
+def _even(_: Corpus) -> tuple[dict[str, Any], Mask]:
+    return {"even": True}, _places() % 2 == 0
+
+
+def _colours(_: Corpus) -> tuple[dict[str, Any], Mask]:
+    return {"colour": ["c1", "c2", "c3"]}, np.isin(_places() % 10, [1, 2, 3])
+
+
+def _farthest_tenth(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
+    return {"decile": 0}, corpus.ranks < 100
+
+
+def _farther_half(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
+    return {"decile": list(range(5))}, corpus.ranks < 500
+
+
+def _nearest_tenth(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
+    return {"decile": 9}, corpus.ranks >= 900
+
+
+def _half_of_the_farther_half(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
+    return {"decile": list(range(5)), "even": True}, (corpus.ranks < 500) & (_places() % 2 == 0)
+
+
 def _colours_and_kind(_: Corpus) -> tuple[dict[str, Any], Mask]:
     return {"colour": {"in": ["c1", "c2"]}, "kind": "kind1"}, np.isin(_places() % 10, [1, 2]) & (_places() % 4 == 1)
 
@@ -147,6 +171,12 @@ def _either(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
 
 KINDS = (
     _colour,
+    _colours,
+    _even,
+    _farthest_tenth,
+    _farther_half,
+    _nearest_tenth,
+    _half_of_the_farther_half,
     _colours_and_kind,
     _any_tag,
     _all_tags,

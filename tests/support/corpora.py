@@ -124,5 +124,11 @@ def item(place: int, share: int, rank: int) -> dict[str, Any]:
         "kind": f"kind{place % 4}",
         "tags": [f"a{place % 5}", f"b{place % 7}"],
         "occurred_at": (START + timedelta(hours=place)).isoformat(),
-        "metadata": {"share": share, "rank": rank, "colour": f"c{place % 10}", "even": place % 2 == 0},
+        "metadata": {
+            "share": share,
+            "rank": rank,
+            "colour": f"c{place % 10}",
+            "even": place % 2 == 0,
+            "decile": rank // 100,
+        },
     }

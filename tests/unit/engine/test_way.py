@@ -16,11 +16,14 @@ from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName, Profile
 from retrieval.engine.way import (
+    COMPARED_BY_FACETS,
+    EFFORT_BY_FACETS,
     STEP_TO_LOOK_UP,
     Way,
     account,
     choose_way,
     effort_for,
+    few_by_facets,
     few_matches,
     few_to_look_up,
     most_nearest,
@@ -99,6 +102,36 @@ def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
     assert filtered.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / filtered.few))
     assert 60 < filtered.effort <= MAX_EFFORT
     assert filtered.reach >= SPARE * 10 * 50_000 / filtered.few
+
+
+def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_walk() -> None:
+    """Comparing is cheaper there than by key, and a walk has no look-ups; one match less, and comparing wins."""
+    few = few_by_facets(INDEX, limit=10, documents=50_000)
+    ranked = [math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / matches) for matches in (few - 1, few)]
+    compared = [matches * INDEX.exact_row_us * COMPARED_BY_FACETS for matches in (few - 1, few)]
+    walked = [effort_for(INDEX, one) * INDEX.walk_row_us * EFFORT_BY_FACETS for one in ranked]
+    assert compared[0] < walked[0]
+    assert compared[1] >= walked[1]
+    way = choose_way(LARGE, DENSE, depth=10, limit=10, is_filtered=True, by_facets=0.0)
+    assert (way.path, way.few, way.effort) == (Path.APPROXIMATE, few, effort_for(INDEX, ranked[1]))
+
+
+def test_where_many_surely_match_nothing_is_counted_and_the_effort_is_theirs() -> None:
+    """Of those that a sample lets expect, four fifths are counted on."""
+    way = choose_way(LARGE, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.5)
+    assert way.few == -1
+    assert way.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) / 0.4))
+    assert way.reach == math.ceil(SPARE * (50 + 2 * math.sqrt(50) + 1) / 0.4)
+    rare = choose_way(LARGE, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.01)
+    assert rare.few == few_by_facets(INDEX, limit=10, documents=50_000)
+
+
+def test_all_that_facets_find_is_compared_where_no_walk_is_good_enough() -> None:
+    """An index that is cheap to walk and hard to search, and collections that hardly have items."""
+    hard = replace(INDEX, walk_row_us=0.1, effort_100=1001, effort_200=1001)
+    few = few_by_facets(hard, limit=100, documents=50_000)
+    assert few == 50_000
+    assert [few_by_facets(INDEX, limit=10, documents=number) for number in (0, 1)] == [1, 1]
 
 
 def test_more_are_compared_where_that_saves_every_walk_half_its_effort() -> None:

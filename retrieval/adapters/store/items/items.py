@@ -409,7 +409,9 @@ _SET_ATTRIBUTES = """
         AS fresh (item_id, attributes, content_hash)
     WHERE items.collection_id = %(id)s AND items.item_id = fresh.item_id
 """
-_INDEX_ATTRIBUTES = "SELECT know_attributes(%(id)s, %(ids)s), index_attributes(%(id)s, %(ids)s)"
+_INDEX_ATTRIBUTES = (
+    "SELECT know_attributes(%(id)s, %(ids)s), index_attributes(%(id)s, %(ids)s), write_facets(%(id)s, %(ids)s)"
+)
 
 
 async def hold_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, Item]:

@@ -8,8 +8,7 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg.types.json import Jsonb
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.tables import (
@@ -100,22 +99,6 @@ def _how_many(number: int) -> int:
 def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
     """The declared type of an attribute; None for any other field, and for what stands within one."""
     return dict(filterable).get(field.name) if field.is_attribute and not field.path else None
-
-
-def facet_keys(wanted: OneOf, collection_id: int) -> Keys:
-    """The items whose attribute has one of the values, or a list that holds one; nothing need be declared."""
-    values = late(wanted, lambda one: list(map(Jsonb, one.values)))
-
-    def found(most: sa.ColumnElement[int]) -> sa.Select[Any]:
-        rows = sa.func.items_with_attribute(
-            sa.literal_column(str(int(collection_id)), sa.BigInteger),
-            sa.cast(late(wanted, lambda one: one.field.name), sa.Text),
-            sa.cast(values, ARRAY(JSONB)),
-            most,
-        ).table_valued("item_id", name="found")
-        return sa.select(rows.c.item_id)
-
-    return Keys(found(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=found)
 
 
 def tag_keys(wanted: OneOf, collection_id: int) -> Keys:

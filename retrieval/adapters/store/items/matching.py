@@ -6,7 +6,6 @@ What is demanded of declared attributes and tags is answered by their own tables
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +13,12 @@ import sqlalchemy as sa
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from retrieval.adapters.store.items.conditions import Condition, condition, containing
+from retrieval.adapters.store.items.facets import demanded, facet_keys, has_facets
 from retrieval.adapters.store.items.keys import (
     Keys,
     attribute_keys,
     declared_type,
     every_tag_keys,
-    facet_keys,
     is_indexed,
     link_keys,
     range_keys,
@@ -99,7 +98,7 @@ def is_among(
 def _demands(wanted: Filter, collection_id: int, filterable: Filterable) -> _Demands:
     demands = _Demands()
     ranges: dict[Field, list[Compare]] = {}
-    for one in _parts(wanted):
+    for one in demanded(wanted):
         if isinstance(one, Compare) and _type_of(one, filterable) is not None:
             ranges.setdefault(one.field, []).append(one)
         elif isinstance(one, AllTags):
@@ -163,18 +162,6 @@ def _about(wanted: Condition, key: sa.ColumnElement[Any]) -> Condition:
     return replacement_traverse(wanted, {}, replaced)
 
 
-def _parts(wanted: Filter) -> Iterator[Filter]:
-    """The filters that must all let an item through."""
-    match wanted:
-        case And(filters):
-            for one in filters:
-                yield from _parts(one)
-        case Or((one,)):
-            yield from _parts(one)
-        case _:
-            yield wanted
-
-
 def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | None:
     """The items that the filter lets through, if indexes alone can tell."""
     match wanted:
@@ -190,17 +177,11 @@ def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | 
             kind = _type_of(wanted, filterable)
             if kind is not None:
                 return attribute_keys(wanted, kind, collection_id)
-            return facet_keys(wanted, collection_id) if _has_facets(wanted, filterable) else None
+            return facet_keys(wanted, collection_id) if wanted.values and has_facets(wanted.field, filterable) else None
         case Or([_, *_] as filters):
             return _any_of([_demands(one, collection_id, filterable) for one in filters], collection_id, filterable)
         case _:
             return None
-
-
-def _has_facets(wanted: OneOf, filterable: Filterable) -> bool:
-    """Whether the numbers of the attributes' values tell; values of a declared type are compared in a way of theirs."""
-    field = wanted.field
-    return field.is_attribute and not field.path and bool(wanted.values) and declared_type(field, filterable) is None
 
 
 def _any_of(branches: list[_Demands], collection_id: int, filterable: Filterable) -> Keys | None:

@@ -27,6 +27,14 @@ _EXPIRED_OF = """
     SELECT memory.item_id FROM memories AS memory
     WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) AND memory.expires_at <= %s
 """
+# A facet is a hash of what an item says, known of a collection where many items say it.
+_FORGET_FACETS = """
+    UPDATE ann_indexes AS known SET common_facets = known.common_facets - ARRAY(
+        SELECT facet::text FROM items AS item CROSS JOIN unnest(item.facets) AS facet
+        WHERE item.collection_id = %(id)s AND item.item_id = ANY(%(ids)s)
+    )
+    WHERE known.collection_id = %(id)s
+"""
 _FORGET = "SELECT forget_items(%s, %s, %s)"
 _SPACES = """
     SELECT space_id, provider, model, revision, dimensions, document_prefix, query_prefix FROM embedding_spaces
@@ -77,6 +85,7 @@ async def forget_items(
             return 0
         await connection.execute(_HOLD_TOTALS, (collection_id,))
         await connection.execute(_HOLD_MEMORIES, (collection_id, held, held))
+        await connection.execute(_FORGET_FACETS, {"id": collection_id, "ids": held})
         await delete_items(connection, collection_id, held)
         await connection.execute(_FORGET, (collection_id, held, [pseudonyms[item_id] for item_id in held]))
         await uncache_texts(connection, tenant_id, [item.text for item in items])

@@ -3,15 +3,19 @@
 Under a filter the statement itself chooses, by what it counts: few items match, and every one is compared; or many, and
 the index is walked and of what it brings the matching items are kept. The way that is not taken costs nothing: its
 condition is a number computed before, and the scan below it never starts.
+
+What facets can tell is read in the row that the vector stands in. For any other filter the keys of the matching items
+are gathered from other tables, or each item that a walk brings is looked up there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from retrieval.adapters.store.items.facets import Clause, facet_clauses, fields_and_values
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
@@ -38,6 +42,9 @@ Part = sa.Select[Any]
 
 def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     """Rows of ('dense', item_id, cosine similarity), and under a filter rows that tell how many were looked at."""
+    clauses = None if request.condition is None else facet_clauses(request.condition, request.filterable)
+    if clauses is not None:
+        return _by_facets(request, clauses)
     if request.path is not Path.APPROXIMATE:
         found = [_all_of(_nearest_exactly(request, matches), "dense")]
         return found if matches is None else [*found, account("compared", matches.count)]
@@ -81,14 +88,67 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
-    met = materialized(_met_by_walk(request, sa.not_(matches.are_few)), "walk")
+    near = _near(request)
+    return [
+        *_walked(near, sa.not_(matches.are_few), is_wanted(request, near.c.item_id)),
+        _all_of(_nearest_of_few(request, matches), "dense_of_few"),
+        account("compared", matches.count, matches.are_few),
+    ]
+
+
+def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Part]:
+    """All matching vectors are compared; where too many match, the function brings nothing and the index is walked."""
+    can_walk = request.path is Path.APPROXIMATE
+    fields, values = fields_and_values(clauses)
+    rows = sa.func.nearest_with_facets(
+        literal(request.collection_id),
+        sa.literal_column(str(int(request.space_id)), sa.BigInteger),
+        parameter("vector"),
+        fields,
+        values,
+        parameter("few", sa.BigInteger) if can_walk else sa.cast(sa.null(), sa.BigInteger),
+        parameter("depth", sa.BigInteger),
+    ).table_valued("item_id", "score", name="nearest")
+    compared = materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
+    item_id, score = compared.c
+    parts = [
+        sa.select(named("dense"), item_id, score).where(item_id.is_not(None)),
+        account("compared", score, item_id.is_(None)),
+    ]
+    if can_walk:
+        near = _near(request)
+        has_none = sa.not_(sa.exists(sa.select(sa.literal_column("1")).select_from(compared)))
+        parts += _walked(near, has_none, _has_facets(request, clauses, near))
+    return parts
+
+
+def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Subquery) -> sa.ColumnElement[bool]:
+    """Whether a row has a facet of each clause; an item whose list is too long to tell is looked at itself."""
+    collection, facets = literal(request.collection_id), row.c.facets
+    has_each: list[sa.ColumnElement[bool]] = []
+    are_told: list[sa.ColumnElement[bool]] = []
+    for number, clause in enumerate(clauses, 1):
+        wanted = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
+        found_once = materialized(sa.select(wanted.label("any_of")), f"clause_{number}")
+        has_each.append(facets.op("&&", is_comparison=True)(sa.select(found_once.c.any_of).scalar_subquery()))
+        if clause.can_be_list:
+            last: sa.Select[Any] = sa.select(sa.literal_column("any_of[cardinality(any_of)]")).select_from(found_once)
+            are_told.append(last.scalar_subquery() != sa.func.all(facets))
+    if are_told:
+        has_values = sa.func.has_values(collection, row.c.item_id, *fields_and_values(clauses), type_=sa.Boolean())
+        has_each.append(sa.or_(sa.and_(*are_told), has_values))
+    return sa.and_(*has_each)
+
+
+def _walked(near: sa.Subquery, only_if: sa.ColumnElement[bool], wanted: sa.ColumnElement[bool]) -> list[Part]:
+    """The best of the wanted ones among what a walk brings, and how many rows it brought."""
+    kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, wanted)
+    met = materialized(kept.limit(parameter("depth", sa.BigInteger) * SPARE), "walk")
     best = sa.select(named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
     walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
     return [
         _all_of(best.limit(parameter("depth", sa.BigInteger)), "dense_of_walk"),
-        _all_of(_nearest_of_few(request, matches), "dense_of_few"),
-        account("walked", walked, sa.not_(matches.are_few)),
-        account("compared", matches.count, matches.are_few),
+        account("walked", walked, only_if),
     ]
 
 
@@ -136,12 +196,8 @@ def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -
     return rows.order_by(distance).limit(limit)
 
 
-def _met_by_walk(request: CandidateRequest, only_if: sa.ColumnElement[bool]) -> Part:
-    """The matching ones among what a walk brings, with their place in it."""
-    near = _nearest_by_index(request, parameter("reach", sa.BigInteger)).subquery("near")
-    placed = sa.select(near.c.item_id, near.c.score, sa.func.row_number().over().label("place")).subquery("placed")
-    return (
-        sa.select(placed.c.item_id, placed.c.score, placed.c.place)
-        .where(only_if, is_wanted(request, placed.c.item_id))
-        .limit(parameter("depth", sa.BigInteger) * SPARE)
-    )
+def _near(request: CandidateRequest) -> sa.Subquery:
+    """What a walk brings at most, each with its facets and its place."""
+    table = embeddings_table(request.space_id, request.dimensions)
+    near = _nearest_by_index(request, parameter("reach", sa.BigInteger)).add_columns(table.c.facets).subquery("near")
+    return sa.select(*near.c, sa.func.row_number().over().label("place")).subquery("placed")

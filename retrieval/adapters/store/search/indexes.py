@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
@@ -74,7 +77,9 @@ class AnnIndex:
     exact_row_us: float = 1.5
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0
-    """Microseconds that one more row of a filtered walk takes."""
+    """Microseconds that one more row of a filtered walk takes, with its look-up."""
+    common_facets: Mapping[str, float] = field(default_factory=dict)
+    """By facet, the share of the items that have it; those that few have are missing."""
 
     @property
     def is_measured(self) -> bool:
@@ -108,6 +113,27 @@ _KEEP = """
         effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
         exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, measured_at = now()
 """
+_KEEP_FACETS = """
+    WITH sampled AS MATERIALIZED (
+        SELECT item_id FROM {table} WHERE collection_id = %(collection_id)s
+        ORDER BY hashtextextended(item_id, 0) LIMIT 1000
+    ),
+    often AS (
+        SELECT facet, round(count(*)::numeric / (SELECT count(*) FROM sampled), 3) AS share
+        FROM sampled
+        -- Rows are wide: the key alone says which are taken, and only those are read.
+        CROSS JOIN LATERAL (
+            SELECT facets FROM {table} AS known
+            WHERE known.collection_id = %(collection_id)s AND known.item_id = sampled.item_id LIMIT 1
+        ) AS row
+        CROSS JOIN unnest(row.facets) AS facet
+        GROUP BY facet ORDER BY share DESC LIMIT 50
+    )
+    UPDATE ann_indexes SET common_facets = coalesce(
+        (SELECT jsonb_object_agg(often.facet, often.share) FROM often WHERE often.share >= 0.05), '{{}}'
+    )
+    WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
+"""
 _FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
 
 
@@ -122,6 +148,12 @@ async def keep_measured(connection: Connection, collection_id: int, space_id: in
     """Store what was measured."""
     values = {name: getattr(index, name) for name in AnnIndex.__slots__}
     await connection.execute(_KEEP, {**values, "collection_id": collection_id, "space_id": space_id})
+
+
+async def keep_common_facets(database: Database, tenant_id: int, collection_id: int, space_id: int) -> None:
+    """Store which facets many of the items have, as a sample of them tells; nothing where no index was measured."""
+    text = sql.SQL(_KEEP_FACETS).format(table=sql.Identifier(f"embeddings_{space_id}")).as_string()
+    await database.write(tenant_id, Compiled(text, {"collection_id": collection_id, "space_id": space_id}))
 
 
 async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:

@@ -116,6 +116,7 @@ ann_indexes = Table(
     Column("recall", REAL, nullable=False),
     Column("exact_row_us", REAL, nullable=False),
     Column("walk_row_us", REAL, nullable=False),
+    Column("common_facets", JSONB, nullable=False, server_default=text("'{}'")),
     now_column("measured_at"),
 )
 

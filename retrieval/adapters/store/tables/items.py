@@ -23,6 +23,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    Uuid,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
@@ -48,8 +49,11 @@ items = Table(
     Column("text_hash", LargeBinary, nullable=False),
     Column(
         "facets",
-        ARRAY(BigInteger),
-        Computed("CASE WHEN status = 'archived' THEN '{}' ELSE facets_of(collection_id, attributes) END"),
+        ARRAY(Uuid),
+        Computed(
+            "CASE WHEN status = 'archived' THEN '{}' "
+            "ELSE facets_of(collection_id, attributes, tags, kind, status) END"
+        ),
     ),
     # Only a filter on that very field can use these; nothing else is led to read a collection's items by them.
     Index(None, "collection_id", "occurred_at", "item_id", postgresql_where=text("occurred_at IS NOT NULL")),
@@ -186,4 +190,5 @@ def embeddings_table(space_id: int, dimensions: int) -> Table:
         Column("item_id", Text(collation="C"), primary_key=True),
         Column("vector", HALFVEC(dimensions), nullable=False),
         Column("content_hash", LargeBinary, nullable=False),
+        Column("facets", ARRAY(Uuid), nullable=False),
     )

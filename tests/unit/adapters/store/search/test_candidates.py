@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.candidates import candidates_statement, found, settings
@@ -20,13 +21,7 @@ REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, d
 def values_of(where: dict[str, Any]) -> list[str]:
     """How the values of a filter's statement are spelled."""
     statement = candidates_statement(replace(REQUEST, condition=parse_where(where)))
-    return [
-        repr(one.obj)
-        for value in statement.parameters.values()
-        if isinstance(value, list)
-        for one in value
-        if hasattr(one, "obj")
-    ]
+    return [repr(one) for value in statement.parameters.values() if isinstance(value, Jsonb) for one in value.obj]
 
 
 def test_the_collections_number_stands_in_the_text() -> None:
@@ -69,8 +64,8 @@ def test_the_exact_path_cannot_be_served_by_the_index() -> None:
 
 
 def test_a_filter_is_evaluated_once_for_all_legs() -> None:
-    """Both legs read the same keys."""
-    text = candidates_statement(replace(REQUEST, condition=parse_where({"kind": "bug"}))).text
+    """Both legs read the same keys, where the vector's row does not tell."""
+    text = candidates_statement(replace(REQUEST, condition=parse_where({"source": "mail"}))).text
     assert text.count("FROM items") == 1
     assert text.count("matching AS MATERIALIZED") == 1
     assert text.count("JOIN matching") + text.count("FROM matching JOIN") == 2
@@ -107,6 +102,17 @@ def test_a_walk_looks_each_row_up_by_its_key_alone() -> None:
     assert "FROM items WHERE items.collection_id = 42 AND items.item_id = placed.item_id LIMIT" in words
     assert "AS met WHERE met.item_id = any(" in words
     assert words.count("FROM embeddings_7") == 2
+
+
+@pytest.mark.parametrize("path", [Path.EXACT, Path.APPROXIMATE])
+def test_what_facets_tell_is_asked_of_no_item(path: Path) -> None:
+    """Neither way gathers keys or looks items up; the general way does not stand in the statement at all."""
+    where = parse_where({"colour": ["red", "blue"], "tags": {"all": ["x", "y"]}, "kind": "bug"})
+    dense = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=path)
+    text = candidates_statement(dense).text
+    assert "FROM items" not in text
+    assert "nearest_with_facets(42, 7, " in text
+    assert text.count("facets_wanted(42, ") == (4 if path is Path.APPROXIMATE else 0)
 
 
 def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
