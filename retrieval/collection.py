@@ -144,10 +144,12 @@ class Collection(
     async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
-        ``embeddings``: precomputed vectors, shape (number of items, dimensions), used instead of the embedder.
-        Nothing is stored when an item or a given vector is refused: ``InvalidItemError`` or ``InvalidVectorError`` with
-        the item's key is raised. If the embedder fails or its vector for an item cannot be used, the items are stored,
-        ``report.pending`` counts those that wait, and ``report.notes`` names what was refused.
+        Of items with the same key the last counts. ``embeddings``: precomputed vectors, shape (number of items,
+        dimensions), used instead of the embedder. Nothing is stored when an item or a given vector is refused:
+        ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored part by part:
+        what interrupts the call leaves some of them stored, and the same call again stores the others. If the embedder
+        fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
+        and ``report.notes`` names what was refused.
         """
         from retrieval.jobs.add import add_in_parts
         from retrieval.jobs.add_each import as_item

@@ -106,8 +106,6 @@ class Writer:
     embedder: CachedEmbedder | None
     asks: bool = True
     """Whether the embedder is asked at all; otherwise every new text is left pending."""
-    settles: bool = True
-    """Whether a write ends what is written together; otherwise more follows, and the collection's statistics wait."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
@@ -169,10 +167,6 @@ class Writer:
     def without_embedding(self) -> Writer:
         """The same writer, that leaves every item pending."""
         return replace(self, asks=False)
-
-    def to_be_continued(self) -> Writer:
-        """The same writer, for a part of what is written together that is not the last."""
-        return replace(self, settles=False)
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already.
@@ -258,7 +252,6 @@ class Writer:
             None if space is None else space.space_id,
             vectors,
             only_new,
-            self.settles,
         )
         written = await store_items(self.database, self.tenant_id, write)
         kept = sum(written.formers.get(item.item_id) == item.content_hash for item in items)
@@ -271,26 +264,22 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     """Store any number of items, each part in a transaction of its own, as ``Writer.add`` does.
 
     Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is written
-    alone, for others build on what it makes known of the collection; the last settles the statistics for all.
+    alone, for others build on what it makes known of the collection.
     """
     places = list({item.item_id: place for place, item in enumerate(items)}.values())
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
     parts = [places[start : start + size] for start in range(0, len(places), size)]
 
-    async def add(part: Sequence[int], by: Writer) -> AddReport:
-        return await by.add([items[place] for place in part], None if vectors is None else vectors[part])
+    async def add(part: Sequence[int]) -> AddReport:
+        return await writer.add([items[place] for place in part], None if vectors is None else vectors[part])
 
-    first, between, last = parts[:-1][:1], parts[1:-1], parts[-1:]
-    together = [first, *(between[start : start + at_once] for start in range(0, len(between), at_once))]
+    first, others = parts[:1], parts[1:]
     report = AddReport()
-    for some in together:
-        written = await asyncio.gather(*(add(part, writer.to_be_continued()) for part in some), return_exceptions=True)
-        for one in written:
+    for some in [first, *(others[start : start + at_once] for start in range(0, len(others), at_once))]:
+        for one in await asyncio.gather(*map(add, some), return_exceptions=True):
             if isinstance(one, BaseException):
                 raise one
             report += one
-    for part in last:
-        report += await add(part, writer)
     return report
 
 

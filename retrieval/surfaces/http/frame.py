@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retrieval.adapters.store.deadline import reset_deadline, set_deadline
@@ -73,6 +74,8 @@ class Frame:
             if not exchange.ended_by_itself():
                 raise
             await exchange.tell_end()
+        except ClientDisconnect:
+            pass  # in the middle of its body: nobody is there to be answered
         except Exception as error:  # noqa: BLE001 - this is where every error ends
             await (exchange.refuse(error) if exchange.ended is None else exchange.tell_end())
         finally:

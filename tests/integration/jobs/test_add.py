@@ -117,6 +117,9 @@ async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
         with pytest.raises(DatabaseError, match="disk is full"):
             await collection.add(given, embeddings=vectors)
     assert 4 <= (await collection.info()).documents < 20
+    waiting = "SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s"
+    number = Compiled(waiting, {"n": (await collection.refresh()).collection_id})
+    assert await platform.database.read(platform.tenant_id, number) == [(0,)], "what is stored is weighed right"
     await collection.add(given, embeddings=vectors)
     assert (await collection.info()).documents == 20
 

@@ -118,13 +118,11 @@ class ItemWrite:
     """Vectors of the items in that space, by item id; others wait for theirs."""
     only_new: bool = False
     """Whether an item that is there already is an error."""
-    settles: bool = True
-    """Whether this ends what is written together: then the collection's statistics follow."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""
         parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
-        return [self._call(part, settles=self.settles and part is parts[-1]) for part in parts]
+        return [self._call(part, settles=part is parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> Written:
         """What the statements' answers say."""

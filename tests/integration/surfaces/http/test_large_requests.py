@@ -203,3 +203,24 @@ async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: Asy
         for _ in range(LARGE_AT_ONCE):
             places.release()
     assert [(await one).status_code for one in waiting] == [200] * 3
+
+
+@pytest.mark.parametrize("length", [9, 2 * LONG_BODY])
+async def test_a_client_that_hangs_up_in_its_body_is_nobody_s_fault(
+    app: FastAPI, caplog: pytest.LogCaptureFixture, length: int
+) -> None:
+    """It is not answered, and no error of the service is logged."""
+    parts: list[dict[str, object]] = [{"type": "http.request", "body": b"{", "more_body": True}]
+    parts.append({"type": "http.disconnect"})
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
+    scope = {"type": "http", "method": "POST", "path": SEARCH, "headers": headers, "query_string": b"", "state": {}}
+
+    async def receive() -> dict[str, object]:
+        return parts.pop(0) if parts else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    async with asyncio.timeout(60):
+        await app(scope, receive, send)
+    assert "unexpected" not in caplog.text
