@@ -13,7 +13,7 @@ from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.items import ItemWrite, Written, write_items
+from retrieval.adapters.store.items.items import ItemWrite, Written, store_items, write_items
 from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import (
     DatabaseError,
@@ -105,12 +105,11 @@ async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
     monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 4)
     collection = await platform.collection("docs", space=SPACE)
     given, vectors = [{"_id": f"i{n:02}", "text": f"t{n}"} for n in range(20)], np.ones((20, 3))
-    stored = add.store_items
 
     async def failing(database: Database, tenant_id: int, write: ItemWrite) -> Written:
         if any(item.item_id == "i05" for item in write.items):
             raise DatabaseError("the disk is full")
-        return await stored(database, tenant_id, write)
+        return await store_items(database, tenant_id, write)
 
     with monkeypatch.context() as broken:
         broken.setattr(add, "store_items", failing)
