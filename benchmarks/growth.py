@@ -42,7 +42,7 @@ _SIZES_OF = """
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """How much is measured."""
 
     sizes: tuple[int, ...]
     tenants: tuple[int, ...]

@@ -163,7 +163,7 @@ def _row(corpus: Corpus, place: int) -> tuple[Any, ...]:
 
 
 class Bench:
-    """What is asked of a system; every answer has milliseconds, and this process's seconds of processor."""
+    """The calls that measure a system. Each gives milliseconds and this process's seconds of processor."""
 
     def __init__(self, system: System) -> None:
         self.system = system

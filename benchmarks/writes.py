@@ -43,7 +43,7 @@ OPERATIONS = ("add", "change", "remove")
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """How much is measured."""
 
     items: int = 20_000
     dimensions: int = 384
@@ -294,7 +294,7 @@ def _compared(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> l
 
 
 def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What was to be reached, and whether it was."""
+    """Each target with its figure, and whether the figure meets it."""
 
     def of(part: str, name: str, **where: str) -> Mapping[str, Any]:
         rows = [one for one in result[part] if one["system"] == name]

@@ -82,7 +82,7 @@ def make_plan(
 def plan_preferred(
     collection: StoredCollection, narrowed: SearchRequest, why_no_vector: str | None, plan: Plan
 ) -> CandidateRequest:
-    """What is asked once more, within what is preferred: as deep as the rest, with which it is merged."""
+    """The request for the preferred items alone. It goes as deep as the main request, whose candidates it joins."""
     request = make_plan(collection, narrowed, why_no_vector, is_final=False).request
     return replace(request, depth=plan.request.depth, with_vectors=plan.request.with_vectors)
 

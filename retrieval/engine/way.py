@@ -33,13 +33,13 @@ STEP_TO_LOOK_UP = 0.25
 """What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
 
 COMPARED_BY_FACETS = 0.35
-"""What comparing a vector costs that the index of facets found, to one that is looked up by its key."""
+"""The price of comparing a vector that the index of facets found, as a part of ``exact_row_us``."""
 
 EFFORT_BY_FACETS = 0.5
-"""What a unit of a walk's effort costs, to one more row of a walk whose rows are looked up."""
+"""The price of a unit of a walk's effort, as a part of ``walk_row_us``."""
 
 _SURE = 0.8
-"""Of the matches that a sample lets expect, so many are counted on."""
+"""The part of the matches predicted by the sample that a plan counts on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
 
 
 def share_by_facets(collection: StoredCollection, condition: Filter | None) -> float | None:
-    """What ``choose_way`` takes as ``by_facets``: None where facets do not answer the filter, or there is no index."""
+    """The ``by_facets`` of ``choose_way``. None where facets do not answer the filter, or there is no index."""
     if condition is None or collection.ann_index is None:
         return None
     common = collection.ann_index.common_facets

@@ -7,6 +7,21 @@ RETURN nullif(current_setting('retrieval.tenant', true), '')::bigint;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION current_tenant() TO @app@, @definer@;
 
+-- Raises insufficient_privilege where a collection is not the current tenant's. A function that owns its rights calls it
+-- first: no policy stands between that function and the rows of other tenants.
+CREATE OR REPLACE FUNCTION check_tenant(collection bigint) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM FROM collections AS owner
+    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION check_tenant(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION check_tenant(bigint) TO @definer@;
+
 -- The id of the tenant of that name, made if it is missing. Asking twice, or at the same moment, makes one.
 CREATE OR REPLACE FUNCTION ensure_tenant(wanted text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$

@@ -34,11 +34,7 @@ DECLARE
     any_of uuid[] := facets_wanted(collection, field, wanted);
     too_long uuid := any_of[cardinality(any_of)];
 BEGIN
-    PERFORM FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    PERFORM check_tenant(collection);
 
     RETURN QUERY
     SELECT item.item_id FROM items AS item
@@ -67,11 +63,7 @@ DECLARE
     ids text[];
     distances double precision[];
 BEGIN
-    PERFORM FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    PERFORM check_tenant(collection);
     IF few < 0 THEN
         RETURN;
     END IF;

@@ -49,11 +49,7 @@ DECLARE
     ids text[];
     scores real[];
 BEGIN
-    PERFORM FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    PERFORM check_tenant(collection);
 
     IF cardinality(prefixes) = 0 AND current_setting('retrieval.textsearch', true) IS DISTINCT FROM 'off'
         AND has_textsearch(collection) THEN
@@ -170,6 +166,7 @@ DECLARE
     spelt text;
     is_alone boolean;
 BEGIN
+    PERFORM check_tenant(collection);
     SELECT
         owner.text_search_config::regconfig,
         owner.neighbours IS NULL AND NOT EXISTS (
@@ -177,11 +174,7 @@ BEGIN
             WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL
         )
     INTO config, is_alone
-    FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    FROM collections AS owner WHERE owner.collection_id = collection;
 
     wanted := phraseto_tsquery(config, spaced_out(read));
     runs := ARRAY(SELECT run[1] FROM regexp_matches(read, '([' || unspaced() || ']+)', 'g') AS run);

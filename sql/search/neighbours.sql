@@ -48,11 +48,7 @@ CREATE OR REPLACE FUNCTION window_parts(collection bigint, ids text[], before in
 RETURNS TABLE (item_id text, part_id text, is_own boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    PERFORM check_tenant(collection);
     RETURN QUERY
     SELECT item.item_id, item.item_id, true FROM items AS item
     WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
@@ -70,11 +66,7 @@ CREATE OR REPLACE FUNCTION reached_from(
 ) RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    PERFORM check_tenant(collection);
     -- What stands after it has it before, and the other way round.
     RETURN QUERY
     SELECT DISTINCT near.item_id

@@ -125,11 +125,7 @@ SET search_path FROM CURRENT SET enable_seqscan = off SET enable_sort = off SET 
 DECLARE
     query_weights sparsevec;
 BEGIN
-    PERFORM FROM collections AS owner
-    WHERE owner.collection_id = collection AND owner.tenant_id = current_tenant();
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('collection %s is not the current tenant''s', collection);
-    END IF;
+    PERFORM check_tenant(collection);
 
     query_weights := lexical_query(collection, query, '{}');
     IF query_weights IS NULL THEN

@@ -225,7 +225,7 @@ async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: C
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) -> None:
-    """What is common in the collection is known with its index; anything else is counted."""
+    """Common facets are known with the index; the matches of others are counted."""
     _, stored = await _opened(corpus.large)
     assert stored.ann_index is not None
     for where, share in (({"status": "active"}, 1.0), ({"group": 3}, 0.0), ({"status": "active", "group": 3}, 0.0)):

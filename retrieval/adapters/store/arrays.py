@@ -105,7 +105,7 @@ def _packed(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
 
 
 def _head(size: int, element: int, *, has_null: bool = False) -> bytes:
-    """What stands before the elements of an array of one dimension; ``element``: the number of their type."""
+    """The header of an array of one dimension; ``element``: the number of its elements' type."""
     return pack(">iiIii", 1, has_null, element, size, 1) if size else pack(">iiI", 0, 0, element)
 
 

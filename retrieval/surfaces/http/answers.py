@@ -73,7 +73,7 @@ async def on_status(request: Request, error: Exception) -> Response:
 
 
 def _with_members(found: Any, route: object) -> Any:
-    """Of a member that there is not, which there are."""
+    """Add to the refusal of an unknown member the names of the members that exist."""
     if found.get("type") != "extra_forbidden" or found["loc"][0] != "body" or not isinstance(route, APIRoute):
         return found
     kind = route.body_field.field_info.annotation if route.body_field else None

@@ -89,7 +89,7 @@ class _RefusedBodyError(HTTPException):
         self.args = (error,)
 
     def taken(self) -> Exception:
-        """The error, which this holds no longer: in a cycle, both would keep the body until the collector comes."""
+        """Give the error away. If both held each other, the body would stay until the garbage collector comes."""
         error: Exception
         [error], self.args = self.args, ()
         return error
@@ -103,7 +103,7 @@ class _ReadStrictly(Request):
         self._model = model
 
     async def json(self) -> Any:
-        """What the body says; an instance of the model where it is large."""
+        """The value that the body holds; an instance of the model where the body is large."""
         body = await self.body()
         try:
             return await aside(lambda: _read(body, self._model), is_long=len(body) >= LONG_BODY)
@@ -118,11 +118,8 @@ def _check_values(body: bytes) -> None:
         (b":", MOST_MEMBERS, "colons"),
     ):
         if (found := len(body) - len(body.translate(None, characters))) > most:
-            raise _RefusedBodyError(
-                MalformedBodyError(
-                    f"the body has {found:,} {named}; a search may have {most:,}: send fewer values, or several "
-                    "searches"
-                )
+            raise MalformedBodyError(
+                f"the body has {found:,} {named}; a search may have {most:,}: send fewer values, or several searches"
             )
 
 

@@ -76,7 +76,7 @@ async def test_an_unusable_vector_keeps_the_whole_call_out(
 async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, pool_size: int
 ) -> None:
-    """Of an item that is given twice the last counts, wherever it stands; statistics add up."""
+    """The last version of an item counts, wherever it stands, and the statistics add up."""
     monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 7)
     given = [{"_id": f"i{n % 50}", "text": f"word{n % 9} is old" if n < 50 else f"word{n} is new"} for n in range(60)]
     vectors = np.random.default_rng(1).normal(size=(60, 3))
@@ -101,7 +101,7 @@ async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
 async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What other parts have written stays, as with parts one after the other."""
+    """The other parts stay written."""
     monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 4)
     collection = await platform.collection("docs", space=SPACE)
     given, vectors = [{"_id": f"i{n:02}", "text": f"t{n}"} for n in range(20)], np.ones((20, 3))
@@ -249,7 +249,7 @@ async def test_many_new_items_take_as_many_statements_as_few(
 async def test_an_archived_item_is_not_found_by_a_space_that_has_just_come(
     platform: Platform, database_url: str, settings: Settings
 ) -> None:
-    """Who archives it may not have seen yet that the collection has vectors now."""
+    """The one who archives it may not know that the collection has vectors."""
     async with connect(database_url, settings=settings.changed(embedder="none")) as words_only:
         stale = await words_only.collection("docs")
         await stale.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])

@@ -117,7 +117,7 @@ def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_w
 
 
 def test_where_many_surely_match_nothing_is_counted_and_the_effort_is_theirs() -> None:
-    """Of those that a sample lets expect, four fifths are counted on."""
+    """The plan counts on four fifths of the matches that the sample predicts."""
     way = choose_way(LARGE, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.5)
     assert way.few == -1
     assert way.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) / 0.4))

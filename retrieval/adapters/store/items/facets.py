@@ -22,7 +22,7 @@ from retrieval.domain.filters import AllTags, And, Field, Filter, OneOf, Or, Sca
 
 _TAGS = "tags"
 _FIELDS = frozenset({_TAGS, "kind", "status"})
-"""Those that have facets, beside attributes."""
+"""The fields with facets, beside attributes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -
 
 
 def _near(request: CandidateRequest) -> sa.Subquery:
-    """What a walk brings at most, each with its facets and its place."""
+    """The rows of a walk, at most ``reach``, each with its facets and its place."""
     table = embeddings_table(request.space_id, request.dimensions)
     near = _nearest_by_index(request, parameter("reach", sa.BigInteger)).add_columns(table.c.facets).subquery("near")
     return sa.select(*near.c, sa.func.row_number().over().label("place")).subquery("placed")

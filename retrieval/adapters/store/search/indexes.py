@@ -79,7 +79,7 @@ class AnnIndex:
     walk_row_us: float = 6.0
     """Microseconds that one more row of a filtered walk takes, with its look-up."""
     common_facets: Mapping[str, float] = field(default_factory=dict)
-    """By facet, the share of the items that have it; those that few have are missing."""
+    """The share of the items that have a facet, by facet. Rare facets are missing."""
 
     @property
     def is_measured(self) -> bool:
@@ -93,7 +93,7 @@ def hnsw_name(space_id: int, collection_id: int) -> str:
 
 
 def hnsw_definition(collection_id: int) -> str:
-    """What is indexed: the collection's own vectors, so that there are as many indexes as large collections."""
+    """The index's kind and rows, as SQL. Each large collection has an index of its own vectors."""
     return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
 
 
@@ -151,7 +151,7 @@ async def keep_measured(connection: Connection, collection_id: int, space_id: in
 
 
 async def keep_common_facets(database: Database, tenant_id: int, collection_id: int, space_id: int) -> None:
-    """Store which facets many of the items have, as a sample of them tells; nothing where no index was measured."""
+    """Count facets in a sample of the items, and store the common ones. Does nothing where no index was measured."""
     text = sql.SQL(_KEEP_FACETS).format(table=sql.Identifier(f"embeddings_{space_id}")).as_string()
     await database.write(tenant_id, Compiled(text, {"collection_id": collection_id, "space_id": space_id}))
 

@@ -211,7 +211,7 @@ async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone
 async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
     store: MemoryStore, gone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was looked up is looked up again until there is none."""
+    """The user's memories are looked up again until none is left."""
 
     async def overtaken(*where: Any) -> list[str]:
         found = await memories_of_user(*where)

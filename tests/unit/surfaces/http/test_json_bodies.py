@@ -1,4 +1,4 @@
-"""What is left of a body that was refused: nothing, as soon as it is answered."""
+"""A refused body leaves nothing behind once it is answered."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ async def test_unchanged_values_are_not_written_again(platform: Platform) -> Non
 
 
 async def test_a_writer_that_began_before_the_declaration_indexes_by_it(platform: Platform) -> None:
-    """Whoever comes second waits for the other: no item is missed, whichever way they meet."""
+    """The second waits for the first, so no item is missed in either order."""
     collection = await platform.collection("docs")
     await collection.add([_one("0")])
     number = (await collection.refresh()).collection_id

@@ -154,7 +154,7 @@ async def test_each_way_finds_what_the_reference_finds(
     ],
 )
 def test_facets_answer_conjunctions_of_few_values(where: dict[str, Any], clauses: int | None) -> None:
-    """What is more than that takes the general way."""
+    """Every other filter takes the general way."""
     wanted = parse_where(where)
     assert wanted is not None
     found = facet_clauses(wanted)

@@ -49,7 +49,7 @@ async def _statistics(connection: Connection, number: int) -> dict[str, Any]:
 
 
 async def assert_statistics_are_exact(platform: Platform, connection: Connection, number: int) -> None:
-    """What is counted along the way, and added up, equals what is counted now."""
+    """The statistics that were added up equal a count of all rows."""
     await fold_statistics(platform.database, platform.tenant_id, number)
     cursor = await connection.execute(
         """
