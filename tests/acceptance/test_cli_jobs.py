@@ -80,6 +80,12 @@ def embedded(admin: Admin, collection: Vectors) -> int:
     return int(row[0]) if row else 0
 
 
+def has_company(admin: Admin) -> bool:
+    """Whether the server has a process for another client."""
+    others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    return admin.execute(others).rowcount > 0
+
+
 @contextmanager
 def worker(program: Program) -> Iterator[subprocess.Popen[str]]:
     """A worker in a process of its own, ended when the test ends."""
@@ -107,7 +113,10 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
             assert first.wait(SECONDS) == -signal.SIGKILL
         holder.rollback()
     # The server may end the statement that it has already.
-    assert embedded(admin, collection) in (128, 256)
+    while has_company(admin):
+        time.sleep(LOOKED_AT)
+    done = embedded(admin, collection)
+    assert done in (128, 256)
     # Nothing is due any more: only taking up what was left can finish it.
     idle = json.dumps(dict.fromkeys(ONLY_EMBED, "off"))
     with worker(program.using(**QUICK | {"RETRIEVAL_JOBS_SCHEDULE": idle})) as second:
@@ -118,7 +127,7 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
         said, _ = second.communicate(timeout=SECONDS)
         assert second.returncode == 0
     assert "is taken up again: its worker gave no sign of life" in said
-    assert f"embed docs: done (embedded {ITEMS - 128}, pending 0)" in said
+    assert f"embed docs: done (embedded {ITEMS - done}, pending 0)" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
