@@ -18,7 +18,7 @@ BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve check unit test lint types format bench bench-full docs lock clean
+.PHONY: help demo serve check unit test lint types collect format bench bench-full docs lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -44,6 +44,9 @@ lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 
 types: $(VENV)/.dev ## Check types, strictly
 	@$(BIN)/mypy
+
+collect: $(VENV)/.dev ## Load every test and run none
+	@$(BIN)/python -m pytest --collect-only -q | tail -1
 
 format: $(VENV)/.dev ## Format the code and mend what can be mended by machine
 	@$(BIN)/ruff check --fix .

@@ -128,7 +128,7 @@ class Extent:
 
 
 NORMAL = Extent(100_000, 10_000)
-QUICK = Extent(2_000, 200)
+QUICK = Extent(1_000, 200)
 
 
 def fill(connection: psycopg.Connection[Any], extent: Extent) -> None:

@@ -52,7 +52,7 @@ class Extent:
 
 NORMAL = Extent((10_000, 30_000, 100_000), (10, 1_000))
 FULL = Extent((10_000, 30_000, 100_000, 300_000), (10, 1_000, 10_000))
-QUICK = Extent((50, 100), (1, 2), dimensions=32, questions=2)
+QUICK = Extent((50,), (1, 2), dimensions=32, questions=2)
 
 
 def run(extent: Extent, server_url: str | None) -> dict[str, Any]:

@@ -162,7 +162,7 @@ async def _found(platform: Platform, collection: Collection, wanted: Filter) -> 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@examples(max_examples=400)
+@examples(max_examples=150)
 @given(where=wheres)
 async def test_a_filter_finds_what_the_reference_finds(
     opened: tuple[Platform, Collection], where: Mapping[str, Any]

@@ -158,7 +158,7 @@ async def test_a_list_of_any_length_is_found_by_each_of_its_elements(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@examples(max_examples=100)
+@examples(max_examples=40)
 @given(where=wheres)
 async def test_declared_and_undeclared_attributes_find_what_the_reference_finds(
     opened: tuple[Platform, Collection, Collection], where: Mapping[str, Any]

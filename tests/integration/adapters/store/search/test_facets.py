@@ -121,7 +121,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@examples(max_examples=100)
+@examples(max_examples=30)
 @given(where=wheres)
 async def test_each_way_finds_what_the_reference_finds(
     opened: tuple[Platform, list[Collection]], where: Mapping[str, Any]

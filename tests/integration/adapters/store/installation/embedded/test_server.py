@@ -33,7 +33,7 @@ from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerErro
 from retrieval.jobs.doctor import examine
 
 SMALL = Resources(memory_bytes=512 * 1024 * 1024, cores=2)
-SOME, MANY = 1_000, 100_000
+SOME, MANY = 1_000, 40_000
 """Rows to recover: after a crash so many that the recovery can be seen."""
 
 CLIENT = """
@@ -428,7 +428,7 @@ def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path) -> None:
     with start_embedded(home) as server:
         hang(home, server.url)
         # An immediate shutdown gives its processes five seconds before it kills them.
-        Cluster.at(home).stop(timeout_seconds=16)
+        Cluster.at(home).stop(timeout_seconds=12)
         assert Cluster.at(home).pid() is None
         with start_embedded(home) as again:
             assert ask(again.url, "select count(*) from filled") == SOME
