@@ -107,9 +107,10 @@ BEGIN
             ) AS part
         ) AS numbered;
 
-        SELECT array_agg(best.item_id), array_agg(best.score) INTO ids, scores
+        SELECT array_agg(best.item_id), array_agg((-best.distance)::real) INTO ids, scores
         FROM (
-            SELECT terms.item_id, (-(terms.weights <#> query_weights))::real AS score
+            -- By one expression, so that each is weighed once.
+            SELECT terms.item_id, terms.weights <#> query_weights AS distance
             FROM item_terms AS terms
             WHERE terms.collection_id + 0 = collection AND (
                 terms.lexemes && rarest
@@ -119,7 +120,7 @@ BEGIN
                 OR (terms.lexemes && has_8 AND terms.lexemes && not_8)
                 OR (terms.lexemes && has_16 AND terms.lexemes && not_16)
             )
-            ORDER BY terms.weights <#> query_weights, terms.item_id
+            ORDER BY distance, terms.item_id
             LIMIT result_limit
         ) AS best;
         EXIT WHEN is_everything OR match_budget IS NOT NULL OR cardinality(ids) >= result_limit;

@@ -166,13 +166,10 @@ def _nearest(request: CandidateRequest) -> tuple[Part, sa.ColumnElement[float], 
 
 
 def _nearest_exactly(request: CandidateRequest, matches: Matches | None) -> Part:
-    rows, distance, table = _nearest(request)
+    rows, _, table = _nearest(request)
     if matches is not None:
         rows = rows.join(matches.keys, matches.keys.c.item_id == table.c.item_id)
-    rows = rows.with_only_columns(named("dense"), *rows.selected_columns)
-    # Adding nothing keeps an HNSW index from being used.
-    ordered = rows.order_by(distance + sa.literal_column("0"), table.c.item_id)
-    return ordered.limit(parameter("depth", sa.BigInteger))
+    return _best(rows)
 
 
 def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
@@ -180,14 +177,16 @@ def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
 
     Where they are not few, the array is empty, and so is the scan.
     """
-    rows, distance, table = _nearest(request)
+    rows, _, table = _nearest(request)
     keys = sa.select(matches.keys.c.item_id).where(matches.are_few).scalar_subquery()
-    found = rows.with_only_columns(named("dense"), *rows.selected_columns).where(
-        table.c.item_id == sa.func.any(sa.func.array(keys))
-    )
-    # Adding nothing keeps an HNSW index from being used.
-    ordered = found.order_by(distance + sa.literal_column("0"), table.c.item_id)
-    return ordered.limit(parameter("depth", sa.BigInteger))
+    return _best(rows.where(table.c.item_id == sa.func.any(sa.func.array(keys))))
+
+
+def _best(rows: Part) -> Part:
+    """The nearest of the rows. An HNSW index orders by the distance alone: by the score, each row is compared, once."""
+    item_id, score = rows.selected_columns
+    named_rows = rows.with_only_columns(named("dense"), item_id, score)
+    return named_rows.order_by(score.desc(), item_id).limit(parameter("depth", sa.BigInteger))
 
 
 def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -> Part:
