@@ -140,5 +140,5 @@ def test_the_continuous_integration_runs_the_tests_last() -> None:
     """The test runner's summary closes the output."""
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make ")]
 
-    assert commands == ["make --jobs=2 --output-sync lint types", "make test"]
+    assert commands == ["make --jobs=2 --output-sync lint types collect", "make test"]
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111

@@ -60,8 +60,8 @@ class BodyTooLargeError(RefusalError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the body has more than {limit:,} bytes, the most for this request; send it in several (a stream of items "
-            "may have more)"
+            f"the body has more than {limit:,} bytes, the most for this request; send items in several requests or as "
+            "a stream, and search with fewer words and values"
         )
 
 
