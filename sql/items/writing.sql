@@ -44,7 +44,7 @@ $$;
 -- Stores those of the items that are new or changed, and the vectors that are given (NULL: none; an element that is NULL:
 -- not for that item) in the table of their space, with everything that is derived from them. Ids come in order, each once;
 -- the arrays are of one length. only_new: an item that is there already is a unique_violation, whose detail is its id.
--- formers: the content hash of each as it was, NULL: it was not there. stored: how many vectors were new or changed.
+-- formers: the content hash of each as it was, NULL: it was not there; empty: another writer brought it meanwhile. stored: how many vectors were new or changed.
 -- settles: false for a part of a write that goes on, whose end settles the statistics of all.
 -- has_new_fields: whether an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single
 -- item. drift: see settle_statistics.
@@ -113,6 +113,22 @@ BEGIN
         RAISE unique_violation USING MESSAGE = 'an item is there already', DETAIL = coalesce(changed[1], (
             SELECT min(given.item_id) FROM unnest(ids, formers) AS given (item_id, former) WHERE given.former IS NOT NULL
         ));
+    END IF;
+
+    IF coalesce(cardinality(written), 0) - coalesce(cardinality(changed), 0)
+        <> (SELECT count(*) FROM unnest(formers) AS former WHERE former IS NULL) THEN
+        -- Another writer brought some of them after the look at what there was, the same or with another text.
+        formers := ARRAY(
+            SELECT CASE
+                WHEN given.former IS NOT NULL OR (mine.item_id IS NOT NULL AND other.item_id IS NULL) THEN given.former
+                WHEN other.item_id IS NOT NULL THEN ''
+                ELSE given.hash
+            END
+            FROM unnest(ids, hashes, formers) WITH ORDINALITY AS given (item_id, hash, former, place)
+            LEFT JOIN unnest(written) AS mine (item_id) ON mine.item_id = given.item_id
+            LEFT JOIN unnest(changed) AS other (item_id) ON other.item_id = given.item_id
+            ORDER BY given.place
+        );
     END IF;
 
     IF written IS NOT NULL THEN

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from retrieval.adapters.readers.csv_columns import plan_columns
@@ -26,8 +27,9 @@ def read_csv_rows(
     header: Callable[[str], None] | None = None,
     clean: bool = True,
 ) -> Iterator[InputLine]:
-    """Every record that is not empty throughout, as an item or an error; fields are separated by commas.
+    """Every record that is not empty throughout, as an item or an error.
 
+    Fields are separated by commas, or where the header has none, by semicolons, tabs or vertical bars.
     A record that is the header again, as where files were put one behind the other, is an error.
     ``header`` is called with the header as it stands in the file, without its line end, before the first
     record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` when the header does not fit ``columns``
@@ -75,6 +77,8 @@ def _header(file: str, records: Iterator[_Record]) -> _Record:
         raise ConfigurationError(f"{file}: the header cannot be read: {header.fault}")
     return header
 
+
+_DELIMITERS = (",", ";", "\t", "|")
 
 _NOWHERE = Line(0, b"", too_long=False, offset=0)
 
@@ -133,8 +137,10 @@ class _Feed:
 def _records(file: str, max_bytes: int) -> Iterator[_Record]:
     # The parser's own limit is one for the whole process and 128 KiB at first; it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
-    feed = _Feed(read_lines(file, max_line_bytes=max_bytes), max_bytes)
-    rows = csv.reader(feed, strict=True)
+    lines = read_lines(file, max_line_bytes=max_bytes)
+    first = next(lines, None)
+    feed = _Feed(chain([] if first is None else [first], lines), max_bytes)
+    rows = csv.reader(feed, strict=True, delimiter=_delimiter(b"" if first is None else first.data))
     while True:
         record = feed.record = _Record()
         more = _fill(record, rows, max_bytes)
@@ -142,6 +148,11 @@ def _records(file: str, max_bytes: int) -> Iterator[_Record]:
             yield record
         if not more:
             return
+
+
+def _delimiter(header: bytes) -> str:
+    """What separates the names of the columns: a comma, unless there is none."""
+    return next((one for one in _DELIMITERS if one.encode() in header), ",")
 
 
 def _fill(record: _Record, rows: Any, max_bytes: int) -> bool:

@@ -16,7 +16,7 @@ from retrieval.domain.errors import ConfigurationError
 FORMATS = ("jsonl", "csv")
 """What ``format`` may be."""
 
-_FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
+_FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
 
 def read_items(
@@ -35,7 +35,7 @@ def read_items(
     What starts like gzip is unpacked, whatever its name. The text is UTF-8.
 
     ``format`` is ``jsonl`` (BEIR's: see ``item_from_record``) or ``csv``; otherwise the name's ending decides
-    (``.jsonl``, ``.ndjson``, ``.json``, ``.csv``, each also with ``.gz``), and standard input is ``jsonl``.
+    (``.jsonl``, ``.ndjson``, ``.json``, ``.csv``, ``.tsv``, each also with ``.gz``), and standard input is ``jsonl``.
 
     In CSV, ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …) or an attribute's new
     name to a column; see ``plan_columns`` for the others. An empty value is missing. Tags are a JSON list, or

@@ -255,7 +255,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
             (
                 info.name,
                 info.documents,
-                info.pending,
+                info.pending or "",
                 info.space,
                 info.text_search_config,
                 f"v{info.profile_version}",
@@ -265,6 +265,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
             )
             for info in found
         ),
+        right={"pending"},
     )
 
 

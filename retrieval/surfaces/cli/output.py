@@ -53,8 +53,13 @@ def plain(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[str] = ()) -> Table:
-    """A table without frames; columns of numbers, and those named in ``right``, are aligned on the right."""
+    """A table without frames; columns of numbers, and those named in ``right``, are aligned on the right.
+
+    A column that is empty in every row is left out: most terminals show 80 characters.
+    """
     listed = [list(row) for row in rows]
+    filled = [place for place in range(len(columns)) if not listed or any(row[place] != "" for row in listed)]
+    columns, listed = [columns[place] for place in filled], [[row[place] for place in filled] for row in listed]
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(columns):
         numbers = name in right or (bool(listed) and all(_is_number(row[place]) for row in listed))

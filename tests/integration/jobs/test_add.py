@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
@@ -26,7 +27,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.item import Item
 from retrieval.jobs import add
 from retrieval.jobs.weights import fold_statistics
-from tests.support.database import opened
+from tests.support.database import opened, until_somebody_waits
 
 SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
 
@@ -41,6 +42,21 @@ class RefusingEmbedder(HashingEmbedder):
         if self.refuses and role is TextRole.DOCUMENT:
             raise EmbedderRejectedError("the key is not valid; set another")
         return await super().embed(texts, role)
+
+
+async def test_what_two_add_at_once_is_added_once(
+    platform: Platform, connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """Both saw nothing there: who comes second finds the same text unchanged, and changes another text."""
+    collection = await platform.collection("docs")
+    await connection.execute("LOCK TABLE items IN SHARE MODE")
+    each = [asyncio.create_task(collection.add([{"_id": "1", "text": "same"}, {"_id": "2", "text": own}]))
+            for own in ("one", "another")]  # fmt: skip
+    await until_somebody_waits(platform, 2)
+    await connection.rollback()
+    reports = [await one for one in each]
+    assert sorted((one.added, one.changed, one.unchanged) for one in reports) == [(0, 1, 1), (2, 0, 0)]
+    assert (await collection.info()).documents == 2
 
 
 async def test_an_unusable_item_keeps_the_whole_call_out(platform: Platform) -> None:

@@ -62,6 +62,16 @@ def test_a_record_over_several_lines_has_the_number_of_its_first(tmp_path: Path)
     assert Item(item_id="1", body="a\nb\n\nc") == first.item
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_header_tells_what_separates_the_fields(tmp_path: Path, delimiter: str) -> None:
+    """Where it has a comma, other signs are part of the texts."""
+    lines = [["_id", "title", "text"], ["1", "a, b; c", "d|e\tf"]]
+    table = io.StringIO(newline="")
+    csv.writer(table, delimiter=delimiter).writerows(lines)
+    (line,) = read(tmp_path, table.getvalue().encode())
+    assert line.item == Item(item_id="1", title="a, b; c", body="d|e\tf")
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     """What table programs put in front is left out."""
     assert read(tmp_path, b"\xef\xbb\xbf_id\n1\n")[0].item == Item(item_id="1")

@@ -38,6 +38,14 @@ def test_numbers_stand_on_the_right() -> None:
     assert table(["size"], [(1,), (20.5,)]).columns[0].justify == "right"
 
 
+def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
+    """0 and no value are something; without rows all columns are there."""
+    made = table(["name", "pending", "model", "size"], [("a", "", "", 0), ("b", "", "v1", None)])
+    assert [column.header for column in made.columns] == ["name", "model", "size"]
+    assert len(table(["name", "size"], []).columns) == 2
+
+
+
 def test_brackets_in_texts_are_not_markup() -> None:
     """A title such as [bold] is shown as it is."""
     out = Console(file=io.StringIO(), width=80)
