@@ -154,7 +154,7 @@ class Writer:
             with suppress(BaseException):
                 await step
             await parts.aclose()
-        report += replace(stored, unchanged=len(items) - len(changed))
+        report += replace(stored, unchanged=stored.unchanged + len(items) - len(changed))
         written = replace(written, formers={**known, **written.formers})
         return report + await self.embed(await self.left_over(items, fresh)), written
 

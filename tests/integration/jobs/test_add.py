@@ -44,9 +44,7 @@ class RefusingEmbedder(HashingEmbedder):
         return await super().embed(texts, role)
 
 
-async def test_what_two_add_at_once_is_added_once(
-    platform: Platform, connection: psycopg.AsyncConnection[Any]
-) -> None:
+async def test_what_two_add_at_once_is_added_once(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
     """Both saw nothing there: who comes second finds the same text unchanged, and changes another text."""
     collection = await platform.collection("docs")
     await connection.execute("LOCK TABLE items IN SHARE MODE")

@@ -45,7 +45,6 @@ def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
     assert len(table(["name", "size"], []).columns) == 2
 
 
-
 def test_brackets_in_texts_are_not_markup() -> None:
     """A title such as [bold] is shown as it is."""
     out = Console(file=io.StringIO(), width=80)
