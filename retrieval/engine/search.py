@@ -19,7 +19,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each
+from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each, settings
 from retrieval.adapters.tracing import part, span
 from retrieval.domain.context import Context
 from retrieval.domain.diversity import Compared, Diversity, diversified
@@ -285,7 +285,8 @@ class Searcher:
         missing = dict.fromkeys(one.item_id for ranked in rankings for one in ranked if one.item_id not in columns)
         if missing:
             collection_id = self.collection.collection_id
-            columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing))
+            set_already = settings(asked[0].plan.request)
+            columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing), set_already)
         return columns
 
     def _answered(

@@ -51,7 +51,7 @@ _NO_LIMIT = 2**31 - 1
 
 _DECODE = json.JSONDecoder().decode
 
-_OF_SESSION = ("enable_", "hnsw.", "jit")
+_OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
 """Settings of a search, by their beginning, that stay set until a search asks for others."""
 
 

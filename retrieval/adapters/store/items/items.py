@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -320,20 +320,26 @@ async def read_items(
     return {row[0]: item_from_row(row) for row in await database.read(tenant_id, statement)}
 
 
-_READ_HITS = compiled(
-    sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS)).where(
-        items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
-        items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
-    )
+_READ_HITS = replace(
+    compiled(
+        sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS)).where(
+            items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
+            items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
+        )
+    ),
+    keep=0,
 )
 
 
 async def read_hit_rows(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], settings: Mapping[str, str]
 ) -> dict[str, tuple[Any, ...]]:
-    """The columns of a hit (``HIT_COLUMNS``) of those items that exist, by item id."""
+    """The columns of a hit (``HIT_COLUMNS``) of those items that exist, by item id.
+
+    ``settings``: those of the search that found them, so that none has to be changed in between.
+    """
     statement = _READ_HITS.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: row[1:] for row in await database.read(tenant_id, statement)}
+    return {row[0]: row[1:] for row in await database.read(tenant_id, statement, settings)}
 
 
 def item_from_row(row: tuple[Any, ...]) -> Item:

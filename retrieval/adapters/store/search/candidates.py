@@ -153,9 +153,13 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
 
 
 def settings(request: CandidateRequest) -> Mapping[str, str]:
-    """The settings that the statement runs under."""
+    """The settings that the statement runs under.
+
+    Without a filter no value changes the plan: to plan each time would take as long as to search.
+    """
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
-    return {**ordered_settings(request), **dense}
+    planned_once = {"plan_cache_mode": "force_generic_plan"} if request.condition is None else {}
+    return {**ordered_settings(request), **dense, **planned_once}
 
 
 def found(rows: Sequence[Row], request: CandidateRequest) -> Found:

@@ -82,9 +82,10 @@ def test_a_walk_looks_at_no_less_than_it_returns(depth: int, effort: int, set_to
 
 
 @pytest.mark.parametrize("path", [Path.EXACT, Path.NONE])
-def test_any_other_search_sets_nothing(path: Path) -> None:
-    """The planner is left alone where no index is to be forced."""
-    assert settings(replace(REQUEST, path=path)) == {}
+def test_any_other_search_is_planned_freely_and_once(path: Path) -> None:
+    """The planner is left alone where no index is to be forced; under a filter it sees the values each time."""
+    assert settings(replace(REQUEST, path=path)) == {"plan_cache_mode": "force_generic_plan"}
+    assert settings(replace(REQUEST, path=path, condition=parse_where({"hours": {"gte": 1}}))) == {}
 
 
 def test_rows_become_rankings_by_leg() -> None:
