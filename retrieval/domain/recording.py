@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from retrieval.domain.errors import InvalidProfileError
@@ -28,4 +28,4 @@ class Recording:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -116,3 +116,16 @@ async def test_a_kept_plan_does_not_outlive_the_growth_of_its_collection(databas
                 hits = await collection.search(vector=query, limit=5, legs=["dense"])
                 best = np.argsort(-(vectors[:size] @ query), kind="stable")[:5]
                 assert [hit.item_id for hit in hits] == [f"{number:05}" for number in best]
+
+
+async def test_a_search_without_a_filter_is_planned_once(database_url: str, settings: Settings) -> None:
+    """The server makes one plan for all values; left to itself it takes an unknown limit for a dear one."""
+    one = settings.changed(pool_size=1)
+    async with connect(database_url, settings=one, embedder=HashingEmbedder(16)) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([Item(item_id=f"{number:02}", body=f"common word{number}") for number in range(20)])
+        for number in range(8):
+            for legs in (["dense"], ["lexical"], ["dense", "lexical"]):
+                await collection.search(f"common word{number}", legs=legs)
+        plans = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH%%'"
+        assert await platform.database.read(platform.tenant_id, Compiled(plans)) == [(8, 0)] * 3
