@@ -125,11 +125,6 @@ def may_decide(collection: StoredCollection, profile: Profile) -> bool:
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
 
 
-def has_say(collection: StoredCollection, profile: Profile) -> bool:
-    """Whether what was learned changes a search, or its record: which cluster the question is in."""
-    return collection.clustered_at is not None or may_decide(collection, profile)
-
-
 def pool_of(profile: Profile) -> int:
     """Candidates among which what was learned chooses: with a sum all that a deeper profile asks for.
 

@@ -32,7 +32,7 @@ from retrieval.domain.profile import MAX_DEPTH, LegName, leg_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
-from retrieval.engine.decide import Decider, Decision, Undecided, has_say, may_decide, moment, pool_of, slate
+from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.hits import Columns, hits
 from retrieval.engine.plan import SCORED_BOTH_WAYS, Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import QueryVectors, query_vectors
@@ -258,8 +258,7 @@ class Searcher:
 
     async def _finals(self, asked: Sequence[Asked], rankings: Sequence[Ranked], context: Context) -> list[Final]:
         """The hits to be, after what was learned and what is explored."""
-        # The searches of one call have one profile.
-        if self.decider is None or not has_say(self.collection, asked[0].plan.profile):
+        if self.decider is None:
             return [_as_ranked(ranked) for ranked in rankings]
         undecided = [
             Undecided(
