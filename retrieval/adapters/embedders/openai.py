@@ -13,16 +13,33 @@ from openai import AsyncOpenAI, omit
 from retrieval.adapters.embedders.batching import batches, estimated_tokens
 from retrieval.adapters.embedders.concurrency import all_of
 from retrieval.adapters.embedders.openai_answers import parse_answer
-from retrieval.adapters.embedders.openai_errors import EMBEDDINGS, TooLongError
 from retrieval.adapters.embedders.openai_options import OpenAIOptions
 from retrieval.adapters.embedders.texts import cut, prepared, without_repeats
 from retrieval.adapters.endpoints.address import OPENAI_URL
 from retrieval.adapters.endpoints.caller import Caller
-from retrieval.adapters.endpoints.refusals import Endpoint
+from retrieval.adapters.endpoints.refusals import Endpoint, Service
 from retrieval.adapters.endpoints.retries import Sleep
 from retrieval.adapters.endpoints.usage import Usage
 from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
-from retrieval.domain.errors import EmbedderRejectedError
+from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
+
+
+class TooLongError(EmbedderRejectedError):
+    """The texts of one request, together or one of them, have too many tokens."""
+
+
+EMBEDDINGS = Service(
+    serves="embeddings",
+    operation="embeddings",
+    settings="RETRIEVAL_EMBEDDING",
+    refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
+    unavailable=EmbedderUnavailableError,
+    rejected=EmbedderRejectedError,
+    too_long=TooLongError,
+    refused=EmbedderRejectedError,
+)
+"""What an embedder asks for."""
+
 
 # The API takes 300,000 tokens a request; ours are estimates.
 _TOKENS_A_REQUEST = 250_000

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from httpx2 import TimeoutException, TransportError
@@ -13,16 +14,60 @@ from openai import AsyncOpenAI
 
 from retrieval.adapters.endpoints.address import OPENAI_URL
 from retrieval.adapters.endpoints.caller import Caller
-from retrieval.adapters.endpoints.refusals import Endpoint
+from retrieval.adapters.endpoints.refusals import Endpoint, Service
 from retrieval.adapters.endpoints.retries import Sleep, TryAgainError
 from retrieval.adapters.endpoints.usage import Usage
 from retrieval.adapters.llms.chat_answers import read_chat
-from retrieval.adapters.llms.chat_service import CHAT, RefusedRequestError
-from retrieval.adapters.llms.forms import Form, forms_of, response_format
 from retrieval.adapters.llms.json_shape import JSONShape
 from retrieval.adapters.llms.openai_options import OpenAILLMOptions
 from retrieval.adapters.llms.prompts import messages_of
-from retrieval.domain.errors import LLMRejectedError
+from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError
+
+
+class Form(StrEnum):
+    """How ``response_format`` says what the answer is to be."""
+
+    SCHEMA = "json_schema"
+    """The schema itself, which the server holds the model to."""
+    OBJECT = "json_object"
+    """Any JSON object."""
+    WORDS = "text"
+    """Nothing: the instructions alone say it."""
+
+
+def forms_of(shape: JSONShape) -> list[Form]:
+    """The forms that an answer of that shape can be asked for in; only objects have a form of their own."""
+    return list(Form) if shape.is_object else [Form.WORDS]
+
+
+def response_format(form: Form, shape: JSONShape) -> dict[str, Any] | None:
+    """The parameter of the request; None for an answer in words."""
+    if form is Form.WORDS:
+        return None
+    if form is Form.OBJECT:
+        return {"type": form.value}
+    return {
+        "type": form.value,
+        "json_schema": {"name": "answer", "schema": shape.schema, "strict": shape.is_strict},
+    }
+
+
+class RefusedRequestError(LLMRejectedError):
+    """The endpoint does not take something about the request: perhaps the form of answer that it asks for."""
+
+
+CHAT = Service(
+    serves="chat completions",
+    operation="chat",
+    settings="RETRIEVAL_LLM",
+    refused_advice="RETRIEVAL_LLM_MODEL",
+    unavailable=LLMUnavailableError,
+    rejected=LLMRejectedError,
+    too_long=LLMRejectedError,
+    refused=RefusedRequestError,
+)
+"""Chat completions."""
+
 
 # The client refuses an empty key; servers without keys ignore what they get.
 _NO_KEY = "none"

@@ -10,15 +10,38 @@ from retrieval.apps.metaphors.asked import Asked
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.failures import Preference
 from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
+from retrieval.apps.metaphors.metaphor_item import IN_CORPUS
 from retrieval.apps.metaphors.metrics import RetrievalMetrics
 from retrieval.apps.metaphors.retrieved import Retrieved
 from retrieval.apps.metaphors.searching import Entry, Searches, entries
-from retrieval.apps.metaphors.triggers import Situation, why_generate
-from retrieval.apps.metaphors.unusual import unusual_domain
+from retrieval.apps.metaphors.triggers import KNOWN_FROM_VERDICTS, Situation, is_unusual, why_generate
+from retrieval.collection import Collection
 from retrieval.domain.hit import SearchResult
 from retrieval.domain.shown_item import ShownItem
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.stopwatch import Clock
+
+
+async def unusual_domain(collection: Collection, domain: str) -> str:
+    """The domain, if it is unusual; empty where it is not, or none is stated."""
+    if not domain:
+        return ""
+    verdicts = await collection.count_verdicts(at_most=KNOWN_FROM_VERDICTS)
+    if verdicts < KNOWN_FROM_VERDICTS or await _is_a_metaphors(collection, domain):
+        return ""
+    told = is_unusual(
+        verdicts=verdicts,
+        verdicts_of_domain=await collection.count_verdicts(domain=domain, at_most=1),
+        is_a_metaphors_domain=False,
+    )
+    return domain if told else ""
+
+
+async def _is_a_metaphors(collection: Collection, domain: str) -> bool:
+    async for _ in collection.scan({**IN_CORPUS, "domain": domain}, batch=1):
+        return True
+    return False
+
 
 TRIED = 3
 """The best of the corpus, so many, are told to the model as not fitting well, before what is excluded."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeVar
 
 from retrieval.apps.metaphors.answering import NO_MODEL, Answers, Rules, retrieved
 from retrieval.apps.metaphors.asked import Asked, session_of, situation_of
@@ -31,7 +33,6 @@ from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.duplicates import text_vector
 from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries, relevance_of_each
 from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
-from retrieval.apps.metaphors.few_at_once import few_at_once
 from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.model import RetrievalModel
@@ -46,6 +47,26 @@ from retrieval.domain.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
 from retrieval.engine.stopwatch import Clock
 from retrieval.platform import Platform
+
+T = TypeVar("T")
+
+
+async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
+    """What they give, in their order; when one raises, the others are ended and that is raised."""
+    turns = asyncio.Semaphore(most)
+
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
+        async with turns:
+            return await call()
+
+    tasks = [asyncio.create_task(one(call)) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 GENERATION_TIMEOUT_SECONDS = 20.0
 EXPLORATION_RATE = 0.1

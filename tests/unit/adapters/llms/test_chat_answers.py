@@ -9,8 +9,8 @@ import pytest
 from retrieval.adapters.endpoints.refusals import Endpoint
 from retrieval.adapters.endpoints.retries import TryAgainError
 from retrieval.adapters.llms.chat_answers import ChatAnswer, read_chat
-from retrieval.adapters.llms.chat_service import CHAT
 from retrieval.adapters.llms.json_shape import JSONShape
+from retrieval.adapters.llms.openai import CHAT
 from retrieval.domain.errors import LLMRejectedError
 
 KEY = "sk-secret-0123456789"

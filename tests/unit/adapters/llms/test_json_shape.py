@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.llms.forms import Form, forms_of, response_format
 from retrieval.adapters.llms.json_shape import JSONShape
+from retrieval.adapters.llms.openai import Form, forms_of, response_format
 from retrieval.domain.errors import LLMRejectedError
 
 CLOSED: dict[str, Any] = {
