@@ -29,6 +29,7 @@ from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.weighing import weighed
 from retrieval.domain.signals.resolution_time import ResolutionTime
 from retrieval.domain.signals.signal import Asked, Facts
+from retrieval.domain.stored_text import clean_value
 from retrieval.engine.defaults import default_profile
 from retrieval.jobs.judgements import Qrels, Query
 from retrieval.jobs.metrics import measure, parse_metrics
@@ -62,7 +63,8 @@ async def loaded(platform: Platform, data: Path) -> Collection:
     """The tickets, as the application keeps them; a second time at no cost."""
     collection = await platform.collection(COLLECTION, filterable=TICKET_FILTERABLE)
     with gzip.open(data / TICKETS.collection / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        await collection.add([ticket_item(json.loads(line)) for line in lines])
+        # The reports hold control characters, which cannot be stored.
+        await collection.add([ticket_item(clean_value(json.loads(line))) for line in lines])
     return collection.unrecorded()
 
 
