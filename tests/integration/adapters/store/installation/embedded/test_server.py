@@ -428,7 +428,7 @@ def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path) -> None:
     with start_embedded(home) as server:
         hang(home, server.url)
         # An immediate shutdown gives its processes five seconds before it kills them.
-        Cluster.at(home).stop(timeout_seconds=12)
+        Cluster.at(home).stop(timeout_seconds=16)
         assert Cluster.at(home).pid() is None
         with start_embedded(home) as again:
             assert ask(again.url, "select count(*) from filled") == SOME
