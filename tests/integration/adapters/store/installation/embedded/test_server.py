@@ -33,7 +33,7 @@ from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerErro
 from retrieval.jobs.doctor import examine
 
 SMALL = Resources(memory_bytes=512 * 1024 * 1024, cores=2)
-SOME, MANY = 1_000, 40_000
+SOME, MANY = 1_000, 100_000
 """Rows to recover: after a crash so many that the recovery can be seen."""
 
 CLIENT = """
