@@ -317,7 +317,7 @@ class Searcher:
         is_wanted: Sequence[bool],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> list[bool | None]:
-        """Of each search whether it is recorded, or will be behind its answer; None: nobody asked for that."""
+        """Whether each search is recorded, or will be after its answer; None: no record is wanted."""
         if self.recorder is None or not any(is_wanted):
             return [None] * len(answered)
         wanted, recorder = list(compress(answered, is_wanted)), self.recorder

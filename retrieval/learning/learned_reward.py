@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from retrieval.domain.arm import ItemArms
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.learning import logistic, shrinkage
 from retrieval.learning.arm_table import Floats, arm_table
+from retrieval.learning.cross_fit import rates_before
 from retrieval.learning.event import Event, arms_of, in_order
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, LogitMean, logistic_mean
 from retrieval.learning.logistic_fit import design_of, fit_logistic
@@ -24,35 +24,6 @@ from retrieval.learning.logit import sigmoid
 from retrieval.learning.prediction import Prediction, predictions
 from retrieval.learning.shrinkage import Posterior, Shrinkage, posterior
 from retrieval.learning.shrinkage_fit import Priors, fit_shrinkage
-
-CUTS = (0.1, 0.25, 0.5, 0.75, 1.0)
-"""The model of the events up to each cut says what to expect of those up to the next."""
-
-
-def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats:
-    """The shrunk rate of each event's item in its context by earlier events alone, (events,).
-
-    ``events`` stand in order of time. NaN for the first tenth: there is hardly anything before.
-    """
-    found = np.full(len(events), np.nan)
-    ends = [round(cut * len(events)) for cut in CUTS]
-    for start, end in pairwise(ends):
-        before = arms_of(events[:start], clusters)
-        model = fit_shrinkage(arm_table(before))
-        arms = {item.item_id: item for item in before}
-        for contexts, rows in _by_context(events, start, end).items():
-            ids = [events[row].item_id for row in rows]
-            items = [arms.get(item) or ItemArms(item_id=item, cluster=clusters.get(item)) for item in ids]
-            found[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
-    return found
-
-
-def _by_context(events: Sequence[Event], start: int, end: int) -> dict[tuple[str, ...], list[int]]:
-    found: dict[tuple[str, ...], list[int]] = {}
-    for row in range(start, end):
-        found.setdefault(events[row].contexts, []).append(row)
-    return found
-
 
 ENOUGH_FOR_LOGISTIC = 2_000
 """Events from which the logistic model predicts better than shrinkage alone."""

@@ -244,7 +244,7 @@ async def test_an_unknown_record_is_not_found(platform: Platform, collection: st
 async def test_a_record_of_another_collection_or_tenant_is_not_found(
     platform: Platform, database_url: str, settings: Settings
 ) -> None:
-    """Whoever asks for it by name gets that name's searches only."""
+    """A request that names a collection gets the searches of that collection only."""
     result = await (await _filled(platform)).search("common")
     assert result.retrieval_id is not None
     with pytest.raises(NotFoundError, match="in collection 'other'"):

@@ -317,7 +317,7 @@ class Database:
     def _settings(
         self, tenant_id: int | None, settings: Mapping[str, str]
     ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """What is set on the session, and what for one transaction alone."""
+        """The settings of the session, and those of one transaction alone."""
         own = {
             "role": self.names.app_role,
             "search_path": self.search_path,

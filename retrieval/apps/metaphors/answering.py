@@ -21,28 +21,6 @@ from retrieval.domain.shown_item import ShownItem
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.stopwatch import Clock
 
-
-async def unusual_domain(collection: Collection, domain: str) -> str:
-    """The domain, if it is unusual; empty where it is not, or none is stated."""
-    if not domain:
-        return ""
-    verdicts = await collection.count_verdicts(at_most=KNOWN_FROM_VERDICTS)
-    if verdicts < KNOWN_FROM_VERDICTS or await _is_a_metaphors(collection, domain):
-        return ""
-    told = is_unusual(
-        verdicts=verdicts,
-        verdicts_of_domain=await collection.count_verdicts(domain=domain, at_most=1),
-        is_a_metaphors_domain=False,
-    )
-    return domain if told else ""
-
-
-async def _is_a_metaphors(collection: Collection, domain: str) -> bool:
-    async for _ in collection.scan({**IN_CORPUS, "domain": domain}, batch=1):
-        return True
-    return False
-
-
 TRIED = 3
 """The best of the corpus, so many, are told to the model as not fitting well, before what is excluded."""
 
@@ -185,3 +163,24 @@ def retrieved(
         notes=notes,
         why_generated=why_generated,
     )
+
+
+async def unusual_domain(collection: Collection, domain: str) -> str:
+    """The domain, if it is unusual; empty where it is not, or none is stated."""
+    if not domain:
+        return ""
+    verdicts = await collection.count_verdicts(at_most=KNOWN_FROM_VERDICTS)
+    if verdicts < KNOWN_FROM_VERDICTS or await _is_a_metaphors(collection, domain):
+        return ""
+    told = is_unusual(
+        verdicts=verdicts,
+        verdicts_of_domain=await collection.count_verdicts(domain=domain, at_most=1),
+        is_a_metaphors_domain=False,
+    )
+    return domain if told else ""
+
+
+async def _is_a_metaphors(collection: Collection, domain: str) -> bool:
+    async for _ in collection.scan({**IN_CORPUS, "domain": domain}, batch=1):
+        return True
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,6 +12,7 @@ from typing import Any
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.metaphor_item import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR
+from retrieval.apps.metaphors.plain_text import ERROR_LENGTH, plain, plain_error, plain_name, plain_traceback
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.metaphors.suggesting import (
     PROMPT_VERSION,
@@ -25,40 +25,6 @@ from retrieval.apps.metaphors.suggesting import (
 from retrieval.apps.metaphors.validation import validate_metaphor
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError, RetrievalError
 from retrieval.domain.llm import LLM
-
-NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
-"""The most characters of a model's name, of an error's text, and of a note."""
-
-
-def plain(text: str, most: int = NOTE_LENGTH) -> str:
-    """The text on one line, without what cannot be printed, and cut."""
-    # What is cut away in the end need not be looked at.
-    shown = "".join(one if one.isprintable() else " " for one in text[: 4 * most])
-    return " ".join(shown.split())[:most].rstrip()
-
-
-def plain_error(error: BaseException) -> str:
-    """What the error says; the name of its type where it says nothing, or cannot be made to."""
-    try:
-        said = plain(str(error), NOTE_LENGTH)
-    except Exception:  # noqa: BLE001 - a stranger's __str__
-        said = ""
-    return said or type(error).__name__
-
-
-def plain_name(model: object) -> str:
-    """A model's name; that of its class where it has none that can be shown."""
-    try:
-        said = plain(str(model.name), NAME_LENGTH)  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - a stranger's property
-        said = ""
-    return said or plain(type(model).__name__, NAME_LENGTH)
-
-
-def plain_traceback(error: BaseException) -> str:
-    """Where the error comes from, for a log that takes UTF-8 alone."""
-    return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
-
 
 LONGEST_SECONDS = 300.0
 """How long a call may go on, whether or not anyone waits for it: a late answer serves the next retrieval."""

@@ -51,23 +51,6 @@ from retrieval.platform import Platform
 T = TypeVar("T")
 
 
-async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """What they give, in their order; when one raises, the others are ended and that is raised."""
-    turns = asyncio.Semaphore(most)
-
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
-        async with turns:
-            return await call()
-
-    tasks = [asyncio.create_task(one(call)) for call in calls]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 GENERATION_TIMEOUT_SECONDS = 20.0
 EXPLORATION_RATE = 0.1
 LIMIT = 5
@@ -369,3 +352,20 @@ class MetaphorRetriever:
     def _named(self, found: Retrieved) -> Retrieved:
         found.collection = self.corpus.collection.name
         return found
+
+
+async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
+    """What they give, in their order; when one raises, the others are ended and that is raised."""
+    turns = asyncio.Semaphore(most)
+
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
+        async with turns:
+            return await call()
+
+    tasks = [asyncio.create_task(one(call)) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -28,31 +28,6 @@ from retrieval.domain.errors import RetrievalError, UnknownCollectionError, Unkn
 from retrieval.domain.value_count import ValueCount
 from retrieval.engine.collection_handle import FRESH_SECONDS
 
-
-async def index_stats(collection: Collection) -> dict[str, Any]:
-    """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, counted now in one statement.
-
-    Tickets without a domain are counted under the empty name; without an embedding space the dimension is None.
-    """
-    counts, space = await asyncio.gather(_by_domain(collection), collection.space())
-    distribution: Counter[str] = Counter()
-    for one in counts:
-        distribution[one.value] += one.items
-    return {
-        "total_vectors": sum(one.vectors for one in counts),
-        "dimension": space.dimensions if space else None,
-        "domain_distribution": dict(distribution),
-        "metadata_entries": sum(one.items for one in counts),
-    }
-
-
-async def _by_domain(collection: Collection) -> list[ValueCount]:
-    try:
-        return await collection.value_counts(DOMAIN)
-    except UnknownFieldError:  # no ticket has a domain
-        return [replace(one, value="") for one in await collection.value_counts("kind")]
-
-
 _log = logging.getLogger(__name__)
 
 _TRIED = "health"
@@ -129,7 +104,7 @@ class RetrievalService:
         return await self._with_collection(embed)
 
     async def records_of(self, ticket_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Who added each of those tickets that exist, and how it fared, by id.
+        """The source and the record of each ticket that exists, by id.
 
         ``added_by`` is its source (empty: nobody was named), ``use_count`` the verdicts on it, and ``success_rate`` the
         share of good ones, 0 to 1, None without any. Raises ``ConfigurationError`` without the collection.
@@ -292,3 +267,27 @@ def _preview_config(config: object) -> PreviewConfig:
     if not isinstance(config, str | Sequence):
         raise ProcessingError(f"config is {config!r:.80}; give a PreviewConfig, its fields, or names of presets")
     return PreviewConfig.model_validate({"weightings": config})
+
+
+async def index_stats(collection: Collection) -> dict[str, Any]:
+    """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, counted now in one statement.
+
+    Tickets without a domain are counted under the empty name; without an embedding space the dimension is None.
+    """
+    counts, space = await asyncio.gather(_by_domain(collection), collection.space())
+    distribution: Counter[str] = Counter()
+    for one in counts:
+        distribution[one.value] += one.items
+    return {
+        "total_vectors": sum(one.vectors for one in counts),
+        "dimension": space.dimensions if space else None,
+        "domain_distribution": dict(distribution),
+        "metadata_entries": sum(one.items for one in counts),
+    }
+
+
+async def _by_domain(collection: Collection) -> list[ValueCount]:
+    try:
+        return await collection.value_counts(DOMAIN)
+    except UnknownFieldError:  # no ticket has a domain
+        return [replace(one, value="") for one in await collection.value_counts("kind")]

@@ -16,7 +16,7 @@ from retrieval.domain.stored_text import clean_text, escaped_json
 
 
 class _Console(Console):
-    """What is printed is text, never markup, and steers no terminal."""
+    """Printed output is text: it holds no markup and no control sequences."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*(clean_text(one) if isinstance(one, str) else one for one in objects), **options)

@@ -1,4 +1,7 @@
-"""Who asks: the tenant and what it may do. A route takes ``CurrentPlatform`` and names the scope that it ``needs``."""
+"""The caller of a request: its tenant and what it may do.
+
+A route takes ``CurrentPlatform`` and names the scope that it ``needs``.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +19,9 @@ from retrieval.surfaces.http.refusals import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.service import Service
 
 
-def check_parameters(request: Request) -> None:
-    """Raise ``RequestValidationError`` for a parameter that the request's route does not have, naming those it has."""
-    if not request.scope["query_string"]:
-        return
-    known = list(dict.fromkeys(_names(request.scope["route"].dependant)))
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        hint = f"there are: {', '.join(known)}" if known else "there is none"
-        raise RequestValidationError(
-            [{"loc": ("query", name), "msg": f"there is no parameter {name!r:.60}; {hint}"} for name in unknown]
-        )
-
-
-def _names(dependant: Dependant) -> Iterator[str]:
-    yield from (field.alias for field in dependant.query_params)
-    for inner in dependant.dependencies:
-        yield from _names(inner)
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. The tenant comes from the key, never from the request."""
+    """The caller of a request. The tenant comes from the key, never from the request."""
 
     tenant: str
     scopes: frozenset[Scope]
@@ -48,14 +32,14 @@ class Caller:
 
 
 CALLER = "caller"
-"""Where a request's state holds who sent it."""
+"""The name of the caller in a request's state."""
 
 STILL_ALLOWED = "still_allowed"
 """Where the state of a request that lasts holds what raises ``AuthenticationError`` once its key lets in no more."""
 
 
 async def current_caller(request: Request) -> Caller:
-    """Who sent the request. Raises ``AuthenticationError`` where nobody was let in."""
+    """The caller of the request. Raises ``AuthenticationError`` where no caller was let in."""
     caller: Caller | None = getattr(request.state, CALLER, None)
     if caller is None:
         raise AuthenticationError
@@ -92,3 +76,22 @@ def _checked(scope: Scope) -> Callable[[Caller, Request], Awaitable[None]]:
         check_parameters(request)
 
     return check
+
+
+def check_parameters(request: Request) -> None:
+    """Raise ``RequestValidationError`` for a parameter that the request's route does not have, naming those it has."""
+    if not request.scope["query_string"]:
+        return
+    known = list(dict.fromkeys(_names(request.scope["route"].dependant)))
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        hint = f"there are: {', '.join(known)}" if known else "there is none"
+        raise RequestValidationError(
+            [{"loc": ("query", name), "msg": f"there is no parameter {name!r:.60}; {hint}"} for name in unknown]
+        )
+
+
+def _names(dependant: Dependant) -> Iterator[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _names(inner)

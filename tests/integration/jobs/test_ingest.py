@@ -79,7 +79,7 @@ def file(tmp_path: Path) -> Path:
 async def test_a_second_run_changes_nothing_and_embeds_nothing(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
-    """What is stored already costs no embedding and no write."""
+    """An item that is stored already costs no embedding and no write."""
     collection = await observed.collection("docs")
     path = written(file, map(line, range(1200)))
     first = await collection.ingest(read_items(path))

@@ -10,8 +10,9 @@ import pytest
 
 from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.learning.cross_fit import rates_before
 from retrieval.learning.event import Event, arms_of
-from retrieval.learning.learned_reward import LearnedReward, learn, rates_before
+from retrieval.learning.learned_reward import LearnedReward, learn
 from retrieval.learning.logistic import SHRUNK
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
