@@ -238,8 +238,8 @@ class Collection(
         stored = await self._fresh()
         chosen = self._chosen(stored, legs, profile)
         condition = await parsed_filter(where, self._bounds)
-        each = prefer if isinstance(prefer, list | tuple) else (prefer,)
-        preferred = [await parsed_filter(one, self._bounds) for one in each[: MAX_PREFERRED + 1]]
+        each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
+        preferred = tuple([await parsed_filter(one, self._bounds) for one in each[: MAX_PREFERRED + 1]])
 
         def checked() -> SearchRequest:
             return checked_request(
@@ -437,7 +437,11 @@ class Collection(
             raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
         if len(legs) > len(LegName):
             raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
-        return (profile or stored.profile).only(tuple(map(leg_name, legs)))
+        whole, names = profile or stored.profile, tuple(map(leg_name, legs))
+        # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
+        if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != names:
+            self._narrowed = whole, names, whole.only(names)
+        return self._narrowed[2]
 
 
 def _is_long(query: object, more: object) -> bool:

@@ -23,7 +23,7 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.filters import Extent, Filter, Where, mapping_extent, parse_where
-from retrieval.domain.profile import Profile
+from retrieval.domain.profile import LegName, Profile
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder
@@ -73,6 +73,7 @@ class CollectionHandle:
         self._recorder = recorder
         self._decider = decider
         self._models = Models(database, tenant_id) if decider is None else decider.models
+        self._narrowed: tuple[Profile, tuple[LegName, ...], Profile] | None = None
         self._read_at = self._clock()
         self._reading: asyncio.Event | None = None
 
@@ -166,6 +167,8 @@ class CollectionHandle:
 
 async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
     """The filter that a mapping says, within the bounds. Raises ``InvalidFilterError``."""
+    if where is None:
+        return None
     most = bounds.filter_values
     asked = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
     is_long = asked.values >= LONG or asked.conditions >= MANY_CONDITIONS

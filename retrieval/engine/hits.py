@@ -13,16 +13,20 @@ Columns = Mapping[str, tuple[Any, ...]]
 """The columns of a hit by item id, in the order of ``retrieval.adapters.store.items.conditions.HIT_COLUMNS``."""
 
 
+def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
+    """The candidates that are still there; others were removed since their leg found them."""
+    return [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
+
+
 def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:
-    """The hits in order; an item that was removed since its leg found it is left out.
+    """The hits in order, of candidates that are all there.
 
     ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
     """
-    present = [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
     placed = {one.item_id: one for one in slate}
     return tuple(
         _hit(one, columns[one.item_id], rank, fusion, placed.get(one.item_id) or Placed(one.item_id))
-        for rank, one in enumerate(present, 1)
+        for rank, one in enumerate(ranked, 1)
     )
 
 

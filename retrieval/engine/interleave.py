@@ -122,7 +122,8 @@ class Interleaved:
                 rank_propensities=[one.rank_propensity for one in self.drafted],
             ),
             shown_signals=[
-                {**signals_of(hit), "team": one.team.value} for hit, one in zip(hits, self.drafted, strict=True)
+                {**signals_of(hit.explanation.contributions), "team": one.team.value}
+                for hit, one in zip(hits, self.drafted, strict=True)
             ],
         )
 

@@ -11,7 +11,7 @@ from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.profile import LegName, Profile
 from retrieval.domain.signals.vector_similarity import VectorSimilarity
-from retrieval.engine.request import SearchRequest, checked_query_vector
+from retrieval.engine.request import SearchRequest, unit_query_vector
 
 NO_SPACE = (
     "no embedder is configured for this collection; set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
@@ -35,17 +35,17 @@ async def query_vectors(
     Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
     the embedder's when no other leg can answer.
     """
-    given: dict[int, Vector | None] = {}
-    for place, one in enumerate(requests):
-        if one.vector is not None:
-            try:
-                given[place] = checked_query_vector(one.vector, collection)
-            except RetrievalError as error:
-                raise error if len(requests) == 1 else type(error)(f"query {place + 1}: {error}") from None
-    wanting = [place for place in range(len(requests)) if place not in given]
+    vectors: list[Vector | None] = []
+    for one in requests:
+        try:
+            vectors.append(None if one.vector is None else unit_query_vector(one.vector, collection))
+        except RetrievalError as error:
+            raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
+    wanting = [place for place, one in enumerate(requests) if one.vector is None]
     made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
-    given |= zip(wanting, made, strict=True)
-    return QueryVectors(tuple(given[place] for place in range(len(requests))), why_none)
+    for place, vector in zip(wanting, made, strict=True):
+        vectors[place] = vector
+    return QueryVectors(tuple(vectors), why_none)
 
 
 async def _made(

@@ -14,8 +14,7 @@ from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.context import Context
-from retrieval.domain.fusion import Candidate
-from retrieval.domain.hit import Hit
+from retrieval.domain.fusion import Candidate, Fused
 from retrieval.domain.refining import REFINING, in_steps
 from retrieval.domain.retrieval_id import time_of
 from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
@@ -82,19 +81,13 @@ class Answered:
     query: Query
     found: Found
     """The candidates that the ranking was made of."""
-    hits: Sequence[Hit]
+    shown: Sequence[Fused]
+    """The hits, in their order, without the texts of their items: those may be large, and records wait."""
     slate: Sequence[Placed] = ()
     """Why the hits stand where they stand; of one that it does not name, its score brought it there."""
     timings_ms: Mapping[str, float]
     seed: int
     decided: Decided = Decided()
-
-    def without_texts(self) -> Answered:
-        """All that the record is made of, and not what stands in the items: they may be large, and records wait."""
-        hits = [
-            Hit(item_id=hit.item_id, score=hit.score, rank=hit.rank, explanation=hit.explanation) for hit in self.hits
-        ]
-        return replace(self, hits=hits, found=replace(self.found, rows={}))
 
     def record(self) -> SearchRecord:
         """Everything that is kept of the search."""
@@ -105,7 +98,7 @@ class Answered:
         try:
             row = encoded(self.record())
         except Exception:  # noqa: BLE001 - who records it finds the same, and counts it
-            return self.without_texts()
+            return self
         return WrittenDown(self.retrieval_id, self.collection_id, row)
 
 
@@ -120,7 +113,7 @@ class WrittenDown:
 
 def record(answered: Answered) -> SearchRecord:
     """Everything that is kept of a search."""
-    decided, context, found, hits = answered.decided, answered.context, answered.found, answered.hits
+    decided, context, found, hits = answered.decided, answered.context, answered.found, answered.shown
     retrieved_at = time_of(answered.retrieval_id)
     condition, request = recorded_request(answered.request)
     vector = answered.query.vector if answered.request.vector is not None else None
@@ -202,7 +195,7 @@ def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, 
 
 def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
     """The columns for the hits. What made their scores is kept where it does not follow from the pool."""
-    hits, pulls = answered.hits, answered.decided.pulls
+    hits, pulls = answered.shown, answered.decided.pulls
     placed = {one.item_id: one for one in answered.slate}
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
     # Ranks by likeness follow from all candidates' likenesses.
@@ -217,5 +210,5 @@ def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, A
             rank_propensities=[one.rank_propensity for one in drawn],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
-        "shown_signals": None if is_plain else [signals_of(hit) for hit in hits],
+        "shown_signals": None if is_plain else [signals_of(hit.contributions) for hit in hits],
     }

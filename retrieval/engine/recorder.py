@@ -108,8 +108,8 @@ class Recorder:
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
     def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
-        """What is to be offered of the search: without what only the answer needs, and as text if it is long."""
-        return answered.written_down() if is_long else answered.without_texts()
+        """What is to be offered of the search: as it is sent if it is long."""
+        return answered.written_down() if is_long else answered
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
         """Have the search recorded behind its answer; False: there is no room."""

@@ -164,6 +164,8 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
     One that is given twice counts where it stands first. Raises ``InvalidFilterError``, and ``InvalidRequestError`` for
     more than ``MAX_PREFERRED``.
     """
+    if prefer is None or (isinstance(prefer, tuple) and not prefer):
+        return ()
     each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
         raise InvalidRequestError(f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, each is a search more")
@@ -189,6 +191,8 @@ def checked_entities(entities: object) -> frozenset[Entity]:
 
 def checked_tags(tags: object) -> frozenset[str]:
     """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
+    if isinstance(tags, tuple) and not tags:
+        return frozenset()
     if isinstance(tags, str) or not isinstance(tags, Sequence | frozenset | set):
         raise InvalidRequestError('tags come in a list such as ["react", "frontend"]')
     if len(tags) > MAX_TAGS:
@@ -200,6 +204,8 @@ def checked_tags(tags: object) -> frozenset[str]:
 
 
 def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: SearchBounds) -> tuple[str, ...]:
+    if isinstance(rewrites, tuple) and not rewrites:
+        return ()
     if isinstance(rewrites, str) or not isinstance(rewrites, Sequence):
         raise InvalidRequestError("rewrites come in a list such as ['other words', 'a third way']")
     if len(rewrites) > MAX_REWRITES:
@@ -293,12 +299,21 @@ def checked_query_vector(vector: object, collection: StoredCollection, name: str
 
     Raises ``InvalidRequestError`` for a collection without a space, ``WrongDimensionError`` or ``InvalidVectorError``.
     """
+    try:
+        return unit_query_vector(_flat(vector), collection)
+    except InvalidVectorError as error:
+        error.place = (name,)
+        raise
+
+
+def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
+    """The vector of a checked request at unit length, shape (dimensions,). Raises as ``checked_query_vector`` does."""
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
     try:
-        return check_vector(_flat(vector), collection.space.space)
+        return check_vector(vector, collection.space.space)
     except InvalidVectorError as error:
-        error.place = (name,)
+        error.place = ("vector",)
         raise
 
 

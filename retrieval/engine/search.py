@@ -26,14 +26,14 @@ from retrieval.domain.diversity import Compared, Diversity, diversified
 from retrieval.domain.embedding import Vector
 from retrieval.domain.filters import extent
 from retrieval.domain.fusion import Candidate, Fused
-from retrieval.domain.hit import SearchResult
+from retrieval.domain.hit import Hit, SearchResult
 from retrieval.domain.observer import Observer
 from retrieval.domain.profile import MAX_DEPTH, LegName, leg_of
 from retrieval.domain.recording import Recording
 from retrieval.domain.retrieval_id import uuid7
 from retrieval.domain.slate import Placed
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
-from retrieval.engine.hits import Columns, hits
+from retrieval.engine.hits import Columns, hits, present
 from retrieval.engine.plan import SCORED_BOTH_WAYS, Plan, make_plan, plan_preferred
 from retrieval.engine.query_vectors import QueryVectors, query_vectors
 from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking, with_refining
@@ -134,12 +134,15 @@ class Searcher:
         watch.lap("items")
         timings = watch.total()
         with part(traced, "retrieval.record"):
-            answered = await aside(
-                lambda: [self._answered(*one, columns, context, timings) for one in zip(asked, finals, strict=True)],
+            answers = await aside(
+                lambda: [self._answer(*one, columns, context, timings) for one in zip(asked, finals, strict=True)],
                 is_long=is_long,
             )
+            answered = [one for one, _ in answers]
             kept = await self._recorded(answered, [one.is_recorded for one in asked], is_long)
-        results = [self._result(*one) for one in zip(answered, each, kept, strict=True)]
+        results = [
+            self._result(*answer, *one) for answer, one in zip(answers, zip(each, kept, strict=True), strict=True)
+        ]
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -258,7 +261,8 @@ class Searcher:
 
     async def _finals(self, asked: Sequence[Asked], rankings: Sequence[Ranked], context: Context) -> list[Final]:
         """The hits to be, after what was learned and what is explored."""
-        if self.decider is None:
+        has_clusters = self.collection.clustered_at is not None
+        if self.decider is None or not (has_clusters or any(may_decide(self.collection, one.profile) for one in asked)):
             return [_as_ranked(ranked) for ranked in rankings]
         undecided = [
             Undecided(
@@ -289,13 +293,15 @@ class Searcher:
             columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing), set_already)
         return columns
 
-    def _answered(
+    def _answer(
         self, one: Asked, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
-    ) -> Answered:
-        fusion = fusion_name(final.ranked.found, one.plan.profile)
+    ) -> tuple[Answered, tuple[Hit, ...]]:
+        """What is kept of the search, and its hits, whose texts are not."""
+        found, shown = final.ranked.found, present(final.shown, columns)
+        fusion = fusion_name(found, one.plan.profile)
         if final.decided.model_version:
             fusion = f"{fusion}, learned {one.plan.profile.learned.combination}"
-        return Answered(
+        answered = Answered(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection.collection_id,
             profile_version=self.collection.profile_version if one.request.profile is None else None,
@@ -303,13 +309,14 @@ class Searcher:
             context=context,
             plan=one.plan,
             query=one.query,
-            found=final.ranked.found,
-            hits=hits(final.shown, columns, fusion, final.slate),
+            found=replace(found, rows={}) if found.rows else found,
+            shown=shown,
             slate=final.slate,
             timings_ms=timings,
             seed=one.seed,
             decided=final.decided,
         )
+        return answered, hits(shown, columns, fusion, final.slate)
 
     async def _recorded(
         self,
@@ -332,11 +339,17 @@ class Searcher:
     def _is_wanted(self, recording: Recording) -> bool:
         return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
 
-    def _result(self, one: Answered, first: Found, is_kept: bool | None) -> SearchResult:  # noqa: FBT001 - one of three
+    def _result(
+        self,
+        one: Answered,
+        shown: tuple[Hit, ...],
+        first: Found,
+        is_kept: bool | None,  # noqa: FBT001 - one of three
+    ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
         is_missed = is_kept is False and one.plan.profile.recording.wait
         return SearchResult(
-            hits=tuple(one.hits),
+            hits=shown,
             path=first.path,
             why=why,
             weighed=weighed,

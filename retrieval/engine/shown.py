@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from retrieval.domain.hit import Hit
+from retrieval.domain.hit import Contribution
 
 SPREAD_HITS = 5
 """The spread of the scores is that of so many hits."""
@@ -29,9 +29,9 @@ def score_spread(hits: Sequence[Scored]) -> float | None:
     return hits[0].score - hits[:SPREAD_HITS][-1].score if hits else None
 
 
-def signals_of(hit: Hit) -> dict[str, Any]:
-    """What made the score, by name: rank, raw, weight and value of each contribution."""
+def signals_of(contributions: Sequence[Contribution]) -> dict[str, Any]:
+    """What made a score, by name: rank, raw, weight and value of each contribution."""
     return {
         part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
-        for part in hit.explanation.contributions
+        for part in contributions
     }

@@ -44,7 +44,9 @@ class Asked:
     @property
     def profile(self) -> Profile:
         """What it goes by; what is not recorded explores nothing, as nothing could be learned from it."""
-        return self.plan.profile if self.is_recorded else replace(self.plan.profile, exploration=Exploration())
+        profile = self.plan.profile
+        is_as_it_is = self.is_recorded or profile.exploration.is_off
+        return profile if is_as_it_is else replace(profile, exploration=Exploration())
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,23 +52,28 @@ class Day:
     platform: Platform
     docs: Collection
     searches: list[SearchResult] = field(default_factory=list)
-    second: int = 0
+    seconds: float = 0.0
 
     def clock(self) -> float:
-        """A second later at each look."""
-        self.second += 1
-        return MORNING.timestamp() + self.second
+        """It stands still until something happens."""
+        return MORNING.timestamp() + self.seconds
+
+    def later(self) -> None:
+        """Something else happens."""
+        self.seconds += 3.0
 
 
 async def _searched(day: Day) -> None:
     docs = day.docs
     for number in range(30):
+        day.later()
         words = f"{WORDS[number % 7]} {WORDS[number * 3 % 7]} common"
         context = Context(domain=("shop", "desk")[number % 2], actor=f"a{number % 3}", session=f"s{number % 4}")
         profile = (SUM, RANKS, DRAWN, DRAWN, BARE, None)[number % 6]
         where = {"group": [0, 1]} if number % 5 == 0 else None
         day.searches.append(await docs.search(words, profile=profile, where=where, limit=5, context=context))
         await _judged(day, number)
+    day.later()
     day.searches.append(await docs.search("nothing has such words", legs=["lexical"]))
     day.searches.append(await docs.search(vector=np.ones(256), legs=["dense"], limit=3))
 
@@ -90,6 +95,7 @@ async def _judged(day: Day, number: int) -> None:
         events.append(Feedback(retrieval_id=hits.retrieval_id, item_id=events[0].item_id, reward=1.0, actor="a0"))
     if number % 9 == 0:
         events.append(Feedback(retrieval_id=hits.retrieval_id, item_id="i39", reward=1.0, actor="z"))
+    day.later()
     await day.platform.recorded()
     await day.platform.feedback_each(events)
 
@@ -97,16 +103,19 @@ async def _judged(day: Day, number: int) -> None:
 async def _mixed(day: Day) -> None:
     two = {"words": Profile(legs={"lexical": 1.0}), "meaning": Profile(legs={"dense": 1.0})}
     for number in range(6):
+        day.later()
         found = await day.docs.interleave(
             f"{WORDS[number]} common", profiles=two, limit=4, context=Context(session="m")
         )
         for hit in found:
+            day.later()
             reward = float(int(hit.item_id[1:]) % 3 == 0)
             await day.platform.feedback(found.retrieval_id, hit.item_id, reward=reward)
 
 
 async def _composed(day: Day) -> None:
     for number in range(4):
+        day.later()
         shown = [
             ShownItem(item_id=f"i0{number}", score=0.9, signals={"relevance": 0.7, "urgency": 1.0}),
             ShownItem(item_id=f"i1{number}", score=0.4 - number, slot=Slot.EXPLORE, propensity=0.25),
@@ -257,51 +266,56 @@ async def _figures_of_records(day: Day) -> dict[str, Any]:
 
 
 EXPECTED: dict[str, Any] = {
-    "answers": [48, 2, 8, 29, 3556.0, 926.343447, 3, 1067.56782],
+    "answers": [48, 2, 8, 29, 3556.0, 926.343453, 3, 1067.56782],
     "compared": (15, 14,
-         [("a leg of the profile did not run", 11), ("an application put it together itself", 4),
-          ("no candidates were recorded with it", 11)]),
+                 [("a leg of the profile did not run", 11), ("an application put it together itself", 4),
+                  ("no candidates were recorded with it", 11)]),
     "earned": [(0.0, 1.0), (0.0, 1.0), (0.0, 2.0), (1.0, 0.0), (1.0, 1.0), (1.0, 1.0)],
-    "estimates": [("ips", False, 0.422222222, 0.3, 0.0480207921), ("ips", True, 0.422222222, 0.3, 0.0480207921),
-         ("snips", False, 0.463414634, 0.5, 0.0437765734), ("snips", True, 0.463414634, 0.5, 0.0437765734),
-         ("dr", False, 0.458157143, 0.487412393, 0.02603379), ("dr", True, 0.458157143, 0.487412393, 0.02603379)],
-    "events": [118, 14, 33, 3693.25, 1526.81086, 13045.0, 4703.01822],
-    "exploration": [("docs", None, 185, 20, 6, 0.108108108, 101, 0.487623762, 11, 0.545454545, -0.0578307831,
-          0.101792565),
-         ("docs", date(2026, 3, 2), 185, 20, 6, 0.108108108, 101, 0.487623762, 11, 0.545454545, -0.0578307831,
-          0.101792565)],
+    "estimates": [("ips", False, 0.416666667, 0.294444444, 0.0480207921),
+                  ("ips", True, 0.416666667, 0.294444444, 0.0480207921),
+                  ("snips", False, 0.457317073, 0.490740741, 0.0430414017),
+                  ("snips", True, 0.457317073, 0.490740741, 0.0430414017),
+                  ("dr", False, 0.452155287, 0.480031818, 0.0260461843),
+                  ("dr", True, 0.452155287, 0.480031818, 0.0260461843)],
+    "events": [118, 14, 33, 3721.75, 1521.90993, 13059.0, 4699.61248],
+    "exploration": [("docs", None, 185, 19, 6, 0.102702703, 102, 0.480392157, 11, 0.568181818, -0.0877896613,
+                     0.103005027),
+                    ("docs", date(2026, 3, 2), 185, 19, 6, 0.102702703, 102, 0.480392157, 11, 0.568181818,
+                     -0.0877896613, 0.103005027)],
     "latency": [("exact", "candidates", 21), ("exact", "embed", 21), ("exact", "items", 21), ("exact", "learn", 21),
-         ("exact", "total", 21), ("none", "candidates", 17), ("none", "embed", 17), ("none", "items", 17),
-         ("none", "learn", 17), ("none", "total", 21)],
+                ("exact", "total", 21), ("none", "candidates", 17), ("none", "embed", 17), ("none", "items", 17),
+                ("none", "learn", 17), ("none", "total", 21)],
     "poor_queries": [("docs", "cloud glass common", "low score", 1, 0, 0.0476426799,
-          datetime(2026, 3, 2, 6, 1, 24, tzinfo=UTC)),
-         ("docs", "nothing has such words", "no result", 1, 0, None,
-          datetime(2026, 3, 2, 6, 2, 34, tzinfo=UTC))],
-    "positions": [("docs", 1, 41, 36, 0.583333333, 0.0668153105, 3, 3, 0.333333333, 0.333333333),
-         ("docs", 2, 41, 40, 0.51875, 0.0561787298, 3, 3, 0.916666667, 0.0833333333),
-         ("docs", 3, 37, 6, 0.666666667, 0.210818511, 0, 0, None, None), ("docs", 4, 36, 6, 0.0, 0.0, 0, 0, None, None),
-         ("docs", 5, 30, 30, 0.441666667, 0.0619177863, 0, 0, None, None)],
+                      datetime(2026, 3, 2, 6, 1, 39, tzinfo=UTC)),
+                     ("docs", "nothing has such words", "no result", 1, 0, None,
+                      datetime(2026, 3, 2, 6, 3, 3, tzinfo=UTC))],
+    "positions": [("docs", 1, 41, 36, 0.604166667, 0.0625, 2, 2, 1.0, 0.0),
+                  ("docs", 2, 41, 40, 0.50625, 0.05625, 3, 3, 0.75, 0.25),
+                  ("docs", 3, 37, 6, 0.666666667, 0.210818511, 1, 0, None, None),
+                  ("docs", 4, 36, 6, 0.0, 0.0, 0, 0, None, None),
+                  ("docs", 5, 30, 30, 0.45, 0.0627437775, 0, 0, None, None)],
     "profiles": [("docs", 2, 0, 5, 0, 0.950574275, 15, 5, 0.383333333, 0.0816496581,
-          datetime(2026, 3, 2, 6, 0, 29, tzinfo=UTC),
-          datetime(2026, 3, 2, 6, 2, 29, tzinfo=UTC)),
-         ("docs", 0, 0, 37, 1, 1.13640765, 103, 35, 0.516990291, 0.0388099145,
-          datetime(2026, 3, 2, 6, 0, 4, tzinfo=UTC),
-          datetime(2026, 3, 2, 6, 4, 3, tzinfo=UTC))],
-    "queries": [42, 1, 42, 16, 2, 3, 1, 4, 6, 4358.0, 12.0, 1006.36073, 370.082433, 2, 250.0, 0.0, 4, 2, 2, 0.0, 0.0],
-    "rated": [118, 1, 40, 40, 33, 18800.0, 3, 6396.12633, 5513.56316, 3606.0, 7021.0, 7021.0],
+                  datetime(2026, 3, 2, 6, 0, 33, tzinfo=UTC),
+                  datetime(2026, 3, 2, 6, 2, 57, tzinfo=UTC)),
+                 ("docs", 0, 0, 37, 1, 1.15666334, 103, 35, 0.52184466, 0.0389575291,
+                  datetime(2026, 3, 2, 6, 0, 3, tzinfo=UTC),
+                  datetime(2026, 3, 2, 6, 4, 45, tzinfo=UTC))],
+    "queries": [42, 1, 41, 16, 2, 3, 1, 4, 6, 4361.0, 11.0, 1018.15729, 381.774101, 2, 250.0, 0.0, 4, 2, 2, 0.0,
+                0.0],
+    "rated": [118, 1, 40, 40, 33, 18800.0, 3, 6395.2149, 5532.10745, 3655.0, 7021.0, 7021.0],
     "replays": 27,
-    "shown": [185, 499997.0, 38, 51547.0, 15359.014, 3, 15401.6087, 13710.5544, 6379.91717],
-    "shown_items": [38, 1, 38, 1, 3449.0, 347.0, 2217.34091, 2182.0, 303.091667, 109.850641, 18],
-    "signals": [285, 4, 167682.0, 57688.0772, 56819.0, 22054.6782],
-    "slates": [40, 14, 27, 2080.75606, 2506.40337, 871.0],
+    "shown": [185, 499997.0, 38, 51547.0, 15381.5576, 3, 15412.5151, 13715.0075, 6389.90203],
+    "shown_items": [38, 1, 38, 1, 3475.0, 338.0, 2215.03258, 2183.0, 316.475974, 108.006418, 18],
+    "signals": [285, 4, 167491.0, 57714.889, 56819.0, 22081.4903],
+    "slates": [40, 14, 27, 2084.01104, 2497.99727, 890.75],
     "teams": "abbabaabbaabbaabbabaabab",
     "told": [42, 2, 16, 11.0, 2, 3, 250.0, 4, 2, 45.0, 4475.0, 11891.0],
     "unused_items": [7, 1, 7, 1, 1, 2, 6],
-    "usage": [86, 1, 33, 1, 3, 8788.0, 5164.0, 1954.6, 593.452208, 3302.1154, 46],
+    "usage": [86, 1, 33, 1, 3, 8784.0, 5234.0, 2040.64221, 617.381946, 3317.12688, 46],
     "weighings": [(15, 75, 45, 14.6173913, 4.53333333, 1.0), (15, 75, 45, 12.7894737, 3.13333333, 1.0)],
     "why_not": ["0 candidates were kept, and not all hits are among them: recording.pool is too small",
-         "an application put it together itself (desk): there is no ranking to compute again",
-         "it shows the hits of two profiles, which are not ranked again together"],
+                "an application put it together itself (desk): there is no ranking to compute again",
+                "it shows the hits of two profiles, which are not ranked again together"],
 }  # fmt: skip
 
 

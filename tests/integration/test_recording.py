@@ -209,6 +209,20 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrieval.engine.recorder.LINGER_SECONDS", 3600.0)
 
 
+@pytest.mark.usefixtures("waiting")
+async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) -> None:
+    """They may be large: hits that came with their candidates, and hits that were read behind the fusion."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(n), "text": f"common {'secret' * 9} {n}"} for n in range(5)])
+    for legs in (["lexical"], ["lexical", "dense"]):
+        assert "secret" in (await collection.search("common", legs=legs))[0].body
+    recorder = collection._recorder
+    assert recorder is not None
+    assert [len(one.answered.shown) for one in recorder._queue] == [5, 5]
+    assert "secret" not in repr(list(recorder._queue))
+    await platform.recorded()
+
+
 @asynccontextmanager
 async def _without_the_table(url: str) -> AsyncIterator[None]:
     """Meanwhile nothing can be recorded."""

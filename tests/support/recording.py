@@ -13,7 +13,6 @@ from retrieval.domain.fusion import Candidate
 from retrieval.domain.hit import Path
 from retrieval.domain.profile import LegName, Profile
 from retrieval.domain.retrieval_id import uuid7
-from retrieval.engine.hits import hits
 from retrieval.engine.plan import Plan
 from retrieval.engine.ranking import ranking
 from retrieval.engine.record import Answered
@@ -21,7 +20,6 @@ from retrieval.engine.request import SearchRequest
 
 MOMENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 SCORES = {"dense": {"a": 0.9, "b": 0.8, "c": 0.5}, "lexical": {"c": 7.0, "d": 3.0}}
-_COLUMNS: tuple[Any, ...] = ("title", "body", "", [], {}, "active", "", None)
 
 
 def found_of(scores: dict[str, dict[str, float]], path: Path = Path.EXACT) -> Found:
@@ -52,7 +50,7 @@ def answered(
     values: dict[str, Any] = {
         "collection_id": 1,
         "profile_version": 1,
-        "hits": hits(shown, {one.item_id: _COLUMNS for one in shown}, "rrf", more.get("slate", ())),
+        "shown": shown,
         "timings_ms": {"candidates": 1.5, "total": 2.5},
         "seed": 42,
         **more,

@@ -190,7 +190,7 @@ def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
     scores = {leg: SCORES[leg] for leg in profile.legs}
     search = answered(profile=profile, scores=scores)
     told = recorded_search(record(search), profile)
-    assert [one.signals for one in told.impressions] == [signals_of(hit) for hit in search.hits]
+    assert [one.signals for one in told.impressions] == [signals_of(hit.contributions) for hit in search.shown]
     assert sorted(told.pool_signals["relevance"], reverse=True) == told.pool_signals["relevance"]
     gone = recorded_search(record(search), None)
     assert "relevance" not in gone.pool_signals
