@@ -49,7 +49,7 @@ RECONNECT_SECONDS = 1.0
 _NO_LIMIT = 2**31 - 1
 """Milliseconds: the most that PostgreSQL takes."""
 
-_DECODE = json.JSONDecoder().decode
+_DECODE = json.JSONDecoder().scan_once
 
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
 """Settings of a search, by their beginning, that stay set until a search asks for others."""
@@ -239,8 +239,11 @@ class Database:
                 await holder.execute("SELECT")
                 yield row is not None and bool(row[0])
 
-    @asynccontextmanager
-    async def _acquire(self) -> AsyncIterator[Connection]:
+    def _acquire(self) -> _Acquired:
+        return _Acquired(self)
+
+    async def take(self) -> Connection:
+        """A connection of the pool that works; give it back with ``give_back``."""
         if self._pool.closed:
             raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
         try:
@@ -253,13 +256,14 @@ class Database:
         except (PoolTimeout, TooManyRequests):
             await self._check_reachable_lately()
             raise
+        return connection
+
+    async def give_back(self, connection: Connection) -> None:
+        """Give a connection back to the pool."""
         try:
-            yield connection
-        except BaseException:
             if connection.pgconn.pipeline_status:
                 # Cut off in the middle of a pipeline, it would take the next caller's statements for more of the same.
                 await connection.close()
-            raise
         finally:
             await put_back(self._pool, connection)
 
@@ -295,24 +299,27 @@ class Database:
     ) -> list[Answer]:
         """Each statement's answer, of the tenant, under the settings; in one round trip."""
         stay, local = self._settings(tenant_id, settings)
-        with connection.session.settings(stay) as set_up:
-            if local:
-                set_up.append(set_statement(local, is_local=True))
-            plan = None if self.is_pooled else tuple(sorted(settings.items()))
-            return (await run_together(connection, [*set_up, *statements], plan))[len(set_up) :]
+        set_up = connection.session.changes(stay)
+        if local:
+            set_up.append(set_statement(local, is_local=True))
+        plan = None if self.is_pooled else tuple(sorted(settings.items()))
+        answers = await run_together(connection, [*set_up, *statements], plan)
+        connection.session.settled(stay)
+        return answers[len(set_up) :]
 
     @asynccontextmanager
     async def _begun(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:
         """A transaction of the tenant."""
         stay, local = self._settings(tenant_id, {})
-        with connection.session.settings(stay) as set_up:
-            if set_up:
-                await run_together(connection, set_up)
-            async with connection.transaction():
-                if local:
-                    statement = set_statement(local, is_local=True)
-                    await connection.execute(statement.text, statement.parameters)
-                yield
+        set_up = connection.session.changes(stay)
+        if set_up:
+            await run_together(connection, set_up)
+        async with connection.transaction():
+            if local:
+                statement = set_statement(local, is_local=True)
+                await connection.execute(statement.text, statement.parameters)
+            yield
+        connection.session.settled(stay)
 
     def _settings(
         self, tenant_id: int | None, settings: Mapping[str, str]
@@ -327,14 +334,30 @@ class Database:
         late = {} if until is None else {"statement_timeout": str(min(until.milliseconds(), self._longest))}
         if self.is_pooled:
             return {}, {**own, **settings, **late}
-        staying = {name: value for name, value in settings.items() if name.startswith(_OF_SESSION)}
-        passing = {name: value for name, value in settings.items() if name not in staying}
-        return {**own, **staying}, {**passing, **late}
+        for name, value in settings.items():
+            (own if name.startswith(_OF_SESSION) else late)[name] = value
+        return own, late
+
+
+class _Acquired:
+    """A connection of the pool, for a ``with``."""
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._database.take()
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._database.give_back(self._connection)
 
 
 def _json(data: str | bytes) -> Any:
-    # What the server sends is UTF-8; json.loads would look for that in each value.
-    return _DECODE(data if isinstance(data, str) else str(data, "utf-8"))
+    # The server sends UTF-8, and no spaces before a value: json.loads would look for both in each.
+    return _DECODE(data if isinstance(data, str) else str(data, "utf-8"), 0)[0]
 
 
 async def _is_direct(connection: Connection) -> bool:

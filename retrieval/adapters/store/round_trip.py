@@ -121,7 +121,6 @@ async def run_together(
     connection keeps its pipeline open: who finds it so must close it.
     """
     server = connection.pgconn
-    encoding = connection.info.encoding
     async with connection.lock:
         server.enter_pipeline_mode()
         try:
@@ -134,7 +133,7 @@ async def run_together(
         server.exit_pipeline_mode()
     for answer in answers:
         if answer[-1].status == pq.ExecStatus.FATAL_ERROR:
-            raise errors.error_from_result(answer[-1], encoding=encoding)
+            raise errors.error_from_result(answer[-1], encoding=connection.info.encoding)
     places = accumulate(each.messages for each in sent)
     return [Answer(each.reader, answers[place - 1][-1]) for each, place in zip(sent, places, strict=True)]
 
@@ -175,11 +174,12 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     text, names = _numbered(statement.text)
     reader = Transformer(connection)
     given = [statement.parameters[name] for name in names]
-    long = {place: value for place, value in enumerate(given) if isinstance(value, Written)}
-    short = [None if place in long else value for place, value in enumerate(given)]
-    values = list(reader.dump_sequence(short, [PyFormat.AUTO] * len(names)))
+    ready = {place: value for place, value in enumerate(given) if type(value) is Written}
+    for place in ready:
+        given[place] = None
+    values = list(reader.dump_sequence(given, [PyFormat.AUTO] * len(names)))
     types, formats = list(reader.types or ()), list(reader.formats or ())
-    for place, one in long.items():
+    for place, one in ready.items():
         values[place], types[place], formats[place] = one.data, one.oid, one.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)

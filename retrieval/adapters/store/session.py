@@ -7,8 +7,7 @@ serves somebody else next: there each transaction sets everything for itself, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -53,24 +52,26 @@ class Session:
     """The name of each statement, and until when its plan is kept; the statement used last stands last."""
     _names: int = 0
 
-    @contextmanager
-    def settings(self, wanted: Mapping[str, str]) -> Iterator[list[Compiled]]:
-        """Gives the statements that set what is wanted and nothing else; the caller runs them first.
+    def changes(self, wanted: Mapping[str, str]) -> list[Compiled]:
+        """The statements that set what is wanted and nothing else; the caller runs them first, then says ``settled``.
 
         Empty: the session is left as it is.
         """
-        statements, self._values = self._changes(wanted), None
-        yield statements
-        self._values = wanted
-
-    def _changes(self, wanted: Mapping[str, str]) -> list[Compiled]:
         if not wanted:
             return []
-        if self._values is None:
+        values, self._values = self._values, None
+        return [] if values == wanted else self._from(values, wanted)
+
+    def settled(self, wanted: Mapping[str, str]) -> None:
+        """What ``changes`` gave was run, and all that was to run with it."""
+        self._values = wanted or None
+
+    def _from(self, values: Mapping[str, str] | None, wanted: Mapping[str, str]) -> list[Compiled]:
+        if values is None:
             self._kept.clear()
             return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(wanted)]
-        changed = {name: value for name, value in wanted.items() if self._values.get(name) != value}
-        resets = [Compiled(f"RESET {name}") for name in self._values if name not in wanted]
+        changed = {name: value for name, value in wanted.items() if values.get(name) != value}
+        resets = [Compiled(f"RESET {name}") for name in values if name not in wanted]
         return [*resets, set_statement(changed)] if changed else resets
 
     def keep(self, statement: Hashable) -> Kept:

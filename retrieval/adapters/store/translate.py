@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 import psycopg
 from psycopg import errors as pg
@@ -24,21 +23,31 @@ from retrieval.domain.errors import (
 )
 
 
-@contextmanager
-def translated(url: str = "") -> Iterator[None]:
+class translated:  # noqa: N801 - used as a function, in a with
     """Raise the platform's errors for the driver's; the URL names the server in messages, without its password.
 
     A URL that cannot be read may show its password anywhere, also in what the driver says: nothing of that is repeated.
     """
-    try:
-        yield
-    except (DBAPIError, psycopg.Error) as error:
-        if url and not is_readable(url):
+
+    __slots__ = ("_url",)
+
+    def __init__(self, url: str = "") -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        """The driver's errors are raised from here on."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, DBAPIError | psycopg.Error):
+            return
+        if self._url and not is_readable(self._url):
             raise wrong_url() from None
         if not isinstance(error, DBAPIError):
-            raise _translation(error, url) from error
+            raise _translation(error, self._url) from error
         cause = error.orig if isinstance(error.orig, psycopg.Error) else psycopg.OperationalError(str(error.orig))
-        raise _translation(cause, url) from error
+        raise _translation(cause, self._url) from error
 
 
 def wrong_url() -> ConfigurationError:
