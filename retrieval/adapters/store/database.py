@@ -49,7 +49,7 @@ RECONNECT_SECONDS = 1.0
 _NO_LIMIT = 2**31 - 1
 """Milliseconds: the most that PostgreSQL takes."""
 
-_DECODE = json.JSONDecoder().scan_once
+_DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
 """Settings of a search, by their beginning, that stay set until a search asks for others."""
