@@ -281,6 +281,8 @@ WRITES = (
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
+    "SELECT archive_items(%(theirs)s, '{}', '{1}')",
+    "SELECT write_vectors(%(theirs)s, (SELECT min(space_id) FROM embedding_spaces), '{1}', '{[1]}', ARRAY[''::bytea])",
     (
         "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "
         "'{active}', '{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
@@ -324,7 +326,6 @@ CHANGES = (
     "SELECT FROM words_of(%(theirs)s, '{1}')",
     "SELECT FROM hold_items(%(theirs)s, '{1}')",
     "SELECT WHERE has_values(%(theirs)s, '1', '{.n}', ARRAY['[1]'::jsonb])",
-    "SELECT FROM archive_items(%(theirs)s, '{}', '{1}') AS done WHERE done.archived > 0",
     "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
@@ -574,6 +575,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "drop_months",
         "ensure_months",
         "analyst_tenant",
+        "archive_items",
         "ensure_tenant",
         "every_collection",
         "find_api_key",
@@ -585,8 +587,11 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "record_feedback",
         "register_embedding_space",
         "remove_expired_writes",
+        "remove_items",
         "textsearch_search",
         "window_parts",
+        "write_items",
+        "write_vectors",
     }
     for owner, config in found.values():
         assert owner == f"{SCHEMA}_definer"
