@@ -254,8 +254,10 @@ class Writer:
             only_new,
         )
         written = await store_items(self.database, self.tenant_id, write)
-        kept = sum(written.formers.get(item.item_id) == item.content_hash for item in items)
-        added = len(items) - len(written.formers)
+        formers = written.formers
+        # An item's hash is computed anew each time, and most items of a load are new.
+        kept = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
+        added = len(items) - len(formers)
         report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
         return report, written
 
@@ -266,8 +268,10 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is written
     alone, for others build on what it makes known of the collection.
     """
-    places = list({item.item_id: place for place, item in enumerate(items)}.values())
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
+    if len(items) <= size:
+        return await writer.add(items, vectors)
+    places = list({item.item_id: place for place, item in enumerate(items)}.values())
     parts = [places[start : start + size] for start in range(0, len(places), size)]
 
     async def add(part: Sequence[int]) -> AddReport:

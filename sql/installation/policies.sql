@@ -87,13 +87,26 @@ BEGIN
                         USING (collection_id IN (SELECT c.collection_id FROM collections c))
                         WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))',
                        owned || '_app', owned, @app_literal@);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @app_literal@);
+    END LOOP;
+    -- What the definer role's functions read.
+    FOREACH owned IN ARRAY ARRAY[
+        'ann_indexes', 'arm_baselines', 'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'job_runs',
+        'learned_models', 'learning_states', 'memories', 'memory_links', 'quarantines', 'query_samples',
+        'recall_measurements', 'recording_losses', 'retrievals', 'rewarded_queries'
+    ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO %I USING (true)',
                        owned || '_definer', owned, @definer_literal@);
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @app_literal@);
-        -- No function of the definer role reads these two.
-        IF owned NOT IN ('collection_attributes', 'profiles') THEN
-            EXECUTE format('GRANT SELECT ON %I TO %I', owned, @definer_literal@);
-        END IF;
+        EXECUTE format('GRANT SELECT ON %I TO %I', owned, @definer_literal@);
+    END LOOP;
+    -- What its functions write: items, and everything that is derived from them.
+    FOREACH owned IN ARRAY ARRAY[
+        'attribute_numbers', 'attribute_texts', 'attribute_times', 'collection_attributes', 'collection_statistics',
+        'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
+    ] LOOP
+        EXECUTE format('CREATE POLICY %I ON %I TO %I USING (true) WITH CHECK (true)',
+                       owned || '_definer', owned, @definer_literal@);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @definer_literal@);
     END LOOP;
     FOREACH owned IN ARRAY ARRAY[
         'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'items', 'job_runs', 'learned_models', 'learning_states',

@@ -10,6 +10,7 @@ BEGIN
             AND c.relkind = 'r' AND c.relname ~ '^(embeddings|textsearch)_[0-9]+$'
     LOOP
         EXECUTE format('DROP TABLE %I', former);
+        EXECUTE format('DROP FUNCTION IF EXISTS %I', 'write_' || former); -- an embedding space's
     END LOOP;
     EXECUTE format('DROP SCHEMA %I CASCADE', @jobs_literal@);
     FOREACH former IN ARRAY ARRAY[@app_literal@, @definer_literal@, @analyst_literal@]::name[] LOOP

@@ -45,34 +45,27 @@ $$;
 -- Brings the tags and the declared attributes of these items into the tables that filters look at: an active item's are
 -- kept, an archived one's are taken out; what did not change is not written. Call it in the transaction that wrote the
 -- items, under the writers' lock, which lets no declaration come between. Values of another type than the declared one are
--- left out.
+-- left out. are_new: none of the items was there before.
 -- Of a text stands as much in the index as fits there beside the longest name and key, 300 characters; of a number the
 -- nearest that it can hold. A filter whose answer could depend on the rest does not look here.
--- What was there is read with its ctid: if the primary key's index could answer alone, the planner might read all of the
--- collection in it rather than look these items up.
-CREATE OR REPLACE FUNCTION index_attributes(collection bigint, ids text[]) RETURNS void
+CREATE OR REPLACE FUNCTION index_attributes(collection bigint, ids text[], are_new boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     kinds text[];
 BEGIN
-    WITH tags AS MATERIALIZED (
-        SELECT tag COLLATE "C" AS tag, item.item_id
-        FROM items AS item, unnest(item.tags) AS tag
-        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
-    ),
-    former AS MATERIALIZED (
-        SELECT known.tag, known.item_id, known.ctid FROM item_tags AS known
-        WHERE known.collection_id = collection AND known.item_id = ANY (ids)
-    ),
-    gone AS (
+    IF NOT are_new THEN
         DELETE FROM item_tags AS known
         WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
-            SELECT FROM tags
-            WHERE tags.tag = known.tag AND tags.item_id = known.item_id
-        )
-    )
+            SELECT FROM items AS item
+            WHERE item.collection_id = collection AND item.item_id = known.item_id AND item.status <> 'archived'
+                AND known.tag = ANY (item.tags)
+        );
+    END IF;
     INSERT INTO item_tags (collection_id, tag, item_id)
-    SELECT collection, new.* FROM (SELECT * FROM tags EXCEPT SELECT tag, item_id FROM former) AS new;
+    SELECT collection, tag, item.item_id
+    FROM items AS item CROSS JOIN LATERAL unnest(item.tags) AS tag
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
+    ON CONFLICT DO NOTHING;
 
     kinds := ARRAY(
         SELECT DISTINCT known.filterable FROM collection_attributes AS known
@@ -80,79 +73,72 @@ BEGIN
     );
 
     IF kinds && ARRAY['text', 'boolean'] THEN
-        WITH fresh AS MATERIALIZED (
-            SELECT held.name, left(held.value #>> '{}', 300) COLLATE "C" AS value, held.item_id, held.listed
-            FROM declared_values(collection, ids) AS held
-            WHERE held.type IN ('text', 'boolean')
-        ),
-        former AS MATERIALIZED (
-            SELECT known.name, known.value, known.item_id, known.listed, known.ctid FROM attribute_texts AS known
-            WHERE known.collection_id = collection AND known.item_id = ANY (ids)
-        ),
-        gone AS (
+        IF NOT are_new THEN
+            WITH fresh AS MATERIALIZED (
+                SELECT held.name, left(held.value #>> '{}', 300) COLLATE "C" AS value, held.item_id, held.listed
+                FROM declared_values(collection, ids) AS held
+                WHERE held.type IN ('text', 'boolean')
+            )
             DELETE FROM attribute_texts AS known
             WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
                 SELECT FROM fresh
                 WHERE fresh.name = known.name AND fresh.value = known.value AND fresh.item_id = known.item_id
                     AND fresh.listed = known.listed
-            )
-        )
+            );
+        END IF;
         INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
-        SELECT collection, new.* FROM (
-            SELECT * FROM fresh EXCEPT SELECT name, value, item_id, listed FROM former
-        ) AS new;
+        SELECT collection, held.name, left(held.value #>> '{}', 300) COLLATE "C", held.item_id, held.listed
+        FROM declared_values(collection, ids) AS held
+        WHERE held.type IN ('text', 'boolean')
+        ON CONFLICT DO NOTHING;
     END IF;
 
     IF 'number' = ANY (kinds) THEN
-        WITH fresh AS MATERIALIZED (
-            SELECT held.name,
-                least(
+        IF NOT are_new THEN
+            WITH fresh AS MATERIALIZED (
+                SELECT held.name, least(
                     greatest(held.value::numeric, -1.7976931348623157e308), 1.7976931348623157e308
                 )::double precision AS value, held.item_id, held.listed
-            FROM declared_values(collection, ids) AS held
-            WHERE held.type = 'number'
-        ),
-        former AS MATERIALIZED (
-            SELECT known.name, known.value, known.item_id, known.listed, known.ctid FROM attribute_numbers AS known
-            WHERE known.collection_id = collection AND known.item_id = ANY (ids)
-        ),
-        gone AS (
+                FROM declared_values(collection, ids) AS held
+                WHERE held.type = 'number'
+            )
             DELETE FROM attribute_numbers AS known
             WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
                 SELECT FROM fresh
                 WHERE fresh.name = known.name AND fresh.value = known.value AND fresh.item_id = known.item_id
                     AND fresh.listed = known.listed
-            )
-        )
+            );
+        END IF;
         INSERT INTO attribute_numbers (collection_id, name, value, item_id, listed)
-        SELECT collection, new.* FROM (
-            SELECT * FROM fresh EXCEPT SELECT name, value, item_id, listed FROM former
-        ) AS new;
+        SELECT collection, held.name, least(
+                    greatest(held.value::numeric, -1.7976931348623157e308), 1.7976931348623157e308
+                )::double precision, held.item_id, held.listed
+        FROM declared_values(collection, ids) AS held
+        WHERE held.type = 'number'
+        ON CONFLICT DO NOTHING;
     END IF;
 
     IF 'time' = ANY (kinds) THEN
-        WITH fresh AS MATERIALIZED (
-            SELECT held.name, said.value AS value, held.item_id, held.listed
-            FROM declared_values(collection, ids) AS held
-            CROSS JOIN LATERAL attribute_time(held.value #>> '{}') AS said (value)
-            WHERE held.type = 'time' AND said.value IS NOT NULL
-        ),
-        former AS MATERIALIZED (
-            SELECT known.name, known.value, known.item_id, known.listed, known.ctid FROM attribute_times AS known
-            WHERE known.collection_id = collection AND known.item_id = ANY (ids)
-        ),
-        gone AS (
+        IF NOT are_new THEN
+            WITH fresh AS MATERIALIZED (
+                SELECT held.name, said.value, held.item_id, held.listed
+                FROM declared_values(collection, ids) AS held
+                CROSS JOIN LATERAL attribute_time(held.value #>> '{}') AS said (value)
+                WHERE held.type = 'time' AND said.value IS NOT NULL
+            )
             DELETE FROM attribute_times AS known
             WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
                 SELECT FROM fresh
                 WHERE fresh.name = known.name AND fresh.value = known.value AND fresh.item_id = known.item_id
                     AND fresh.listed = known.listed
-            )
-        )
+            );
+        END IF;
         INSERT INTO attribute_times (collection_id, name, value, item_id, listed)
-        SELECT collection, new.* FROM (
-            SELECT * FROM fresh EXCEPT SELECT name, value, item_id, listed FROM former
-        ) AS new;
+        SELECT collection, held.name, said.value, held.item_id, held.listed
+        FROM declared_values(collection, ids) AS held
+        CROSS JOIN LATERAL attribute_time(held.value #>> '{}') AS said (value)
+        WHERE held.type = 'time' AND said.value IS NOT NULL
+        ON CONFLICT DO NOTHING;
     END IF;
 END
 $$;
@@ -175,7 +161,9 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[]), index_all_attributes(bigint)
+REVOKE ALL ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[], boolean), index_all_attributes(bigint)
     FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[]), index_all_attributes(bigint)
+GRANT EXECUTE ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[], boolean), index_all_attributes(bigint)
     TO @app@;
+GRANT EXECUTE ON FUNCTION attribute_time(text), declared_values(bigint, text[]), index_attributes(bigint, text[], boolean)
+    TO @definer@;

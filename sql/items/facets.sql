@@ -22,26 +22,30 @@ RETURN encode(
 
 -- An item's facets: of each field with its value, and with each element of a list of up to 64; of a longer list the field
 -- alone, with the empty list.
+-- A body of SQL would be read and looked at anew by each statement that writes an item.
 CREATE FUNCTION facets_of(collection bigint, attributes jsonb, tags text[], kind text, status text)
 RETURNS uuid[]
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN (
-    SELECT coalesce(array_agg(DISTINCT facet(collection, has.field, element.value)), '{}')
-    FROM (
-        SELECT '.' || alone.key AS field, alone.value FROM jsonb_each(attributes) AS alone
-        UNION ALL
-        SELECT own.field, own.value
-        FROM (VALUES ('tags', to_jsonb(tags)), ('kind', to_jsonb(kind)), ('status', to_jsonb(status)))
-            AS own (field, value)
-    ) AS has
-    CROSS JOIN LATERAL jsonb_array_elements(
-        CASE WHEN jsonb_typeof(has.value) <> 'array' THEN jsonb_build_array(has.value)
-            WHEN jsonb_array_length(has.value) > 64 THEN '[[]]'
-            ELSE has.value
-        END
-    ) AS element
-    WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean') OR element.value = '[]'
-);
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN (
+        SELECT coalesce(array_agg(DISTINCT facet(collection, has.field, element.value)), '{}')
+        FROM (
+            SELECT '.' || alone.key AS field, alone.value FROM jsonb_each(attributes) AS alone
+            UNION ALL
+            SELECT own.field, own.value
+            FROM (VALUES ('tags', to_jsonb(tags)), ('kind', to_jsonb(kind)), ('status', to_jsonb(status)))
+                AS own (field, value)
+        ) AS has
+        CROSS JOIN LATERAL jsonb_array_elements(
+            CASE WHEN jsonb_typeof(has.value) <> 'array' THEN jsonb_build_array(has.value)
+                WHEN jsonb_array_length(has.value) > 64 THEN '[[]]'
+                ELSE has.value
+            END
+        ) AS element
+        WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean') OR element.value = '[]'
+    );
+END
+$$;
 
 -- The facets of which an item must have one, to have one of the values (a JSON array) in that field; the last one says
 -- that its list is too long to tell.

@@ -48,6 +48,8 @@ $$;
 -- settles: false for a part of a write that goes on, whose end settles the statistics of all.
 -- has_new_fields: whether an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single
 -- item. drift: see settle_statistics.
+-- Like all that writes items, it owns its rights and checks the tenant first: each policy that is not evaluated saves a
+-- look-up in each of its statements. So each of them names the collection.
 CREATE OR REPLACE FUNCTION write_items(
     collection bigint, space bigint, only_new boolean, settles boolean,
     ids text[], kinds text[], titles text[], bodies text[], tag_lists text[], attribute_objects text[], statuses text[],
@@ -55,16 +57,18 @@ CREATE OR REPLACE FUNCTION write_items(
     OUT formers bytea[], OUT stored bigint, OUT has_new_fields boolean, OUT created_at timestamptz,
     OUT updated_at timestamptz, OUT drift real
 )
-LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     changing text[];
     written text[];
     changed text[];
     archived text[];
-    news bigint := 0;
 BEGIN
+    PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
     stored := 0;
-    PERFORM pg_advisory_xact_lock_shared(writers_lock(collection));
+    has_new_fields := false;
+    drift := 0;
 
     SELECT
         array_agg(known.content_hash ORDER BY given.place),
@@ -101,12 +105,13 @@ BEGIN
                 occurred_at = excluded.occurred_at, content_hash = excluded.content_hash,
                 text_hash = excluded.text_hash, updated_at = now()
             WHERE known.content_hash <> excluded.content_hash OR only_new
-            RETURNING known.item_id, known.status, known.xmax = 0 AS is_new
+            RETURNING known.item_id, known.status, known.xmax = 0 AS is_new, known.created_at, known.updated_at
         )
         SELECT
             array_agg(made.item_id), array_agg(made.item_id) FILTER (WHERE made.status = 'archived'),
-            array_agg(made.item_id ORDER BY made.item_id) FILTER (WHERE NOT made.is_new)
-        INTO written, archived, changed
+            array_agg(made.item_id ORDER BY made.item_id) FILTER (WHERE NOT made.is_new),
+            min(made.created_at), min(made.updated_at)
+        INTO written, archived, changed, created_at, updated_at
         FROM made;
     END IF;
     IF only_new AND (changed IS NOT NULL OR written IS DISTINCT FROM ids) THEN
@@ -116,7 +121,7 @@ BEGIN
     END IF;
 
     IF coalesce(cardinality(written), 0) - coalesce(cardinality(changed), 0)
-        <> (SELECT count(*) FROM unnest(formers) AS former WHERE former IS NULL) THEN
+        <> cardinality(formers) - cardinality(array_remove(formers, NULL)) THEN
         -- Another writer brought some of them after the look at what there was, the same or with another text.
         formers := ARRAY(
             SELECT CASE
@@ -132,15 +137,17 @@ BEGIN
     END IF;
 
     IF written IS NOT NULL THEN
-        news := know_attributes(collection, written);
-        PERFORM index_terms(collection, written);
-        PERFORM index_attributes(collection, written);
+        has_new_fields := know_attributes(collection, written) > 0;
+        PERFORM index_terms(collection, written, are_new => changed IS NULL),
+            index_attributes(collection, written, are_new => changed IS NULL);
         IF archived IS NOT NULL AND space IS NOT NULL THEN
             PERFORM remove_vectors(collection, space, archived);
         END IF;
     END IF;
     IF vectors IS NOT NULL THEN
-        stored := write_vectors(collection, space, ids, vectors, text_hashes);
+        stored := store_vectors(collection, space, ids, vectors, text_hashes);
+    END IF;
+    IF changed IS NOT NULL AND vectors IS NOT NULL THEN
         -- With their vectors their facets were written; in windows, by who mixed them anew for index_terms.
         changed := ARRAY(
             SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
@@ -150,12 +157,13 @@ BEGIN
     IF cardinality(changed) > 0 THEN
         PERFORM write_facets(collection, changed);
     END IF;
-    has_new_fields := news > 0;
-    IF cardinality(ids) = 1 THEN
+    IF cardinality(ids) > 1 THEN
+        created_at := NULL;
+        updated_at := NULL;
+    ELSIF written IS NULL THEN
         SELECT item.created_at, item.updated_at INTO created_at, updated_at FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = ids[1] AND item.content_hash = hashes[1];
     END IF;
-    drift := 0;
     IF settles THEN
         drift := settle_statistics(collection, coalesce(cardinality(written), 0));
     END IF;
@@ -168,11 +176,22 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_
 DECLARE
     news bigint;
 BEGIN
+    -- What is known needs no lock, which all writers of a collection would wait for.
+    PERFORM FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids)
+        AND NOT EXISTS (
+            SELECT FROM collection_attributes AS seen
+            WHERE seen.collection_id = collection AND seen.name = entry.key COLLATE "C"
+                AND jsonb_typeof(entry.value) = ANY (seen.types)
+        )
+    LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
     INSERT INTO collection_attributes AS known (collection_id, name, types)
     SELECT collection, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
     FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
     WHERE item.collection_id = collection AND item.item_id = ANY (ids)
-        -- What is known needs no lock, which all writers of a collection would wait for.
         AND NOT EXISTS (
             SELECT FROM collection_attributes AS seen
             WHERE seen.collection_id = collection AND seen.name = entry.key COLLATE "C"
@@ -193,11 +212,14 @@ $$;
 CREATE OR REPLACE FUNCTION archive_items(
     collection bigint, spaces bigint[], ids text[], OUT archived bigint, OUT drift real
 )
-LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    held text[] := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
+    held text[];
     space bigint;
 BEGIN
+    PERFORM check_tenant(collection);
+    held := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
     -- The content hash goes, so that the same content given again makes the item active again.
     UPDATE items AS item SET status = 'archived', content_hash = '', updated_at = now()
     WHERE item.collection_id = collection AND item.item_id = ANY (held);
@@ -216,23 +238,39 @@ $$;
 CREATE OR REPLACE FUNCTION remove_items(
     collection bigint, ids text[], OUT removed bigint, OUT drift real
 )
-LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    held text[] := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
+    held text[];
 BEGIN
-    -- First out of the statistics, which count what item_terms holds.
-    PERFORM index_terms(collection, held, true);
-    DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
+    PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
+    held := ARRAY(
+        SELECT item.item_id FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (ids)
+        ORDER BY item.item_id FOR UPDATE
+    );
     removed := cardinality(held);
+    drift := 0;
+    IF removed = 0 THEN
+        RETURN;
+    END IF;
+    -- First out of the statistics, which count what item_terms holds.
+    PERFORM index_terms(collection, held, are_gone => true);
+    DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
     drift := settle_statistics(collection, cardinality(held));
 END
 $$;
 
+ALTER FUNCTION write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[],
+                           text[], bytea[], bytea[], halfvec[]) OWNER TO @definer@;
+ALTER FUNCTION archive_items(bigint, bigint[], text[]) OWNER TO @definer@;
+ALTER FUNCTION remove_items(bigint, text[]) OWNER TO @definer@;
 REVOKE ALL ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
     write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
                 bytea[], bytea[], halfvec[]),
     know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
+GRANT EXECUTE ON FUNCTION
     write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
                 bytea[], bytea[], halfvec[]),
-    know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) TO @app@;
+    archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) TO @app@;
+GRANT EXECUTE ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
+    know_attributes(bigint, text[]) TO @app@, @definer@;

@@ -15,7 +15,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     FROM unnest(lexemes, frequencies) AS term (lexeme, frequency)
 $$;
 REVOKE ALL ON FUNCTION bm25_weights(integer[], smallint[], integer, real) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO @app@;
+GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO @app@, @definer@;
 
 -- The terms that these items are indexed by: those of title and body, and in a collection with neighbours those of their
 -- windows. Archived items have none.
@@ -53,7 +53,7 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION words_of(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION words_of(bigint, text[]) TO @app@;
+GRANT EXECUTE ON FUNCTION words_of(bigint, text[]) TO @app@, @definer@;
 
 -- The terms of these items in a collection with neighbours, each text analyzed once: an item's own so many times as they
 -- weigh, and those of its neighbours' bodies. Titles say what one item is.
@@ -138,18 +138,45 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) TO @app@;
+GRANT EXECUTE ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) TO @app@, @definer@;
 
 -- Brings the lexical index of these items up to date: an active item is indexed by its terms (words_of), an archived one,
 -- or one of those that are gone, is taken out. What that changes of the statistics is inserted as a difference. It counts
--- from the rows that it replaces: who calls it holds the items, or the collection's totals.
+-- from the rows that it replaces: who calls it holds the items, or the collection's totals. are_gone: the items are removed
+-- next, and their rows with them. are_new: none of the items was there before.
 -- All rows of a collection are weighed with one average length, set by the first and moved by begin_weighing.
-CREATE OR REPLACE FUNCTION reindex_terms(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS void
+CREATE OR REPLACE FUNCTION reindex_terms(
+    collection bigint, ids text[], are_gone boolean DEFAULT false, are_new boolean DEFAULT false
+) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     known real;
     used real;
 BEGIN
+    IF are_gone THEN
+        INSERT INTO statistics_changes (collection_id, items, documents, total_length, lexemes, differences, terms)
+        SELECT
+            collection, cardinality(ids), -totals.documents, -totals.length,
+            coalesce(changes.lexemes, '{}'), coalesce(changes.differences, '{}'), coalesce(changes.terms, '{}')
+        FROM (
+            SELECT count(*) AS documents, sum(terms.length) AS length FROM item_terms AS terms
+            WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
+        ) AS totals
+        CROSS JOIN (
+            SELECT
+                array_agg(change.lexeme) AS lexemes, array_agg(-change.documents) AS differences,
+                array_agg(NULL::text) AS terms
+            FROM (
+                SELECT one.lexeme, count(*)::integer AS documents
+                FROM item_terms AS terms CROSS JOIN LATERAL unnest(terms.lexemes) AS one (lexeme)
+                WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
+                GROUP BY one.lexeme
+            ) AS change
+        ) AS changes
+        WHERE totals.documents > 0;
+        RETURN;
+    END IF;
+
     SELECT total.weighed_length INTO known FROM collection_statistics AS total WHERE total.collection_id = collection;
     IF known IS NULL THEN
         -- Those who bring the first items take turns: all are weighed with what the first one sets.
@@ -159,7 +186,7 @@ BEGIN
 
     WITH fresh AS MATERIALIZED (
         SELECT own.item_id, own.lexemes, own.frequencies, own.spellings, own.length, own.text_hash
-        FROM words_of(collection, CASE WHEN are_gone THEN '{}' ELSE ids END) AS own
+        FROM words_of(collection, ids) AS own
     ),
     former AS MATERIALIZED (
         SELECT terms.lexemes, terms.length
@@ -199,11 +226,6 @@ BEGIN
         ) AS changes
         WHERE totals.documents <> 0 OR totals.length <> 0 OR changes.lexemes IS NOT NULL
     ),
-    gone AS (
-        DELETE FROM item_terms AS terms
-        WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
-            AND terms.item_id NOT IN (SELECT fresh.item_id FROM fresh)
-    ),
     indexed AS (
         INSERT INTO item_terms (collection_id, item_id, lexemes, frequencies, length, weights, text_hash)
         SELECT
@@ -218,25 +240,52 @@ BEGIN
             text_hash = excluded.text_hash
     )
     SELECT average.length INTO used FROM average;
+    IF NOT are_new THEN
+        DELETE FROM item_terms AS terms
+        WHERE terms.collection_id = collection AND terms.item_id = ANY (ids) AND NOT EXISTS (
+            SELECT FROM items AS item
+            WHERE item.collection_id = collection AND item.item_id = terms.item_id AND item.status <> 'archived'
+        );
+    END IF;
 
     IF known IS NULL AND used IS NOT NULL THEN
         UPDATE collection_statistics AS total SET weighed_length = used WHERE total.collection_id = collection;
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION reindex_terms(bigint, text[], boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[], boolean) TO @app@;
+REVOKE ALL ON FUNCTION reindex_terms(bigint, text[], boolean, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[], boolean, boolean) TO @app@, @definer@;
 
 -- Brings the indexes that follow the texts of these items up to date: their lexical index, and where neighbours are indexed
--- together, those of the neighbours concerned. Call it in the transaction that wrote the items, whose row locks keep two
--- writers of one item apart, and under the writers' lock; settle_statistics comes after it. Items that are gone are
--- archived first where neighbours know them.
-CREATE OR REPLACE FUNCTION index_terms(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS void
+-- together, those of the neighbours concerned; and what the extension pg_textsearch reads. Call it in the transaction that
+-- wrote the items, whose row locks keep two writers of one item apart, and under the writers' lock; settle_statistics comes
+-- after it. Items that are gone are archived first where neighbours know them. are_new: none of the items was there before.
+CREATE OR REPLACE FUNCTION index_terms(
+    collection bigint, ids text[], are_gone boolean DEFAULT false, are_new boolean DEFAULT false
+) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    windowed boolean;
+    in_textsearch boolean;
+    most_waiting text;
 BEGIN
-    -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
-    PERFORM set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true);
-    IF are_windowed(collection) THEN
+    SELECT
+        owner.neighbours IS NOT NULL OR total.windowing_after IS NOT NULL,
+        -- Asked of the catalog itself: to_regclass may remember from before the wait for the lock that there was none.
+        EXISTS (
+            SELECT FROM pg_class AS c
+            WHERE c.relname = 'textsearch_' || collection
+                AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
+        ),
+        -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
+        set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true)
+    INTO windowed, in_textsearch, most_waiting
+    FROM collections AS owner LEFT JOIN collection_statistics AS total ON total.collection_id = owner.collection_id
+    WHERE owner.collection_id = collection;
+    IF in_textsearch THEN
+        PERFORM textsearch_index(collection, ids, are_gone);
+    END IF;
+    IF windowed THEN
         -- A window is several items': their writers take turns, and who comes second sees what the first one wrote.
         PERFORM hold_totals(collection);
         IF are_gone THEN
@@ -244,7 +293,8 @@ BEGIN
         END IF;
         ids := place_items(collection, ids);
         are_gone := false;
-    ELSIF NOT are_gone THEN
+        are_new := false;
+    ELSIF NOT are_gone AND NOT are_new THEN
         -- What an item is indexed by is not made anew while its text is the same.
         ids := ARRAY(
             SELECT one.item_id FROM unnest(ids) AS one (item_id)
@@ -262,11 +312,11 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    PERFORM reindex_terms(collection, ids, are_gone);
+    PERFORM reindex_terms(collection, ids, are_gone, are_new);
 END
 $$;
-REVOKE ALL ON FUNCTION index_terms(bigint, text[], boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION index_terms(bigint, text[], boolean) TO @app@;
+REVOKE ALL ON FUNCTION index_terms(bigint, text[], boolean, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION index_terms(bigint, text[], boolean, boolean) TO @app@, @definer@;
 
 -- Adds the differences that writers left to a collection's statistics; gives how many rows there were. Holds the totals.
 CREATE OR REPLACE FUNCTION fold_statistics(collection bigint) RETURNS bigint
@@ -301,7 +351,17 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION fold_statistics(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@;
+GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@, @definer@;
+
+-- By what share the average length of a collection's items is off the one that they are weighed with.
+CREATE OR REPLACE FUNCTION length_drift(total collection_statistics) RETURNS real
+LANGUAGE sql IMMUTABLE
+RETURN coalesce(
+    abs(total.total_length::real / nullif(total.documents, 0) / nullif(total.weighed_length, 0) - 1),
+    CASE WHEN total.documents > 0 AND total.total_length > 0 THEN 'Infinity'::real ELSE 0::real END
+);
+REVOKE ALL ON FUNCTION length_drift(collection_statistics) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION length_drift(collection_statistics) TO @app@, @definer@;
 
 -- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
 -- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
@@ -310,31 +370,32 @@ GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@;
 CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, OUT drift real)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    total record;
     is_due boolean;
 BEGIN
-    SELECT * INTO total FROM collection_statistics AS one WHERE one.collection_id = collection;
-    IF total.documents >= 1000 THEN
-        is_due := random() < greatest(1.0 / 64, written * 10.0 / total.documents);
-    ELSE
-        SELECT sum(change.items) * 10 > coalesce(total.documents, 0) INTO is_due
-        FROM statistics_changes AS change WHERE change.collection_id = collection;
-    END IF;
+    SELECT
+        CASE WHEN total.documents >= 1000
+            THEN random() < greatest(1.0 / 64, written * 10.0 / total.documents)
+            ELSE total.documents < 10 * (
+                SELECT coalesce(sum(change.items), 0) FROM statistics_changes AS change
+                WHERE change.collection_id = collection
+            )
+        END,
+        length_drift(total)
+    INTO is_due, drift
+    FROM collection_statistics AS total WHERE total.collection_id = collection;
     IF is_due THEN
-        PERFORM FROM collection_statistics AS one WHERE one.collection_id = collection FOR UPDATE SKIP LOCKED;
+        PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE SKIP LOCKED;
         IF FOUND THEN
             PERFORM fold_statistics(collection);
-            SELECT * INTO total FROM collection_statistics AS one WHERE one.collection_id = collection;
+            SELECT length_drift(total) INTO drift FROM collection_statistics AS total
+            WHERE total.collection_id = collection;
         END IF;
     END IF;
-    drift := abs(total.total_length::real / nullif(total.documents, 0) / nullif(total.weighed_length, 0) - 1);
-    IF drift IS NULL THEN
-        drift := CASE WHEN total.documents > 0 AND total.total_length > 0 THEN 'Infinity'::real ELSE 0::real END;
-    END IF;
+    drift := coalesce(drift, 0);
 END
 $$;
 REVOKE ALL ON FUNCTION settle_statistics(bigint, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer) TO @app@;
+GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer) TO @app@, @definer@;
 
 -- Lets all items be weighed anew with the collection's average length, if that is off by more than this share: then
 -- refresh_weights does it. Writers are waited for, and wait: afterwards all of them weigh with the new one.

@@ -84,7 +84,8 @@ REVOKE ALL ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, j
 GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
     window_parts(bigint, text[], integer, integer),
     reached_from(bigint, text[], double precision[], text[], integer, integer) TO @app@;
-GRANT EXECUTE ON FUNCTION places_around(bigint, text, double precision, text, integer, integer) TO @definer@;
+GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
+    places_around(bigint, text, double precision, text, integer, integer) TO @definer@;
 
 -- Brings the places of these items up to date, and gives the items whose index that concerns: these, and in a collection
 -- with neighbours those that had or have one of them in their window, if its place or its text is another now. The
@@ -166,7 +167,7 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION place_items(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@;
+GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@, @definer@;
 
 -- Says by which neighbours a collection's items are indexed (NULL: by none), finds their places, and begins the walk that
 -- indexes them anew. Writers wait meanwhile.

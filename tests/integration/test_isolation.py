@@ -25,6 +25,7 @@ from retrieval.adapters.store.search.rewrites import keep_rewrites
 from retrieval.adapters.store.search.vectors import StoredSpace, cached_vectors
 from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
 from retrieval.domain.item import text_hash
+from retrieval.domain.neighbours import Neighbours as Neighbouring
 from retrieval.domain.stored_text import text_fault
 from tests.support.database import SCHEMA, act_as
 
@@ -281,6 +282,8 @@ WRITES = (
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
+    "SELECT archive_items(%(theirs)s, '{}', '{1}')",
+    "SELECT write_vectors(%(theirs)s, (SELECT min(space_id) FROM embedding_spaces), '{1}', '{[1]}', ARRAY[''::bytea])",
     (
         "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "
         "'{active}', '{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
@@ -324,7 +327,6 @@ CHANGES = (
     "SELECT FROM words_of(%(theirs)s, '{1}')",
     "SELECT FROM hold_items(%(theirs)s, '{1}')",
     "SELECT WHERE has_values(%(theirs)s, '1', '{.n}', ARRAY['[1]'::jsonb])",
-    "SELECT FROM archive_items(%(theirs)s, '{}', '{1}') AS done WHERE done.archived > 0",
     "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
@@ -574,6 +576,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "drop_months",
         "ensure_months",
         "analyst_tenant",
+        "archive_items",
         "ensure_tenant",
         "every_collection",
         "find_api_key",
@@ -585,8 +588,11 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "record_feedback",
         "register_embedding_space",
         "remove_expired_writes",
+        "remove_items",
         "textsearch_search",
         "window_parts",
+        "write_items",
+        "write_vectors",
     }
     for owner, config in found.values():
         assert owner == f"{SCHEMA}_definer"
@@ -613,6 +619,67 @@ async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own
             await transaction.execute(
                 "SELECT * FROM lexical_search(%s, 'shared', '{}', 10, 10)", (theirs.collection_id,)
             )
+
+
+async def test_writing_items_leaves_those_of_the_same_ids_alone(
+    two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """No policy stands behind the functions that write items: whatever they write, other tenants' rows stay."""
+    ids = [str(number) for number in range(4)]
+    for platform in two:
+        await _fill(platform, "docs", ids, "any")
+    mine, theirs = [await platform.collection("docs") for platform in two]
+    other = (await theirs.refresh()).collection_id
+    before = await _rows_of(connection, other)
+    assert {"items", "item_terms", "item_tags", "attribute_texts"} < before.keys()
+    assert any(name.startswith("embeddings_") for name in before)
+    await mine.add(
+        [{"_id": "new", "text": "shared"}, {"_id": "0", "text": "changed", "tags": ["other"], "n": 2, "word": "w"}]
+    )
+    await mine.add([{"_id": "1", "text": "shared words and any", "status": "archived"}])
+    await mine.put({"_id": "2", "text": "put"})
+    await mine.set_neighbours(Neighbouring(sequence="word", order="n"))
+    await mine.add([{"_id": "3", "text": "in a window", "n": 1, "word": "any"}])
+    assert await mine.remove("2")
+    assert await mine.delete(["0", "3"]) == 2
+    assert await _rows_of(connection, other) == before
+
+
+async def _rows_of(connection: psycopg.AsyncConnection[Any], collection_id: int) -> dict[str, list[str]]:
+    """All rows of a collection, by table; of the tables that have some."""
+    cursor = await connection.execute(
+        "SELECT c.relname::text FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid "
+        "WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r' AND a.attname = 'collection_id'",
+        (SCHEMA,),
+    )
+    found = {}
+    for (name,) in await cursor.fetchall():
+        every = sql.SQL("SELECT one::text FROM {} AS one WHERE collection_id = %s ORDER BY 1")
+        rows = await (await connection.execute(every.format(sql.Identifier(SCHEMA, name)), (collection_id,))).fetchall()
+        if rows:
+            found[name] = [row[0] for row in rows]
+    return found
+
+
+async def test_vectors_are_stored_past_the_policies_by_the_writing_functions_alone(
+    neighbours: Neighbours, connection: psycopg.AsyncConnection[Any]
+) -> None:
+    """The function beside a space's table checks no tenant, so nobody else may call it."""
+    cursor = await connection.execute(
+        "SELECT p.oid::regprocedure::text FROM pg_proc AS p "
+        "WHERE p.pronamespace = %s::regnamespace AND p.proname LIKE 'write\\_embeddings\\_%%'",
+        (SCHEMA,),
+    )
+    functions = [row[0] for row in await cursor.fetchall()]
+    assert functions
+    await act_as(connection, neighbours.mine)
+    for function in functions:
+        name = sql.SQL(function.partition("(")[0])
+        with pytest.raises(pg.InsufficientPrivilege):
+            async with connection.transaction():
+                await connection.execute(
+                    sql.SQL("SELECT {}(%s, '{{}}', '{{}}', '{{}}')").format(name), (neighbours.mine,)
+                )
 
 
 async def test_a_tenant_finds_no_key_but_in_its_own_table(

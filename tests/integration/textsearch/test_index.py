@@ -157,8 +157,8 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND NOT granted"
     async with platform.database.transaction(platform.tenant_id) as writer:
         # Fills the session's caches.
-        await writer.execute("UPDATE items SET kind = 'k' WHERE collection_id = %s", (number,))
-    holds = sql.SQL("SELECT pg_advisory_lock(hashtextextended('retrieval textsearch', {}))").format(number)
+        await writer.execute("SELECT index_terms(%s, '{1}')", (number,))
+    holds = sql.SQL("SELECT pg_advisory_lock(writers_lock({}))").format(number)
     await admin.execute(holds)
     adding = asyncio.create_task(collection.add([{"_id": "late", "text": "alpha"}]))
     while (await (await admin.execute(waiting)).fetchone()) != (1,):
@@ -166,7 +166,7 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     await admin.execute(sql.SQL(store.MAKE_TABLE).format(table=sql.Identifier(table_name(number))))
     for statement in protection(table_name(number), platform.database.names):
         await admin.execute(statement.encode())
-    await admin.execute(holds.as_string().replace("lock(", "unlock(").encode())
+    await admin.execute(holds.as_string().replace("advisory_lock(", "advisory_unlock(").encode())
     await adding
     kept = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))
     assert await (await admin.execute(kept)).fetchall() == [("late",)]
@@ -183,7 +183,7 @@ async def test_a_writer_that_takes_long_is_not_waited_for(platform: Platform, co
     """The table is made when no write of the collection is open; until then the next run sees to it."""
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute("UPDATE items SET kind = 'k' WHERE collection_id = %s", (number,))
+        await connection.execute("SELECT FROM hold_items(%s, '{1}')", (number,))
         assert await _keep(platform, collection, 40) is TextsearchOutcome.BUSY
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
 

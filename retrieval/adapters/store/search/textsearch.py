@@ -87,8 +87,8 @@ async def textsearch_state(database: Database, collection_id: int) -> Textsearch
 def protection(table: str, names: Names) -> list[str]:
     """The statements that force row-level security on a table with a ``collection_id``, and say who may do what.
 
-    The application role sees what belongs to its tenant's collections; the definer role reads all, inside its
-    functions only.
+    The application role sees what belongs to its tenant's collections; the definer role reads and writes all, inside
+    its functions only.
     """
     name, app, definer = map(quote_identifier, (table, names.app_role, names.definer_role))
     own = "collection_id IN (SELECT c.collection_id FROM collections c)"
@@ -96,10 +96,10 @@ def protection(table: str, names: Names) -> list[str]:
         f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
         f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY",
         f"CREATE POLICY {quote_identifier(table + '_app')} ON {name} TO {app} USING ({own}) WITH CHECK ({own})",
-        f"CREATE POLICY {quote_identifier(table + '_definer')} ON {name} FOR SELECT TO {definer} USING (true)",
+        f"CREATE POLICY {quote_identifier(table + '_definer')} ON {name} TO {definer} USING (true) WITH CHECK (true)",
         f"REVOKE ALL ON {name} FROM PUBLIC",
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {app}",
-        f"GRANT SELECT ON {name} TO {definer}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {definer}",
     ]
 
 
@@ -182,7 +182,7 @@ async def drop_table(database: Database, collection_id: int) -> bool:
 async def _without_writers(database: Database, connection: Connection, collection_id: int) -> AsyncIterator[bool]:
     """A transaction of the tables' owner while nobody writes items of the collection; False where somebody did.
 
-    The lock is the one that ``sql/search/textsearch.sql`` shares among writers.
+    The lock is the one that writers share.
     """
     async with connection.transaction():
         await connection.execute(
@@ -192,7 +192,7 @@ async def _without_writers(database: Database, connection: Connection, collectio
         )
         try:
             async with connection.transaction():
-                lock = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval textsearch', %s))"
+                lock = "SELECT pg_advisory_xact_lock(writers_lock(%s))"
                 await connection.execute(lock, (collection_id,))
         except LockNotAvailable:
             yield False
