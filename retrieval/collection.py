@@ -149,10 +149,11 @@ class Collection(
         ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored part by part:
         what interrupts the call leaves some of them stored, and the same call again stores the others. If the embedder
         fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
-        and ``report.notes`` names what was refused.
+        and ``report.notes`` names what was refused, and tells of items without title and text.
         """
         from retrieval.jobs.add import add_in_parts
         from retrieval.jobs.add_each import as_item
+        from retrieval.jobs.without_text import without_text_notes
 
         batch = [as_item(one) for one in items]
         vectors = None
@@ -165,7 +166,8 @@ class Collection(
                 )
             vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
         report = await add_in_parts(await self._writer(), batch, vectors)
-        return replace(report, notes=report.notes + await self._keep_indexed(report))
+        told = without_text_notes(batch) if vectors is None else ()
+        return replace(report, notes=(*report.notes, *told, *await self._keep_indexed(report)))
 
     @told_if_gone
     async def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
