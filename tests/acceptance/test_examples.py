@@ -46,6 +46,7 @@ def test_the_demo_answers_five_questions_and_explains_them(home: Path) -> None:
     assert "no HNSW index: the" in shown
     assert "matching vectors were compared" in shown
     assert "milliseconds: embed " in shown
+    assert f"in the embedded PostgreSQL in {home}, collection 'demo' of the tenant 'demo'" in shown
     assert "retrieval search demo " in shown
     assert " 0 changed, 0 unchanged; " in shown
     assert " 0 new, 0 changed, " in second.stdout

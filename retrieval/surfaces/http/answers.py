@@ -32,7 +32,7 @@ from retrieval.surfaces.http.request_refusals import MediaTypeError, OverloadedE
 
 _log = logging.getLogger(__name__)
 
-_EXPECTED = {404: "there is no such resource; see /openapi.json for those that there are"}
+_EXPECTED = {404: "there is no such resource; see /docs or /openapi.json for those that there are"}
 
 
 def answer_to(error: Exception, scope: Scope) -> Response:
