@@ -32,7 +32,7 @@ async def test_the_front_names_what_there_is(client: AsyncClient) -> None:
     page = (await client.get(front["docs"])).text
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert len(loaded) == 3
-    assert not [path for path in re.findall(r"https?://[^\s\"']+", page)]
+    assert "://" not in page
     for path in loaded:
         answer = await client.get(path)
         assert (answer.status_code, len(answer.content) > 1000) == (200, True)
