@@ -264,10 +264,11 @@ class Collection(
         request = await aside(checked, is_long=_is_long(query, rewrites))
         request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
         try:
-            return await self._searcher(stored).search(request, context)
+            result = await self._searcher(stored).search(request, context)
         except UnknownFieldError:
             # The field may have come with items that another process added a moment ago.
-            return await self._searcher(await self.refresh()).search(request, context)
+            result = await self._searcher(await self.refresh()).search(request, context)
+        return result if result.hits else await self._explained(result, request.condition)
 
     @told_if_gone
     async def search_each(
@@ -338,6 +339,16 @@ class Collection(
         stored = await self._fresh()
         interleaver = Interleaver(self._database, self._tenant_id, stored.collection_id, self._chance, self._wall_clock)
         return await interleaver.interleave(request, profiles, ask, context)
+
+    async def _explained(self, result: SearchResult, condition: Filter | None) -> SearchResult:
+        """The answer without hits, with notes on why; where nobody asked for it, nobody reads them."""
+        if self._recorder is None:
+            return result
+        from retrieval.engine.no_hits import reasons
+
+        stored = await self._fresh()
+        known = await reasons(self, condition, documents=stored.documents, types=stored.attributes)
+        return replace(result, notes=(*result.notes, *known))
 
     def _searcher(self, stored: StoredCollection) -> Searcher:
         return Searcher(

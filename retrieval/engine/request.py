@@ -18,6 +18,7 @@ from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors
 from retrieval.domain.errors import (
     EmptyQueryError,
+    IncomparableValueError,
     InvalidFilterError,
     InvalidLimitError,
     InvalidRequestError,
@@ -315,14 +316,14 @@ def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field 
 
 
 def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]]) -> None:
-    """Raise ``UnknownFieldError`` for an order between values of two types, such as numbers and a text.
+    """Raise ``IncomparableValueError`` for an order between values of two types, such as numbers and a text.
 
     No item could be found by it. ``known`` are the JSON types that items have, by attribute.
     """
     for field, values, ordered in compared_values(condition):
         seen = [kind for kind in _SCALARS if kind in known.get(field.name, ())]
         if ordered and seen and _json_type(values[0]) not in seen:
-            raise _of_field(field.name, UnknownFieldError(_without_order(field.name, values[0], seen)))
+            raise _of_field(field.name, IncomparableValueError(_without_order(field.name, values[0], seen)))
 
 
 def _json_type(value: Scalar) -> str:
