@@ -55,6 +55,10 @@ class Explanation:
         return f"{self.score:.5f} = " + " + ".join(parts) + f"  [{self.fusion}]"
 
 
+_REPR_CHARACTERS, _REPR_HITS = 70, 10
+"""Of a hit's text and of an answer's hits, how much their plain forms show."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """An item that a search returned."""
@@ -96,6 +100,12 @@ class Hit:
             "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
             "explanation": self.explanation.as_dict(),
         }
+
+    def __repr__(self) -> str:
+        # Two lines of a terminal; the rest is in its fields, and as_dict has all.
+        text = " ".join(f"{self.title} {self.body[:_REPR_CHARACTERS]}".split())
+        short = text if len(text) <= _REPR_CHARACTERS else f"{text[: _REPR_CHARACTERS - 1]}…"
+        return f"Hit(rank={self.rank}, item_id={self.item_id!r:.40}, score={self.score:.4f}, text={short!r})"
 
     def _repr_html_(self) -> str:
         return hits_html([(self, self.explanation._repr_html_())], "")
@@ -143,6 +153,12 @@ class SearchResult(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+    def __repr__(self) -> str:
+        more = ["…"] if len(self.hits) > _REPR_HITS else []
+        lines = [f"<{len(self.hits)} hit{'s' * (len(self.hits) != 1)}, {self.path.value}>"]
+        lines += [*map(repr, self.hits[:_REPR_HITS]), *more, *(f"note: {note}" for note in self.notes)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         found = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
