@@ -303,11 +303,15 @@ def checked_query_vector(vector: object, collection: StoredCollection, name: str
         raise
 
 
-def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field | None = None) -> None:
-    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also`` asked for, that no item has."""
-    names = sorted(known)
+def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:
+    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also`` asked for, that no item has.
+
+    ``known``: the types that items have, by attribute. A declared attribute that no item has yet is none to offer.
+    """
     asked = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
-    for name in sorted(asked - set(names)):
+    unknown = sorted(asked - known.keys())
+    names = sorted(name for name, types in known.items() if types) if unknown else []
+    for name in unknown:
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(

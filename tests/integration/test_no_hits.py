@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval import Platform
+from retrieval.domain.errors import UnknownFieldError
 
 ITEMS = [
     {"id": "1", "text": "boundary layer transition", "area": "aero", "year": 1958, "tags": ["wing"]},
@@ -69,3 +70,14 @@ async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
     monkeypatch.delattr("retrieval.engine.no_hits.reasons")
     assert (await papers.search("heat", where={"area": "aero"})).notes == ()
     assert (await papers.unrecorded().search("heat", where={"area": "areo"})).notes == ()
+
+
+async def test_a_declared_attribute_that_no_item_has_is_not_offered(platform: Platform) -> None:
+    """It may be filtered by all the same."""
+    papers = await platform.collection("papers", filterable={"yeast": "number", "year": "number"})
+    await papers.add(ITEMS)
+    with pytest.raises(UnknownFieldError, match="did you mean 'year'") as refused:
+        await papers.search("heat", where={"yeas": 1960})
+    assert "yeast" not in str(refused.value)
+    [note] = (await papers.search("heat", where={"yeast": 1960})).notes
+    assert note == f"{NOTHING}yeast = 1960"
