@@ -133,11 +133,10 @@ def say_what_next(console: Console, seconds: float) -> None:
         f'search {COLLECTION} "token expired" --explain',
         f'search {COLLECTION} "upgrade the library" --where priority=Major --where "occurred_at>=2024-01-01"',
         f"ingest mine {os.path.relpath(CORPUS.with_name('tickets.csv'))}",
-        "serve --insecure-local",
         "--help",
     ):
         console.print(f"  {command} {arguments}", highlight=False, markup=False, soft_wrap=True)
-    console.print("README.md shows the same from Python; docs/ has a page for each task.")
+    console.print("README.md shows the same from Python, and over HTTP (make serve); docs/ has a page for each task.")
 
 
 if __name__ == "__main__":
