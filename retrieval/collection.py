@@ -341,14 +341,14 @@ class Collection(
         return await interleaver.interleave(request, profiles, ask, context)
 
     async def _explained(self, result: SearchResult, condition: Filter | None) -> SearchResult:
-        """The answer without hits, with notes on why; where nobody asked for it, nobody reads them."""
+        """The answer without hits, and why there are none; of a search that nobody asked for nobody wants to know."""
         if self._recorder is None:
             return result
         from retrieval.engine.no_hits import reasons
 
         stored = await self._fresh()
         known = await reasons(self, condition, documents=stored.documents, types=stored.attributes)
-        return replace(result, notes=(*result.notes, *known))
+        return replace(result, why_no_hits=known)
 
     def _searcher(self, stored: StoredCollection) -> Searcher:
         return Searcher(

@@ -136,6 +136,9 @@ class SearchResult(Sequence[Hit]):
     """The stored profile that answered; None when the call brought its own."""
     notes: tuple[str, ...] = ()
     """What the caller should know: a leg that could not run and why."""
+    why_no_hits: tuple[str, ...] = ()
+    """Where there are no hits: which part of the filter lets nothing through, and what is near to it. ``search_each`` does
+    not ask for it."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
@@ -157,12 +160,19 @@ class SearchResult(Sequence[Hit]):
     def __repr__(self) -> str:
         more = ["…"] if len(self.hits) > _REPR_HITS else []
         lines = [f"<{len(self.hits)} hit{'s' * (len(self.hits) != 1)}, {self.path.value}>"]
-        lines += [*map(repr, self.hits[:_REPR_HITS]), *more, *(f"note: {note}" for note in self.notes)]
+        lines += [
+            *map(repr, self.hits[:_REPR_HITS]),
+            *more,
+            *(f"note: {note}" for note in (*self.notes, *self.why_no_hits)),
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         found = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
-        return hits_html([(hit, hit.explanation._repr_html_()) for hit in self.hits], "; ".join((found, *self.notes)))
+        return hits_html(
+            [(hit, hit.explanation._repr_html_()) for hit in self.hits],
+            "; ".join((found, *self.notes, *self.why_no_hits)),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -173,6 +183,7 @@ class SearchResult(Sequence[Hit]):
             "weighed": self.weighed,
             "profile_version": self.profile_version,
             "notes": list(self.notes),
+            "why_no_hits": list(self.why_no_hits),
             "timings_ms": dict(self.timings_ms),
             "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
         }

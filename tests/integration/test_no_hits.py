@@ -44,21 +44,21 @@ async def test_the_part_that_lets_nothing_through_is_told(
     """With values that are near, or the type that its values have."""
     papers = await platform.collection("papers")
     await papers.add(ITEMS)
-    [note] = (await papers.search("heat", where=where)).notes
+    [note] = (await papers.search("heat", where=where)).why_no_hits
     assert note.startswith(NOTHING + reason)
 
 
 async def test_what_no_filter_is_to_blame_for_is_told_too(platform: Platform) -> None:
     """An empty collection, words that no item holds, a phrase, and a score that none reaches."""
     papers = await platform.collection("papers")
-    assert (await papers.search("heat")).notes == ("the collection has no items yet",)
+    assert (await papers.search("heat")).why_no_hits == ("the collection has no items yet",)
     await papers.add(ITEMS)
-    assert (await papers.search("zebra", legs=["lexical"])).notes == (
+    assert (await papers.search("zebra", legs=["lexical"])).why_no_hits == (
         "the legs that ran found no item, or none scored high enough",
     )
-    [note] = (await papers.search("zebra", legs=["lexical"], where={"area": "aero"})).notes
+    [note] = (await papers.search("zebra", legs=["lexical"], where={"area": "aero"})).why_no_hits
     assert note.startswith("items pass the filter, but the legs that ran found no item")
-    assert (await papers.search('"heat soup"')).notes == (f'{NOTHING}the words "heat soup"',)
+    assert (await papers.search('"heat soup"')).why_no_hits == (f'{NOTHING}the words "heat soup"',)
 
 
 async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
@@ -68,8 +68,8 @@ async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
     papers = await platform.collection("papers")
     await papers.add(ITEMS)
     monkeypatch.delattr("retrieval.engine.no_hits.reasons")
-    assert (await papers.search("heat", where={"area": "aero"})).notes == ()
-    assert (await papers.unrecorded().search("heat", where={"area": "areo"})).notes == ()
+    assert (await papers.search("heat", where={"area": "aero"})).why_no_hits == ()
+    assert (await papers.unrecorded().search("heat", where={"area": "areo"})).why_no_hits == ()
 
 
 async def test_a_declared_attribute_that_no_item_has_is_not_offered(platform: Platform) -> None:
@@ -79,5 +79,5 @@ async def test_a_declared_attribute_that_no_item_has_is_not_offered(platform: Pl
     with pytest.raises(UnknownFieldError, match="did you mean 'year'") as refused:
         await papers.search("heat", where={"yeas": 1960})
     assert "yeast" not in str(refused.value)
-    [note] = (await papers.search("heat", where={"yeast": 1960})).notes
+    [note] = (await papers.search("heat", where={"yeast": 1960})).why_no_hits
     assert note == f"{NOTHING}yeast = 1960"

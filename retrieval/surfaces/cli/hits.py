@@ -86,5 +86,5 @@ def footer(result: SearchResult) -> Iterator[str]:
         yield " · ".join(times)
     if result.retrieval_id is not None:
         yield f"retrieval {result.retrieval_id}"
-    for note in result.notes:
+    for note in (*result.notes, *result.why_no_hits):
         yield f"note: {note}"
