@@ -137,8 +137,9 @@ class SearchResult(Sequence[Hit]):
     notes: tuple[str, ...] = ()
     """What the caller should know: a leg that could not run and why."""
     why_no_hits: tuple[str, ...] = ()
-    """Where there are no hits: which part of the filter lets nothing through, and what is near to it. ``search_each`` does
-    not ask for it."""
+    """Where there are no hits: which part of the filter lets nothing through, and what is near to it.
+
+    ``search_each`` does not ask for it."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None

@@ -188,7 +188,7 @@ class SearchAnswer(Told):
     notes: list[str]
     """What the caller should know: a leg that could not run and why."""
     why_no_hits: list[str]
-    """Where there are no hits: which part of the filter lets nothing through, and what is near to it; not in a batch."""
+    """Where there are no hits: which part of the filter lets nothing through, and what is near; not in a batch."""
     timings_ms: dict[str, float]
     """Milliseconds by stage."""
     retrieval_id: str | None
