@@ -39,6 +39,8 @@ TICKETS = Path("examples/data/tickets")
 FIRST_PAGES = [ROOT / "README.md", ROOT / "docs" / "getting-started.md"]
 """What a newcomer reads and copies from."""
 RECIPES = ROOT / "docs" / "how-to" / "recipes.md"
+FASTAPI, DJANGO = "FastAPI(", "JsonResponse("
+"""By these the recipes of applications are known: each runs in a process of its own, for Django leaves traces."""
 
 ITEMS = [
     {
@@ -107,6 +109,8 @@ def test_every_python_block_runs(page: Path) -> None:
     with asyncio.Runner() as runner:
         for block in blocks(page, "python"):
             assert not block.not_run, f"{block}: a python block is always run"
+            if page == RECIPES and any(sign in block.text for sign in (FASTAPI, DJANGO)):
+                continue
             run_python(block, {} if page in FIRST_PAGES else names, runner)
 
 
@@ -151,7 +155,7 @@ from fastapi.testclient import TestClient
 with TestClient(app) as client:
     print(client.get("/search", params={"q": "printer"}).text)
 """
-    run = run_program(recipe("FastAPI(").text + asked, tmp_path)
+    run = run_program(recipe(FASTAPI).text + asked, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert json.loads(run.stdout)[0]["id"] == "T-9"
@@ -167,7 +171,7 @@ from django.test import RequestFactory
 settings.configure(ALLOWED_HOSTS=["testserver"])
 print(search(RequestFactory().get("/search", {"q": "printer"})).content.decode())
 """
-    run = run_program(recipe("JsonResponse(").text + asked, tmp_path)
+    run = run_program(recipe(DJANGO).text + asked, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert json.loads(run.stdout)["hits"][0]["id"] == "T-9"
