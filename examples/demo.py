@@ -6,6 +6,7 @@ Run it with ``make demo``. Nothing needs to be configured; a second run finds ev
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from retrieval import Collection, Hit, RetrievalError, SearchResult, connect, read_items
+from retrieval.adapters.store.installation.opening import told_server
 
 CORPUS = Path(__file__).parent / "data" / "tickets" / "corpus.jsonl.gz"
 COLLECTION = "demo"
@@ -57,6 +59,10 @@ async def main(console: Console) -> None:
         facts = platform.database.facts
         seconds = time.perf_counter() - started
         console.print(f"PostgreSQL {facts.postgresql} with pgvector {facts.pgvector} is ready ({seconds:.1f} s).")
+        place, tenant = told_server(platform.settings), platform.settings.tenant
+        console.print(
+            f"Everything lies in {place}, collection {COLLECTION!r} of the tenant {tenant!r}.", soft_wrap=True
+        )
         tickets = await platform.collection(COLLECTION)
         await load(tickets, console)
         for number, question in enumerate(QUESTIONS, 1):
@@ -126,11 +132,11 @@ def say_what_next(console: Console, seconds: float) -> None:
     for arguments in (
         f'search {COLLECTION} "token expired" --explain',
         f'search {COLLECTION} "upgrade the library" --where priority=Major --where "occurred_at>=2024-01-01"',
-        "ingest mine FILE.csv",
+        f"ingest mine {os.path.relpath(CORPUS.with_name('tickets.csv'))}",
         "--help",
     ):
         console.print(f"  {command} {arguments}", highlight=False, markup=False, soft_wrap=True)
-    console.print("README.md shows the same from Python; docs/ has a page for each task.")
+    console.print("README.md shows the same from Python, and over HTTP (make serve); docs/ has a page for each task.")
 
 
 if __name__ == "__main__":

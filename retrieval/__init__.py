@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from retrieval.domain.profile import Fusion, Profile
     from retrieval.domain.stored_text import clean_text
     from retrieval.platform import Platform, connect
+    from retrieval.platform import open as open  # noqa: A004 - exported, but not by *
     from retrieval.settings import Settings
 
+# Without "open": whoever imports * goes on to open files.
 __all__ = [
     "Collection",
     "Context",
@@ -58,7 +60,7 @@ _HOMES = {
     "domain.item": ("Item",),
     "domain.profile": ("Fusion", "Profile"),
     "domain.stored_text": ("clean_text",),
-    "platform": ("Platform", "connect"),
+    "platform": ("Platform", "connect", "open"),
     "settings": ("Settings",),
 }
 
@@ -76,4 +78,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__"]
+    return [*__all__, "open", "__all__", "__doc__", "__file__", "__name__", "__path__"]

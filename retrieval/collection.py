@@ -149,10 +149,11 @@ class Collection(
         ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored part by part:
         what interrupts the call leaves some of them stored, and the same call again stores the others. If the embedder
         fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
-        and ``report.notes`` names what was refused.
+        and ``report.notes`` names what was refused, and tells of items without title and text.
         """
         from retrieval.jobs.add import add_in_parts
         from retrieval.jobs.add_each import as_item
+        from retrieval.jobs.without_text import without_text_notes
 
         batch = [as_item(one) for one in items]
         vectors = None
@@ -165,7 +166,8 @@ class Collection(
                 )
             vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
         report = await add_in_parts(await self._writer(), batch, vectors)
-        return replace(report, notes=report.notes + await self._keep_indexed(report))
+        told = without_text_notes(batch) if vectors is None else ()
+        return replace(report, notes=(*report.notes, *told, *await self._keep_indexed(report)))
 
     @told_if_gone
     async def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
@@ -262,10 +264,11 @@ class Collection(
         request = await aside(checked, is_long=_is_long(query, rewrites))
         request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
         try:
-            return await self._searcher(stored).search(request, context)
+            result = await self._searcher(stored).search(request, context)
         except UnknownFieldError:
             # The field may have come with items that another process added a moment ago.
-            return await self._searcher(await self.refresh()).search(request, context)
+            result = await self._searcher(await self.refresh()).search(request, context)
+        return result if result.hits else await self._explained(result, request.condition)
 
     @told_if_gone
     async def search_each(
@@ -336,6 +339,16 @@ class Collection(
         stored = await self._fresh()
         interleaver = Interleaver(self._database, self._tenant_id, stored.collection_id, self._chance, self._wall_clock)
         return await interleaver.interleave(request, profiles, ask, context)
+
+    async def _explained(self, result: SearchResult, condition: Filter | None) -> SearchResult:
+        """The answer without hits, and why there are none; of a search that nobody asked for nobody wants to know."""
+        if self._recorder is None:
+            return result
+        from retrieval.engine.no_hits import reasons
+
+        stored = await self._fresh()
+        known = await reasons(self, condition, documents=stored.documents, types=stored.attributes)
+        return replace(result, why_no_hits=known)
 
     def _searcher(self, stored: StoredCollection) -> Searcher:
         return Searcher(

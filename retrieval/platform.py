@@ -61,9 +61,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
+
 
 class Platform(InstallationCalls, KeyCalls):
-    """One tenant's view of one installation. Use ``connect`` as an async context manager.
+    """One tenant's view of one installation. Use ``connect`` as an async context manager, or ``retrieval.open``.
 
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.
     """
@@ -95,7 +97,22 @@ class Platform(InstallationCalls, KeyCalls):
         self._tenant_id = 0
 
     async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> Self:
+        """Open the platform, as ``async with`` does, and give it back; ``close`` ends it.
+
+        Raises ``InvalidRequestError`` where it is open already, and what the database raises.
+        """
+        if self._database is not None:
+            raise InvalidRequestError("the platform is open already; call connect() for a second one")
         async with AsyncExitStack() as stack:
+            stack.callback(self._forget_database)
             self._database = await self._opened(stack) if self._host is None else self._host.database
             self._calls = SharedCalls(self._llm.guards)
             stack.push_async_callback(self._calls.aclose)
@@ -118,17 +135,18 @@ class Platform(InstallationCalls, KeyCalls):
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def close(self) -> None:
+        """Store what is still to be recorded, and end the connections. A second call does nothing."""
         await self._stack.aclose()
+
+    def _forget_database(self) -> None:
         self._database = None
 
     @property
     def database(self) -> Database:
-        """The open database. Raises ``InvalidRequestError`` before ``async with`` and after it."""
+        """The open database. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
         if self._database is None:
-            raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
+            raise InvalidRequestError(_NOT_OPEN)
         return self._database
 
     @property
@@ -194,7 +212,7 @@ class Platform(InstallationCalls, KeyCalls):
         Raises ``DatabaseError`` when the database cannot be had; the counts then wait on.
         """
         if self._accesses is None:
-            raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
+            raise InvalidRequestError(_NOT_OPEN)
         await self._accesses.counted()
 
     async def pseudonymise(self, actor: str) -> Pseudonymised:
@@ -224,7 +242,7 @@ class Platform(InstallationCalls, KeyCalls):
     @property
     def _open_recorder(self) -> Recorder:
         if self._recorder is None:
-            raise InvalidRequestError("the platform is not open; use: async with connect() as platform")
+            raise InvalidRequestError(_NOT_OPEN)
         return self._recorder
 
     async def collection(
@@ -411,7 +429,7 @@ def connect(
     embedder: Embedder | None = None,
     llm: LLM | None = None,
 ) -> Platform:
-    """The platform, to be opened with ``async with``.
+    """The platform, to be opened with ``async with``, or by ``open``.
 
     Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
     ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close.
@@ -423,3 +441,18 @@ def connect(
     if tenant is not None:
         changes["tenant"] = tenant
     return Platform(chosen.changed(**changes) if changes else chosen, embedder=embedder, llm=llm)
+
+
+async def open(  # noqa: A001 - what users call it, as they call retrieval.open()
+    url: str | None = None,
+    *,
+    tenant: str | None = None,
+    settings: Settings | None = None,
+    embedder: Embedder | None = None,
+    llm: LLM | None = None,
+) -> Platform:
+    """The platform, open, for notebooks and applications that go on: ``platform = await retrieval.open()``.
+
+    The arguments are those of ``connect``. ``await platform.close()`` ends it.
+    """
+    return await connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()

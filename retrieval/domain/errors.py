@@ -17,6 +17,7 @@
     │   ├── InvalidLimitError
     │   ├── InvalidFilterError
     │   │   └── UnknownFieldError
+    │   │       └── IncomparableValueError
     │   ├── InvalidVectorError      NaN, zero, not a vector
     │   │   └── WrongDimensionError
     │   ├── InvalidItemError        carries the item's key when it has one
@@ -115,7 +116,11 @@ class InvalidFilterError(InvalidRequestError):
 
 
 class UnknownFieldError(InvalidFilterError):
-    """A filter names a field that no item of the collection has; or, by order, with a value of a type that none has."""
+    """A filter names a field that no item of the collection has."""
+
+
+class IncomparableValueError(UnknownFieldError):
+    """A filter compares by order with a value of another type than the field's; no item has such a value there."""
 
 
 class InvalidVectorError(InvalidRequestError):

@@ -55,6 +55,10 @@ class Explanation:
         return f"{self.score:.5f} = " + " + ".join(parts) + f"  [{self.fusion}]"
 
 
+_REPR_CHARACTERS, _REPR_HITS = 70, 10
+"""Of a hit's text and of an answer's hits, how much their plain forms show."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """An item that a search returned."""
@@ -97,6 +101,12 @@ class Hit:
             "explanation": self.explanation.as_dict(),
         }
 
+    def __repr__(self) -> str:
+        # Two lines of a terminal; the rest is in its fields, and as_dict has all.
+        text = " ".join(f"{self.title} {self.body[:_REPR_CHARACTERS]}".split())
+        short = text if len(text) <= _REPR_CHARACTERS else f"{text[: _REPR_CHARACTERS - 1]}…"
+        return f"Hit(rank={self.rank}, item_id={self.item_id!r:.40}, score={self.score:.4f}, text={short!r})"
+
     def _repr_html_(self) -> str:
         return hits_html([(self, self.explanation._repr_html_())], "")
 
@@ -126,6 +136,10 @@ class SearchResult(Sequence[Hit]):
     """The stored profile that answered; None when the call brought its own."""
     notes: tuple[str, ...] = ()
     """What the caller should know: a leg that could not run and why."""
+    why_no_hits: tuple[str, ...] = ()
+    """Where there are no hits: which part of the filter lets nothing through, and what is near to it.
+
+    ``search_each`` does not ask for it."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
@@ -144,9 +158,22 @@ class SearchResult(Sequence[Hit]):
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
+    def __repr__(self) -> str:
+        more = ["…"] if len(self.hits) > _REPR_HITS else []
+        lines = [f"<{len(self.hits)} hit{'s' * (len(self.hits) != 1)}, {self.path.value}>"]
+        lines += [
+            *map(repr, self.hits[:_REPR_HITS]),
+            *more,
+            *(f"note: {note}" for note in (*self.notes, *self.why_no_hits)),
+        ]
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         found = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
-        return hits_html([(hit, hit.explanation._repr_html_()) for hit in self.hits], "; ".join((found, *self.notes)))
+        return hits_html(
+            [(hit, hit.explanation._repr_html_()) for hit in self.hits],
+            "; ".join((found, *self.notes, *self.why_no_hits)),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -157,6 +184,7 @@ class SearchResult(Sequence[Hit]):
             "weighed": self.weighed,
             "profile_version": self.profile_version,
             "notes": list(self.notes),
+            "why_no_hits": list(self.why_no_hits),
             "timings_ms": dict(self.timings_ms),
             "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
         }

@@ -18,6 +18,7 @@ from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors
 from retrieval.domain.errors import (
     EmptyQueryError,
+    IncomparableValueError,
     InvalidFilterError,
     InvalidLimitError,
     InvalidRequestError,
@@ -317,11 +318,15 @@ def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
         raise
 
 
-def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field | None = None) -> None:
-    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also`` asked for, that no item has."""
-    names = sorted(known)
+def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:
+    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also`` asked for, that no item has.
+
+    ``known``: the types that items have, by attribute. A declared attribute that no item has yet is none to offer.
+    """
     asked = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
-    for name in sorted(asked - set(names)):
+    unknown = sorted(asked - known.keys())
+    names = sorted(name for name, types in known.items() if types) if unknown else []
+    for name in unknown:
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
@@ -330,14 +335,14 @@ def check_fields(condition: Filter | None, known: Iterable[str], *, also: Field 
 
 
 def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]]) -> None:
-    """Raise ``UnknownFieldError`` for an order between values of two types, such as numbers and a text.
+    """Raise ``IncomparableValueError`` for an order between values of two types, such as numbers and a text.
 
     No item could be found by it. ``known`` are the JSON types that items have, by attribute.
     """
     for field, values, ordered in compared_values(condition):
         seen = [kind for kind in _SCALARS if kind in known.get(field.name, ())]
         if ordered and seen and _json_type(values[0]) not in seen:
-            raise _of_field(field.name, UnknownFieldError(_without_order(field.name, values[0], seen)))
+            raise _of_field(field.name, IncomparableValueError(_without_order(field.name, values[0], seen)))
 
 
 def _json_type(value: Scalar) -> str:

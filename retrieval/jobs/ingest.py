@@ -17,6 +17,7 @@ from retrieval.adapters.store.items.items import archive_items, item_ids_after
 from retrieval.domain.item import Item
 from retrieval.jobs.add import BATCH_ITEMS, AddReport, Writer
 from retrieval.jobs.weights import refresh_weights
+from retrieval.jobs.without_text import WithoutText
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ class IngestReport:
     """Items that the input no longer has."""
     cleaned: int = 0
     """Items read of which control or format characters were taken out."""
+    without_text: WithoutText = field(default_factory=WithoutText)
+    """Items read that have neither a title nor a text."""
     items: AddReport = field(default_factory=AddReport)
 
     def as_dict(self) -> dict[str, object]:
@@ -54,6 +57,7 @@ class IngestReport:
             "rejected": self.rejected,
             "archived": self.archived,
             "cleaned": self.cleaned,
+            "without_text": self.without_text.number,
             "notes": notes,
         }
 
@@ -94,6 +98,7 @@ async def ingest(
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
+            without_text=report.without_text + WithoutText.among(batch.items),
             items=report.items + await _added(writer, batch.items, stopped=report.items.stopped),
         )
         if progress:

@@ -7,8 +7,8 @@
         hits = tickets.search("database connection timeout", where={"priority": "High"}, limit=5)
 
 One event loop in a thread of its own, and one pool of connections, serve all calls, from any thread, until the ``with``
-block is left. Where a loop runs already (a notebook, a web application) the door raises ``RunningLoopError``: there the
-async API is at hand, and blocking would freeze that loop.
+block is left, or the platform that ``open`` gave is closed. Where a loop runs already (a notebook, a web application)
+the door raises ``RunningLoopError``: there the async API is at hand, and blocking would freeze that loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from retrieval.sync.memories import MemoryStore, RetrievalEngine
 from retrieval.sync.metaphor_retriever import MetaphorRetriever, RetrievalModel
 from retrieval.sync.metaphors import MetaphorCorpus
 from retrieval.sync.platform import SyncPlatform, connect
+from retrieval.sync.platform import open as open  # noqa: A004 - see retrieval
 from retrieval.sync.principles import PrincipleStore
 from retrieval.sync.recall import DualRetriever, Memory
 from retrieval.sync.tickets import RetrievalService

@@ -25,7 +25,9 @@ class Door:
         """What the function returns or raises; a caller that is interrupted cancels it."""
         refuse_running_loop()
         if self.portal is None:
-            raise InvalidRequestError("the platform is not open; use: with connect() as platform")
+            raise InvalidRequestError(
+                "the platform is not open; use: with connect() as platform, or: platform = retrieval.sync.open()"
+            )
         future = self.portal.start_task_soon(partial(function, *args, **kwargs))
         try:
             return future.result()
@@ -47,7 +49,7 @@ def refuse_running_loop() -> None:
         return
     raise RunningLoopError(
         "retrieval.sync cannot be used inside a running event loop, which it would freeze; "
-        "await the async API there: async with retrieval.connect() as platform"
+        "await the async API there: async with retrieval.connect() as platform, or platform = await retrieval.open()"
     )
 
 

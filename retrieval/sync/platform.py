@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import random
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from copy import copy
 from datetime import datetime, timedelta
+from functools import cache
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -37,9 +40,12 @@ from retrieval.settings import Settings
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.door import Door, refuse_running_loop
 
+_OPEN: dict[int, SyncPlatform] = {}
+"""The platforms that the end of the program closes, in the order in which they were opened."""
+
 
 class SyncPlatform:
-    """``Platform`` without ``await``: the same methods, the same errors. Use ``connect`` as a context manager."""
+    """``Platform`` without ``await``: the same methods, the same errors. Use ``connect`` with ``with``, or ``open``."""
 
     def __init__(
         self,
@@ -57,6 +63,17 @@ class SyncPlatform:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.door.portal = None
+        _OPEN.pop(id(self), None)
+        self._stack.__exit__(kind, error, trace)
+
+    def open(self) -> Self:
+        """See ``Platform.open``. One that is not closed is closed as the program ends."""
         refuse_running_loop()
         if self.door.portal is not None:
             raise InvalidRequestError("the platform is open already; call connect() for a second one")
@@ -67,13 +84,12 @@ class SyncPlatform:
             stack.enter_context(portal.wrap_async_context_manager(self.twin))
             self._stack = stack.pop_all()
         self.door.portal = portal
+        _close_at_exit(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.door.portal = None
-        self._stack.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """See ``Platform.close``."""
+        self.__exit__(None, None, None)
 
     def of_tenant(self, tenant: str) -> SyncPlatform:
         """See ``Platform.of_tenant``."""
@@ -284,6 +300,35 @@ def connect(
     embedder: Embedder | None = None,
     llm: LLM | None = None,
 ) -> SyncPlatform:
-    """The platform, to be opened with ``with``. See ``retrieval.connect``."""
+    """The platform, to be opened with ``with``, or by ``open``. See ``retrieval.connect``."""
     opened = connect_async(url, tenant=tenant, settings=settings)
     return SyncPlatform(opened.settings, embedder=embedder, llm=llm)
+
+
+def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
+    url: str | None = None,
+    *,
+    tenant: str | None = None,
+    settings: Settings | None = None,
+    embedder: Embedder | None = None,
+    llm: LLM | None = None,
+) -> SyncPlatform:
+    """The platform, open: ``platform = retrieval.sync.open()``. See ``retrieval.open``."""
+    return connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()
+
+
+def _close_at_exit(platform: SyncPlatform) -> None:
+    """Let the end of the program close the platform where nobody does, so that its last searches are recorded."""
+    _OPEN[id(platform)] = platform
+    _watch_exit()
+
+
+@cache
+def _watch_exit() -> None:
+    # What is registered with atexit runs after the end of the executors that closing needs.
+    getattr(threading, "_register_atexit", atexit.register)(_close_all)
+
+
+def _close_all() -> None:
+    while _OPEN:
+        _OPEN.popitem()[1].close()

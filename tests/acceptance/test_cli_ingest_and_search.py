@@ -94,6 +94,36 @@ def test_csv_columns_are_mapped(program: Program) -> None:
     assert program.json("search", "tickets", "ABFS", "--where", "priority=Major")["hits"]
 
 
+def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:
+    """With all counts and a code that is not 0; named, the text is there."""
+    (program.folder / "docs.csv").write_text("Doc No,Content,Year\n1,The flow is laminar,1958\n2,A wing,1960\n")
+    done = program("ingest", "docs", "docs.csv", "--map", "_id=Doc No", "--json")
+    assert (done.returncode, json.loads(done.stdout)["without_text"]) == (1, 2)
+    assert done.stderr == "error: 2 of 2 items have no text; did you mean --map text=Content?\n"
+
+    report = program.json("ingest", "docs", "docs.csv", "--map", "_id=Doc No", "--map", "text=Content")
+    assert (report["changed"], report["without_text"]) == (2, 0)
+    assert program.json("search", "docs", "wing")["hits"][0]["item_id"] == "2"
+
+
+def test_a_few_items_without_text_are_told_and_stored(program: Program) -> None:
+    """They may be meant; what the text may be called is quoted for a shell."""
+    path = program.write("notes.jsonl", NOTES[0], {"id": "x", "the words": "a certificate"})
+    done = program("ingest", "notes", path, "-q")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "note: 1 of 2 items have no text; did you mean --map text='the words'?\n"
+
+
+def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program) -> None:
+    """What other tools call an item's text, and what a mapping calls it."""
+    path = program.write("a.jsonl", {"id": "1", "page_content": "disk"}, {"id": "2", "content": "certificate"})
+    program.succeeds("ingest", "notes", path, "-q")
+    path = program.write("b.jsonl", {"key": "3", "meta": 1, "metadata": {"words": "a printer"}})
+    program.succeeds("ingest", "notes", path, "-q", "--map", "_id=key", "--map", "text=words")
+    found = [program.json("search", "notes", word)["hits"][0]["item_id"] for word in ("disk", "certificate", "printer")]
+    assert found == ["1", "2", "3"]
+
+
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
     """What stood in batches before it is stored."""
     lines = [{"_id": str(number)} for number in range(600)]

@@ -16,6 +16,11 @@ def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().split()[2]
         assert url.startswith("http://127.0.0.1:")
+        place = program.variables["RETRIEVAL_HOME"]
+        assert process.stdout.readline().startswith(
+            f"from the embedded PostgreSQL in {place}; collections of the tenant "
+        )
+        assert process.stdout.readline() == f"try, in another terminal: curl {url}/v1/collections\n"
         while (ready := httpx2.get(f"{url}/readyz", timeout=SECONDS)).status_code == 503:
             """Its database is being started."""
         assert (ready.status_code, ready.json()["status"]) == (200, "ready")

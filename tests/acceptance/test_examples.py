@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.acceptance.conftest import Program
 
 ROOT = Path(__file__).parents[2]
 LOOP = "metaphor_search_loop.py"
@@ -46,10 +49,21 @@ def test_the_demo_answers_five_questions_and_explains_them(home: Path) -> None:
     assert "no HNSW index: the" in shown
     assert "matching vectors were compared" in shown
     assert "milliseconds: embed " in shown
+    assert f"in the embedded PostgreSQL in {home}, collection 'demo' of the tenant 'demo'" in shown
     assert "retrieval search demo " in shown
     assert " 0 changed, 0 unchanged; " in shown
     assert " 0 new, 0 changed, " in second.stdout
     assert " unchanged; 0 embedded " in second.stdout
+
+
+def test_what_the_demo_says_to_type_next_works(home: Path) -> None:
+    """Each command as it is printed, in the folder where the demo ran."""
+    variables = {"RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": "typed"}
+    shown = run("demo.py", home, **variables).stdout
+    commands = [shlex.split(line)[1:] for line in shown.splitlines() if line.startswith("  ") and "retrieval " in line]
+    assert [words[0] for words in commands] == ["search", "search", "ingest", "--help"]
+    program = Program(home, {"RETRIEVAL_HOME": str(home), **variables})
+    assert [program(*words).returncode for words in commands] == [0] * 4
 
 
 def test_the_demo_works_without_an_embedder(home: Path) -> None:

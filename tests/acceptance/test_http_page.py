@@ -1,4 +1,4 @@
-"""The page about the service, tried out: every curl command of it is sent to a running service."""
+"""The page about the service and the README, tried out: every curl command is sent to a running service."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.support.markdown import blocks
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "http.md"
+README = ROOT / "README.md"
 ADDRESS = "http://127.0.0.1:8000"
 
 # Answers that are errors fail the block.
@@ -67,10 +68,12 @@ def address(database_url: str) -> Iterator[str]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows curl, which is not installed here")
-def test_every_request_of_the_page_is_served(address: str, tmp_path: Path) -> None:
-    """In the order of the page; each ends well."""
+@pytest.mark.parametrize("page", [PAGE, README], ids=lambda page: page.stem)
+def test_every_request_of_the_page_is_served(address: str, tmp_path: Path, page: Path) -> None:
+    """In the order of the page, by a service that has nothing yet; each ends well."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    shown = [block for block in blocks(PAGE, "sh") if not block.not_run]
+    asked = [block for block in blocks(page, "sh") if block.text.startswith("curl ")]
+    shown = asked if page == README else [block for block in blocks(page, "sh") if not block.not_run]
     assert shown
     for block in shown:
         script = STRICT + block.text.replace(ADDRESS, address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import retrieval
 import retrieval.adapters.embedders.chosen
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
@@ -84,3 +85,17 @@ async def test_tenants_share_connections_and_models_and_no_data(platform: Platfo
         await theirs.add([{"_id": "b", "text": "theirs"}])
         assert [hit.item_id for hit in await theirs.search("theirs")] == ["b"]
     assert [hit.item_id for hit in await (await platform.collection("docs")).search("mine")] == ["a"]
+
+
+async def test_it_is_opened_and_closed_without_async_with(database_url: str, settings: Settings) -> None:
+    """As applications with a start and an end do, and the cells of a notebook; a second one needs a second call."""
+    platform = await retrieval.open(database_url, settings=settings, embedder=HashingEmbedder())
+    notes = await platform.collection("notes")
+    await notes.add([{"id": "1", "text": "The disk is full."}])
+    with pytest.raises(InvalidRequestError, match="open already"):
+        await platform.open()
+    assert [hit.item_id for hit in await notes.search("disk")] == ["1"]
+    await platform.close()
+    await platform.close()
+    with pytest.raises(InvalidRequestError, match=r"platform = await retrieval\.open\(\)"):
+        await platform.collections()

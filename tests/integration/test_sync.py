@@ -31,6 +31,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.shown_item import ShownItem
 from retrieval.jobs.ingest import IngestReport
 from retrieval.sync import DualRetriever, MemoryStore, MetaphorCorpus, RetrievalService, SyncPlatform, connect
+from retrieval.sync import open as open_sync
 
 ITEMS = [
     {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections.", "metadata": {"p": "High"}},
@@ -262,6 +263,43 @@ def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
         platform.collection("tickets").add(ITEMS)
     with platform:
         assert platform.collection("tickets").info().documents == 3
+
+
+def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
+    """So that the cells of a notebook go on; the door is shut afterwards, and closing again does nothing."""
+    platform = open_sync(settings=settings, embedder=HashingEmbedder())
+    tickets = platform.collection("tickets")
+    tickets.add(ITEMS)
+    assert tickets.search("disk")[0].item_id == "2"
+    platform.close()
+    platform.close()
+    with pytest.raises(InvalidRequestError, match=r"platform = retrieval\.sync\.open\(\)"):
+        tickets.search("disk")
+    assert [one.name for one in platform.open().collections()] == ["tickets"]
+    platform.close()
+
+
+def test_a_program_that_does_not_close_it_ends_well(settings: Settings) -> None:
+    """The end of the program closes it, and the search that was answered last is recorded."""
+    program = f"""
+import retrieval.sync
+platform = retrieval.sync.open(tenant={settings.tenant!r})
+tickets = platform.collection("tickets")
+tickets.add([{{"id": "1", "text": "The disk is full."}}])
+print(tickets.search("disk").retrieval_id)
+"""
+    variables = {**os.environ, "RETRIEVAL_HOME": str(settings.home), "RETRIEVAL_EMBEDDER": "hashing"}
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    with connect(settings=settings) as platform:
+        assert platform.retrieval(run.stdout.strip()).query == "disk"
 
 
 def test_opening_it_twice_at_once_is_refused(platform: SyncPlatform) -> None:

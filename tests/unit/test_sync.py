@@ -75,6 +75,8 @@ def test_signatures_are_equal(awaited: type, plain: type, name: str) -> None:
 def test_both_are_made_and_connected_alike() -> None:
     """``connect`` and the platforms take the same arguments."""
     assert inspect.signature(retrieval.sync.connect).parameters == inspect.signature(connect).parameters
+    assert inspect.signature(retrieval.sync.open).parameters == inspect.signature(connect).parameters
+    assert inspect.signature(retrieval.open).parameters == inspect.signature(connect).parameters
     assert inspect.signature(SyncPlatform).parameters == inspect.signature(Platform).parameters
 
 
@@ -108,7 +110,7 @@ async def test_it_refuses_to_open_inside_a_running_loop() -> None:
 
 def test_it_refuses_to_be_used_before_it_is_opened() -> None:
     """The message shows the ``with`` block that is missing."""
-    with pytest.raises(InvalidRequestError, match=r"use: with connect\(\) as platform"):
+    with pytest.raises(InvalidRequestError, match=r"with connect\(\) as platform, or: .* = retrieval.sync.open"):
         retrieval.sync.connect(settings=Settings()).collection("tickets")
 
 

@@ -10,11 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrieval.adapters.readers.records import FIELD_NAMES, item_from_fields
+from retrieval.adapters.readers.records import FIELD_NAMES, item_from_fields, target_of
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.item import Item
 
-_FIELD_OF = {name: field for field, names in FIELD_NAMES.items() for name in names}
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300
 
@@ -70,15 +69,15 @@ def plan_columns(
     columns: Mapping[str, str] | None = None,
     texts: Collection[str] = (),
 ) -> ColumnPlan:
-    """The plan for a header; ``columns`` maps an item's field, or an attribute's new name, to a column.
+    """The plan for a header; ``columns`` maps an item's field, or an attribute as ``attributes.name``, to a column.
 
     A column that is not mapped is the field of its own name (as ``FIELD_NAMES`` has them) unless that field
     is mapped elsewhere; every other column is an attribute of its own name, and one without a name is left
     out. Of a column that the header repeats, a field takes the one value that is not empty, tags take all,
     and an attribute is the list of them. ``texts`` names attributes that are never numbers.
 
-    Raises ``ConfigurationError`` for a mapped column that is missing, for a field or an attribute that two
-    columns would be, and when no column holds the id.
+    Raises ``ConfigurationError`` for a mapped column that is missing, for what is no field, for a field or an attribute
+    that two columns would be, and when no column holds the id.
     """
     draft = _Draft(file, [name.strip() for name in header])
     for target, column in (columns or {}).items():
@@ -110,9 +109,9 @@ class _Draft:
 
     def take(self, target: str, column: str) -> None:
         """Makes the column the field of that name, or else an attribute."""
-        field = _FIELD_OF.get(target)
+        field, name = target_of(target, column)
         if field is None:
-            self.take_attribute(target, column)
+            self.take_attribute(name, column)
         elif field in self.fields:
             raise ConfigurationError(f"{self._file}: two columns are mapped to the field {field!r}; map one")
         else:

@@ -11,6 +11,7 @@ from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows, rea
 from retrieval.adapters.readers.input_line import InputLine
 from retrieval.adapters.readers.jsonl import read_json_lines
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, STANDARD_INPUT, readable_status
+from retrieval.adapters.readers.records import target_of
 from retrieval.domain.errors import ConfigurationError
 
 FORMATS = ("jsonl", "csv")
@@ -37,8 +38,9 @@ def read_items(
     ``format`` is ``jsonl`` (BEIR's: see ``item_from_record``) or ``csv``; otherwise the name's ending decides
     (``.jsonl``, ``.ndjson``, ``.json``, ``.csv``, ``.tsv``, each also with ``.gz``), and standard input is ``jsonl``.
 
-    In CSV, ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …) or an attribute's new
-    name to a column; see ``plan_columns`` for the others. An empty value is missing. Tags are a JSON list, or
+    ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …), or an attribute as ``attributes.name``,
+    to a column of CSV, or to an entry of JSON's objects (at the top, else in the metadata); see ``plan_columns`` and
+    ``mapped_record`` for the others. In CSV, an empty value is missing. Tags are a JSON list, or
     texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
     number, ``true`` or ``false`` are that; everything else, the id above all, is text, and so are the attributes that
     ``texts`` names, without space around them. ``header`` is called
@@ -53,11 +55,10 @@ def read_items(
     """
     file = os.fspath(path)
     chosen = _chosen_format(file, format)
-    if columns and chosen != "csv":
-        raise ConfigurationError(f"{file}: columns are for CSV files and this is {chosen}; leave them out")
+    _check_targets(columns or {})
     known_size = size_of(file)
     if chosen == "jsonl":
-        return read_json_lines(file, max_line_bytes=max_line_bytes, clean=clean)
+        return read_json_lines(file, columns=columns, max_line_bytes=max_line_bytes, clean=clean)
     # What has no size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
@@ -85,6 +86,15 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
         return None
     status = readable_status(file)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _check_targets(columns: Mapping[str, str]) -> None:
+    """Refuse what is no field, and a field that is mapped twice. Raises ``ConfigurationError``."""
+    taken: dict[tuple[str | None, str], str] = {}
+    for target, column in columns.items():
+        other = taken.setdefault(target_of(target, column), target)
+        if other != target:
+            raise ConfigurationError(f"{other!r} and {target!r} are one field; map one of them")
 
 
 def _chosen_format(file: str, given: str | None) -> str:

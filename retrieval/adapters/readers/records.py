@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.item import Item
 from retrieval.domain.stored_text import clean_text, clean_value
 
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
     "title": ("title",),
-    "body": ("text", "body"),
+    "body": ("text", "body", "content", "page_content", "document"),
     "kind": ("kind",),
     "tags": ("tags",),
     "status": ("status",),
@@ -22,6 +23,12 @@ FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "occurred_at": ("occurred_at", "event_time"),
 }
 """Each field of an item, and the names that it has in a record; an earlier name goes before a later one."""
+
+ATTRIBUTE_PREFIX = "attributes."
+"""What stands before an attribute's name where a field's could stand."""
+
+_ONLY_AS_TEXTS = ("content", "page_content", "document")
+"""These name a field where they are texts; whatever else they are is an attribute."""
 
 MAX_DEPTH = 64
 """Most levels of lists and objects inside one attribute."""
@@ -34,7 +41,8 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     """The item that a record in BEIR's format describes.
 
     - ``_id`` (or ``item_id``, ``id``): text, or a whole number, which becomes its text.
-    - ``title`` and ``text`` (or ``body``): texts; missing is empty.
+    - ``title`` and ``text`` (or ``body``; or ``content``, ``page_content``, ``document``, where that is a text): texts,
+      missing is empty.
     - ``metadata`` (or ``attributes``): an object.
     - ``kind``, ``tags``, ``status``, ``source`` and ``occurred_at`` (or ``event_time``) may stand at the top
       or in the metadata; the top goes first. An empty status is the default one. A time is ISO 8601 text or a
@@ -56,6 +64,49 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
         if fields[field] is None:
             fields[field] = _taken(metadata, FIELD_NAMES[field])
     return item_from_fields(fields, {**metadata, **top}, clean=clean)
+
+
+def target_of(target: str, entry: str) -> tuple[str | None, str]:
+    """The field that a mapping names, with its name in a record; None and a name where it is an attribute's.
+
+    Raises ``ConfigurationError`` for a name that is neither a field's nor ``attributes.`` and a name.
+    """
+    field = next((field for field, names in FIELD_NAMES.items() if target in names), None)
+    if field is not None:
+        return field, FIELD_NAMES[field][0]
+    name = target.removeprefix(ATTRIBUTE_PREFIX)
+    if name and name != target:
+        return None, name
+    fields = [names[0] for names in FIELD_NAMES.values()]
+    near = difflib.get_close_matches(target, [name for names in FIELD_NAMES.values() for name in names], n=1)
+    raise ConfigurationError(
+        f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}?' if near else ';'} The fields are "
+        f"{', '.join(fields)}; for an attribute write {ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
+    )
+
+
+def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
+    """The record with the entries that are mapped under the names that they are mapped to.
+
+    ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. What has
+    the name of a field that is mapped to another entry becomes an attribute. Raises ``InvalidItemError`` where the id's
+    entry is missing.
+    """
+    top = dict(record)
+    inner = next((name for name in _METADATA_NAMES if isinstance(top.get(name), Mapping)), _METADATA_NAMES[0])
+    within = dict(top.get(inner) or {}) if isinstance(top.get(inner), Mapping | None) else {}
+    fields: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    for target, entry in columns.items():
+        field, name = target_of(target, entry)
+        value = top.pop(entry, None) if entry in top else within.pop(entry, None)
+        if field == "item_id" and value is None:
+            there = ", ".join(f"{name!r:.80}" for name in list(record)[:20])
+            raise InvalidItemError(f"no {entry!r:.80}, which is mapped to {target!r}; there are: {there}")
+        (attributes if field is None else fields)[name] = value
+    others = {other for name in fields for names in FIELD_NAMES.values() if name in names for other in names}
+    left = {name: top.pop(name) for name in list(top) if name in others}
+    return {**top, inner: {**within, **left, **attributes}, **fields}
 
 
 def item_as_it_is_or_cleaned(make: Callable[..., Item], *, clean: bool) -> tuple[Item, bool]:
@@ -102,14 +153,14 @@ def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _taken(entries: dict[str, Any], names: tuple[str, ...]) -> Any:
     for name in names:
-        if name in entries:
+        if name in entries and (name not in _ONLY_AS_TEXTS or isinstance(entries[name], str)):
             return entries.pop(name)
     return None
 
 
 def _item_id(value: object) -> str:
     if value is None:
-        raise InvalidItemError("no '_id' (or 'item_id'); every item needs one, a text or a whole number")
+        raise InvalidItemError("no '_id' (or 'item_id', 'id'); every item needs one, a text or a whole number")
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) > sys.float_info.max:
             raise InvalidItemError("'_id' is a number beyond ±1.8e308; write it as text")

@@ -247,7 +247,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def collections_table(found: list[CollectionInfo]) -> Table:
     """A row a collection."""
-    from retrieval.surfaces.cli.output import table
+    from retrieval.surfaces.cli.output import short_space, table
 
     return table(
         ["name", "documents", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
@@ -256,7 +256,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
                 info.name,
                 info.documents,
                 info.pending or "",
-                info.space,
+                short_space(info.space),
                 info.text_search_config,
                 f"v{info.profile_version}",
                 f"v{info.model_version}" if info.model_version else "",

@@ -76,7 +76,7 @@ def explanation_table(explanation: Explanation) -> Table:
 
 
 def footer(result: SearchResult) -> Iterator[str]:
-    """The path and why, the profile, the times, and the notes."""
+    """The path and why, the profile, the times, the id for feedback and replay, and the notes."""
     weighed = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
     way = result.why if result.path is Path.NONE else f"{result.path.value}{weighed}: {result.why}"
     by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
@@ -84,5 +84,7 @@ def footer(result: SearchResult) -> Iterator[str]:
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
     if times:
         yield " · ".join(times)
-    for note in result.notes:
+    if result.retrieval_id is not None:
+        yield f"retrieval {result.retrieval_id}"
+    for note in (*result.notes, *result.why_no_hits):
         yield f"note: {note}"

@@ -50,8 +50,8 @@ def ingest(
         typer.Option(
             "--map",
             "-m",
-            metavar="FIELD=COLUMN",
-            help="A CSV column for a field: text=description. May be repeated.",
+            metavar="FIELD=NAME",
+            help="A column, or an entry of JSON, for a field: text=description. May be repeated.",
         ),
     ] = None,
     on_error: Annotated[
@@ -93,6 +93,7 @@ def ingest(
 
     JSON Lines hold one object a line: _id, title, text, tags, metadata.
     CSV begins with a line of column names; those of tickets need no --map.
+    --map names what is called otherwise; attributes.NAME is an attribute.
     """
     from retrieval.surfaces.cli.ingesting import IngestOptions, ingest_files
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote as quoted
 from typing import NoReturn
 
 from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
 from retrieval.collection import Collection
-from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.jobs.ingest import IngestReport
 from retrieval.platform import Platform
 from retrieval.surfaces.cli.input_files import InputFiles
@@ -122,12 +123,25 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
             f"{count(report.rejected, 'bad line')} put aside in {where}; mend and ingest that file",
             soft_wrap=True,
         )
+    if report.without_text.number:
+        _tell_without_text(report)
     if report.items.pending:
         err.print(
             f"{count(report.items.pending, 'item')} without a vector, found by words only; "
             "run the same command again to embed what is missing",
             soft_wrap=True,
         )
+
+
+def _tell_without_text(report: IngestReport) -> None:
+    """Say where the text may stand. Raises ``InvalidItemError`` where no item has any, which nobody means."""
+    found = report.without_text
+    likely = found.likely_text
+    advice = f"did you mean --map text={quoted(likely)}?" if likely else "name what is: --map text=NAME"
+    told = f"{found.told(report.read)}; {advice}"
+    if found.number == report.read:
+        raise InvalidItemError(told)
+    console(stderr=True).print(plain(f"note: {told}"), soft_wrap=True)
 
 
 def summary_table(report: IngestReport) -> object:

@@ -77,7 +77,7 @@ def columns_of(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         field, equals, column = (part.strip() for part in pair.partition("="))
         if not (field and equals and column):
-            raise InvalidRequestError(f"cannot read --map {pair!r}: write FIELD=COLUMN, such as _id=ticket_id")
+            raise InvalidRequestError(f"cannot read --map {pair!r}: write FIELD=NAME, such as _id=ticket_id")
         if field in columns:
             raise InvalidRequestError(f"--map gives {field!r} twice; give it one column")
         columns[field] = column

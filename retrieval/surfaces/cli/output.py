@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.stored_text import clean_text, escaped_json
+
+_SPACE = re.compile(r"(?P<model>[^@]+)(@.*)? (?P<dimensions>\([0-9]+\))")
 
 
 class _Console(Console):
@@ -82,6 +85,12 @@ def cell_text(value: object) -> str:
             return f"{value:.4f}"
         case _:
             return str(value)
+
+
+def short_space(name: str | None) -> str | None:
+    """An embedding space as it stands in a table: its model and dimensions, ``all-MiniLM-L6-v2 (384)``."""
+    match = None if name is None else _SPACE.fullmatch(name)
+    return name if match is None else f"{match['model'].rpartition('/')[2]} {match['dimensions']}"
 
 
 def count(number: int, noun: str) -> str:

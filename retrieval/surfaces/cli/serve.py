@@ -19,6 +19,10 @@ EXAMPLES = (
 )
 
 
+_NEXT = "who calls needs a key; make one with: retrieval keys create NAME"
+_NEXT_LOCAL = "try, in another terminal: curl {url}/v1/collections"
+
+
 class LogFormat(StrEnum):
     """How a record of the log becomes a line."""
 
@@ -68,6 +72,7 @@ def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool
 def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
     import asyncio
 
+    from retrieval.adapters.store.installation.opening import told_server
     from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.stopping import stop_signal
     from retrieval.surfaces.http.serving import run_service
@@ -77,9 +82,12 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         if as_json:
             print_json_line({"url": url})
             return
-        console().print(f"serving at {url} (what there is to call: {url}/docs)", soft_wrap=True)
-        if not insecure_local:
-            console().print("who calls needs a key; make one with: retrieval keys create NAME", soft_wrap=True)
+        said = [f"serving at {url} (what there is to call: {url}/docs)"]
+        said += (
+            [f"from {told_server(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
+        )
+        said += [_NEXT_LOCAL.format(url=url) if insecure_local else _NEXT]
+        console().print("\n".join(said), soft_wrap=True, markup=False, highlight=False)
 
     async def work() -> None:
         await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)
@@ -92,7 +100,10 @@ def _require_extra() -> None:
     from retrieval.domain.errors import MissingExtraError
     from retrieval.surfaces.version import DISTRIBUTION
 
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
+    if any(
+        importlib.util.find_spec(name) is None
+        for name in ("fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
+    ):
         raise MissingExtraError(
             "the HTTP service needs FastAPI and its server, which are missing; "
             f"install them with: pip install '{DISTRIBUTION}[http]'"

@@ -45,8 +45,8 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
 
 
 def collections_table(found: list[CollectionStatus]) -> Table:
-    """A row a collection."""
-    from retrieval.surfaces.cli.output import table
+    """A row a collection; what waits has a column where something waits."""
+    from retrieval.surfaces.cli.output import short_space, table
 
     return table(
         ["collection", "documents", "pending", "weights", "space", "index", "recall"],
@@ -54,14 +54,15 @@ def collections_table(found: list[CollectionStatus]) -> Table:
             (
                 one.name,
                 one.documents,
-                one.pending,
-                "pending" if one.weights_pending else "current",
-                one.space,
+                one.pending or "",
+                "pending" if one.weights_pending else "",
+                short_space(one.space),
                 ", ".join(map(index_text, one.indexes)) or "none",
                 recall_text(one),
             )
             for one in found
         ),
+        right={"pending"},
     )
 
 

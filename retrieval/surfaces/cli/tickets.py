@@ -228,13 +228,14 @@ def _checked(model: Callable[..., T], **given: object) -> T:
     from pydantic import ValidationError
 
     from retrieval.domain.errors import InvalidRequestError
+    from retrieval.surfaces.refused_values import refusal_of
 
     try:
         return model(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
+        said = refusal_of(first)
         raise InvalidRequestError(f"{place}: {said}" if place else said) from None
 
 

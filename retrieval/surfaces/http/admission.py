@@ -17,6 +17,7 @@ from retrieval.domain.api_key import EVERY_SCOPE, ApiKey
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Authenticator
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
+from retrieval.surfaces.http.front import FRONT_PATHS
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
 from retrieval.surfaces.http.limits import is_stream
 from retrieval.surfaces.http.load import place_of
@@ -25,7 +26,7 @@ from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedErr
 from retrieval.surfaces.http.request_refusals import EncodedBodyError, OverloadedError
 from retrieval.surfaces.http.service import Service
 
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/redoc"})
+OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
 """What needs no key: whether the service lives, and how it is called. ``/metrics``, of all tenants, has a token."""
 
 

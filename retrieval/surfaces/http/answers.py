@@ -29,10 +29,11 @@ from retrieval.surfaces.http.problems import (
 from retrieval.surfaces.http.refusals import RefusalError
 from retrieval.surfaces.http.request_id import current_request_id
 from retrieval.surfaces.http.request_refusals import MediaTypeError, OverloadedError
+from retrieval.surfaces.refused_values import names_there_are
 
 _log = logging.getLogger(__name__)
 
-_EXPECTED = {404: "there is no such resource; see /openapi.json for those that there are"}
+_EXPECTED = {404: "there is no such resource; see /docs or /openapi.json for those that there are"}
 
 
 def answer_to(error: Exception, scope: Scope) -> Response:
@@ -78,7 +79,7 @@ def _with_members(found: Any, route: object) -> Any:
         return found
     kind = route.body_field.field_info.annotation if route.body_field else None
     *place, name = found["loc"][1:]
-    return {**found, "msg": f"there is no {name!r:.60} here; there are: {', '.join(members_at(kind, place))}"}
+    return {**found, "msg": f"there is no {name!r:.60} here; {names_there_are(name, members_at(kind, place))}"}
 
 
 def report(error: Exception) -> None:

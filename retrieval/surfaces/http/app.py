@@ -19,6 +19,7 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.frame import Frame
+from retrieval.surfaces.http.front import add_front
 from retrieval.surfaces.http.handles import Handles
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
 from retrieval.surfaces.http.limits import Limits
@@ -62,6 +63,9 @@ def create_app(
         version=installed_version() or "0",
         lifespan=opened,
         redirect_slashes=False,
+        # See ``front``: FastAPI's own pages load their scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
         telemetry=_NO_TELEMETRY,
         generate_unique_id_function=operation_id,
     )
@@ -73,6 +77,7 @@ def create_app(
     describe(app)
     for router in ROUTERS:
         app.include_router(router)
+    add_front(app, needs_key=not insecure_local)
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)

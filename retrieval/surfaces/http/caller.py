@@ -17,6 +17,7 @@ from retrieval.domain.api_key import ApiKey, Scope
 from retrieval.platform import Platform
 from retrieval.surfaces.http.refusals import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.refused_values import names_there_are
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ def check_parameters(request: Request) -> None:
     known = list(dict.fromkeys(_names(request.scope["route"].dependant)))
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
-        hint = f"there are: {', '.join(known)}" if known else "there is none"
+        refused = "there is no parameter {!r:.60}; {}"
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": f"there is no parameter {name!r:.60}; {hint}"} for name in unknown]
+            [{"loc": ("query", name), "msg": refused.format(name, names_there_are(name, known))} for name in unknown]
         )
 
 

@@ -18,6 +18,7 @@ from retrieval.domain import errors
 from retrieval.surfaces.http.problem_types import problem_type
 from retrieval.surfaces.http.refusals import RefusalError
 from retrieval.surfaces.http.wording import over_http
+from retrieval.surfaces.refused_values import refusal_of
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -72,11 +73,12 @@ def invalid(
     kind = problem_type(errors.InvalidRequestError)
     wrong = _together([_wrong(one, body) for one in found])
     places = ", ".join(dict.fromkeys(str(one.get("pointer") or one.get("parameter") or "the body") for one in wrong))
+    told = _first(wrong) if len(wrong) == 1 else f"{places}; see errors"
     problem = {
         "type": kind.type,
         "title": kind.title,
         "status": kind.status,
-        "detail": f"not as it must be: {places}; see errors",
+        "detail": f"not as it must be: {told}",
         "errors": wrong,
     }
     return problem | _occurrence(instance, request_id)
@@ -107,7 +109,7 @@ def one_line(text: str) -> str:
 
 def _wrong(found: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, str]:
     where, *place = found["loc"] or ("body",)
-    detail = one_line(str(found["msg"]).removeprefix("Value error, "))
+    detail = one_line(refusal_of(found))
     if where == "body":
         place = place if body is None else list(_sent_place(body, place, is_missing=found.get("type") == "missing"))
         return {"pointer": pointer(place), "detail": detail}
@@ -122,6 +124,10 @@ def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -
         elif not (is_missing and number == len(place)):
             continue
         yield step
+
+
+def _first(wrong: Sequence[Mapping[str, str]]) -> str:
+    return f"{wrong[0].get('pointer') or wrong[0].get('parameter') or 'the body'}: {wrong[0]['detail']}"
 
 
 def _together(wrong: Iterable[dict[str, str]]) -> list[dict[str, str]]:

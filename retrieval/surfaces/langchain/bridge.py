@@ -106,7 +106,7 @@ class Bridge(Generic[A]):
 
 def _portal(door: Door) -> BlockingPortal:
     if door.portal is None:
-        raise InvalidRequestError("the platform is not open; use: with connect() as platform")
+        raise InvalidRequestError("the platform is not open; use: with connect() as platform, or: open()")
     return door.portal
 
 

@@ -25,6 +25,7 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 from retrieval.domain.stored_text import shown_line
+from retrieval.surfaces.refused_values import names_there_are, refusal_of
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
@@ -63,16 +64,16 @@ def failure_line(error: BaseException) -> str:
 
 
 def wrong_arguments(error: ValidationError) -> str:
-    """``limit: input should be less than or equal to 50``, for each argument that is wrong, in one line."""
-    wrong = dict.fromkeys(f"{_place(one['loc'])}: {_lowered(one['msg'])}" for one in error.errors())
+    """``limit: must be 50 or less``, for each argument that is wrong, in one line."""
+    wrong = dict.fromkeys(f"{_place(one['loc'])}: {_lowered(refusal_of(one))}" for one in error.errors())
     return f"wrong arguments: {one_line('; '.join(wrong))}"
 
 
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
-    taken = ", ".join(known)
-    told = f"there are {taken}" if taken else "the tool takes none"
-    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in names)}; {told}"
+    wrong, taken = list(names), list(known)
+    told = names_there_are(wrong[0], taken) if taken else "the tool takes none"
+    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {told}"
 
 
 def one_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from retrieval.domain.hit import Contribution, Explanation, Hit, Path, SearchResult
@@ -42,3 +43,13 @@ def test_a_result_is_plain_json() -> None:
     assert read["hits"][0]["occurred_at"] == "2024-01-01T00:00:00+00:00"
     parts = read["hits"][0]["explanation"]["contributions"]
     assert sum(part["value"] for part in parts) == read["hits"][0]["score"]
+
+
+def test_a_hit_and_an_answer_are_short_in_their_plain_form() -> None:
+    """A hit has two lines of a terminal at most, an answer a line for each of ten."""
+    explanation = Explanation("rrf", ())
+    long = Hit(item_id="T" * 500, score=1 / 3, rank=1000, explanation=explanation, title="a\nb", body="word " * 500)
+    assert len(repr(long)) <= 160
+    assert repr(replace(long, item_id="T-1", rank=1, body="")) == "Hit(rank=1, item_id='T-1', score=0.3333, text='a b')"
+    found = SearchResult(hits=(long,) * 12, path=Path.EXACT, why="", profile_version=1, notes=("so it is",))
+    assert repr(found).splitlines() == ["<12 hits, exact>", *[repr(long)] * 10, "…", "note: so it is"]

@@ -11,8 +11,16 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.revisions import status_of
+from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import SchemaRevisionError
 from retrieval.settings import Settings
+
+
+def told_server(settings: Settings) -> str:
+    """Where the data lie, for people to read: nothing of it is secret."""
+    if settings.database_url is not None:
+        return server_name(settings.database_url.get_secret_value())
+    return f"the embedded PostgreSQL in {settings.home or default_home()}"
 
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:

@@ -50,7 +50,7 @@ class ItemSent(Sent):
     """The application's own key, 1 to 512 bytes; also `_id` or `id`. In a path it need not be repeated."""
     title: str | None = None
     body: str | None = None
-    """Also `text`."""
+    """Also `text`, and where that is a text `content`, `page_content` or `document`."""
     kind: str | None = None
     """What sort of thing it is, in the application's words."""
     tags: list[str] | None = None

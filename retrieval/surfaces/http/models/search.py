@@ -168,6 +168,7 @@ class SearchAnswer(Told):
                     "weighed": 12,
                     "profile_version": 1,
                     "notes": [],
+                    "why_no_hits": [],
                     "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
                     "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
                 }
@@ -186,6 +187,8 @@ class SearchAnswer(Told):
     """The stored profile that answered; null when the request brought its own."""
     notes: list[str]
     """What the caller should know: a leg that could not run and why."""
+    why_no_hits: list[str]
+    """Where there are no hits: which part of the filter lets nothing through, and what is near; not in a batch."""
     timings_ms: dict[str, float]
     """Milliseconds by stage."""
     retrieval_id: str | None

@@ -87,9 +87,9 @@ def test_it_prints_tickets_for_people() -> None:
 @pytest.mark.parametrize(
     ("words", "said_of_it"),
     [
-        (["--top-k", "101"], "top_k: Input should be less than or equal to 100"),
-        (["--vector-weight", "1.9"], "vector_weight: Input should be less than or equal to 1"),
-        (["--candidates", "0"], "candidates: Input should be greater than or equal to 1"),
+        (["--top-k", "101"], "top_k: must be 100 or less"),
+        (["--vector-weight", "1.9"], "vector_weight: must be 1 or less"),
+        (["--candidates", "0"], "candidates: must be 1 or more"),
         (["--priority-weight", "High"], "write NAME=W"),
         (["--preset", "fast"], "there are semantic_match"),
     ],

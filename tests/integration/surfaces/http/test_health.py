@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from httpx2 import AsyncClient
 
@@ -19,3 +21,18 @@ async def test_a_service_that_can_answer_is_ready(client: AsyncClient) -> None:
     answer = await client.get("/readyz")
     checks = {"database": "ok", "schema": "ok", "pool": "ok", "embedder": "ok", "language_model": "none"}
     assert (answer.status_code, answer.json()) == (200, {"status": "ready", "checks": checks})
+
+
+async def test_the_front_names_what_there_is(client: AsyncClient) -> None:
+    """What it leads to answers, and none of it needs a network."""
+    front = (await client.get("/", headers={"Authorization": ""})).json()
+    assert front["service"] == "Retrieval"
+    for name in ("docs", "openapi", "collections", "ready"):
+        assert (await client.get(front[name])).status_code == 200
+    page = (await client.get(front["docs"])).text
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(loaded) == 3
+    assert "://" not in page
+    for path in loaded:
+        answer = await client.get(path)
+        assert (answer.status_code, len(answer.content) > 1000) == (200, True)

@@ -173,7 +173,7 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
 @pytest.mark.parametrize(
     ("address", "parameter", "known"),
     [
-        (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "there are: where, after, limit"),
+        (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "did you mean 'where'? There are: where, after, limit"),
         (f"{ITEMS}/any?foo=", "foo", "there is none"),
         ("/v1/analytics/queries?form=7d", "form", "there are: collection, since, until, limit"),
     ],

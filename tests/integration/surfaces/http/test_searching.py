@@ -111,7 +111,7 @@ async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> No
     answer = await client.post(SEARCH, json={"query": "disk", "context": {"actr": "kim"}})
     known = "domain, complexity, actor, session, backtracks, generated"
     assert answer.json()["errors"] == [
-        {"pointer": "/context/actr", "detail": f"there is no 'actr' here; there are: {known}"}
+        {"pointer": "/context/actr", "detail": f"there is no 'actr' here; did you mean 'actor'? There are: {known}"}
     ]
     answer = await client.post(SEARCH, json={"query": "disk", "as_of": "0001-01-01T00:00:00+02:00"})
     assert answer.json()["detail"].startswith("as_of is 0001-01-01T00:00:00+02:00; it must")

@@ -45,8 +45,8 @@ def test_a_fields_own_column_is_an_attribute_when_the_field_is_mapped_elsewhere(
 
 
 def test_a_mapping_can_rename_an_attribute() -> None:
-    """A name that is no field's is the attribute's."""
-    item = item_of("_id resolution_hours", "1", "2.5", columns={"hours": "resolution_hours"})
+    """What stands behind ``attributes.`` is its name."""
+    item = item_of("_id resolution_hours", "1", "2.5", columns={"attributes.hours": "resolution_hours"})
 
     assert item.attributes == {"hours": 2.5}
 
@@ -167,7 +167,7 @@ def test_a_row_without_an_id_is_refused() -> None:
         ("ticket_id title", {"_id": "ticket"}, "no column 'ticket' .*'ticket_id', 'title'"),
         ("ticket_id title", None, "no column '_id'.*'ticket_id', 'title'"),
         ("a b", {"_id": "a", "id": "b"}, "two columns are mapped to the field 'item_id'"),
-        ("_id a b", {"a": "b"}, "two columns would be the attribute 'a'"),
+        ("_id a b", {"attributes.a": "b"}, "two columns would be the attribute 'a'"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused(header: str, columns: dict[str, str] | None, message: str) -> None:

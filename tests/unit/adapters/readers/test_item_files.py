@@ -68,10 +68,47 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         read_items(tmp_path / "items.csv", format="xml")
 
 
-def test_columns_for_json_lines_are_refused(tmp_path: Path) -> None:
-    """A mapping that would do nothing is an error."""
-    with pytest.raises(ConfigurationError, match="columns are for CSV"):
-        read_items(tmp_path / "items.jsonl", columns={"_id": "ticket"})
+def test_entries_of_json_lines_are_mapped(tmp_path: Path) -> None:
+    """At the top or in the metadata; what has a mapped field's name already is an attribute, and no entry is lost."""
+    file = tmp_path / "items.jsonl"
+    file.write_text(
+        '{"key": 7, "text": "old", "metadata": {"summary": "A disk", "level": 1}}\n{"key": 8, "descr": "Full"}\n'
+    )
+    columns = {"_id": "key", "text": "descr", "title": "summary", "attributes.stage": "level"}
+
+    assert [line.item for line in read_items(file, columns=columns)] == [
+        Item(item_id="7", title="A disk", attributes={"text": "old", "stage": 1}),
+        Item(item_id="8", body="Full"),
+    ]
+
+
+def test_an_entry_that_no_line_has_is_refused(tmp_path: Path) -> None:
+    """A mapping that did nothing is an error, and so is an item whose id is not there."""
+    file = tmp_path / "items.jsonl"
+    file.write_text('{"id": "1", "content": "A disk"}\n')
+    with pytest.raises(ConfigurationError, match=r"no line has an entry 'descr' \(for 'text'\).* 'id', 'content'"):
+        list(read_items(file, columns={"text": "descr"}))
+    lines = read_items(file, columns={"_id": "key"})
+    assert "no 'key', which is mapped to '_id'; there are: 'id', 'content'" in str(next(lines).error)
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "items.csv"])
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"txt": "title"}, "no field 'txt'; did you mean 'text'.* attributes.txt=title"),
+        ({"attributes.": "title"}, "no field 'attributes.'"),
+        ({"text": "title", "body": "_id"}, "'text' and 'body' are one field"),
+    ],
+)
+def test_what_is_no_field_is_refused_before_reading(
+    tmp_path: Path, name: str, columns: dict[str, str], reason: str
+) -> None:
+    """Whatever the format; the message names the fields, and how an attribute is named."""
+    file = tmp_path / name
+    file.write_bytes(CSV)
+    with pytest.raises(ConfigurationError, match=reason):
+        read_items(file, columns=columns)
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "missing.csv"])

@@ -34,10 +34,17 @@ def test_the_id_has_three_names(name: str) -> None:
     assert item_from_record({name: "d1"}).item_id == "d1"
 
 
-@pytest.mark.parametrize("name", ["text", "body"])
+@pytest.mark.parametrize("name", ["text", "body", "content", "page_content", "document"])
 def test_the_body_has_two_names(name: str) -> None:
-    """``text`` and ``body`` are the same."""
+    """All of them are what others call it."""
     assert item_from_record({"_id": "d1", name: "words"}).body == "words"
+
+
+def test_what_is_no_text_is_an_attribute_under_these_names() -> None:
+    """A document may be an object or a number; ``text`` itself has to be one."""
+    item = item_from_record({"_id": "d1", "document": 7, "content": {"pages": 2}})
+    assert Item(item_id="d1", attributes={"document": 7, "content": {"pages": 2}}) == item
+    assert item_from_record({"_id": "d1", "text": "a", "content": "b"}).attributes == {"content": "b"}
 
 
 @pytest.mark.parametrize("name", ["metadata", "attributes"])

@@ -18,11 +18,11 @@ def test_the_columns_of_historical_tickets_are_known() -> None:
         "text": "description",
         "tags": "labels",
         "occurred_at": "created",
-        "priority": "priority",
-        "domain": "domain",
-        "resolution": "resolution",
-        "resolution_time_hours": "resolution_time_hours",
-        "resolved_at": "resolved",
+        "attributes.priority": "priority",
+        "attributes.domain": "domain",
+        "attributes.resolution": "resolution",
+        "attributes.resolution_time_hours": "resolution_time_hours",
+        "attributes.resolved_at": "resolved",
     }
 
 
@@ -37,7 +37,7 @@ def test_other_names_case_and_spaces_do_not_matter() -> None:
         "text": "Description",
         "tags": "Labels",
         "occurred_at": "Created",
-        "resolution_time_hours": "hours-to-resolve",
+        "attributes.resolution_time_hours": "hours-to-resolve",
     }
     both = ticket_columns(["ticket_id", "summary", "title"])
     assert both is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +64,12 @@ def test_the_footer_says_path_why_profile_times_and_notes() -> None:
         "embed 1.2 ms · total 9.0 ms",
         "note: the dense leg did not run",
     ]
+
+
+def test_the_footer_names_the_retrieval_for_feedback_and_replay() -> None:
+    """Where it is recorded."""
+    number = UUID("01a20860-4ac0-75ea-b837-a6c1aeeb0dea")
+    assert f"retrieval {number}" in footer(replace(result(hit()), retrieval_id=number))
 
 
 def test_the_footer_says_how_many_rows_were_weighed() -> None:

@@ -39,7 +39,7 @@ def test_columns_are_given_by_field() -> None:
 @pytest.mark.parametrize("pair", ["_id", "_id=", "=ticket_id", ""])
 def test_half_a_pair_is_refused(pair: str) -> None:
     """The message shows how to write it."""
-    with pytest.raises(InvalidRequestError, match="write FIELD=COLUMN"):
+    with pytest.raises(InvalidRequestError, match="write FIELD=NAME"):
         columns_of([pair])
 
 

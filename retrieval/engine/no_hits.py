@@ -1,0 +1,141 @@
+"""Why a search has no hits: which part of its filter lets nothing through, and what is near to it.
+
+It is asked for after the answer and only where the answer is empty, so that a search with hits pays nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from retrieval.domain.errors import RetrievalError
+from retrieval.domain.filter_mapping import as_mapping, field_name
+from retrieval.domain.filters import AllTags, And, Compare, Contains, Field, Filter, Not, OneOf, Scalar
+from retrieval.domain.value_count import COUNTED_FIELDS, ValueCount
+
+SECONDS = 1.0
+"""The longest that it may take; what is known by then is said."""
+
+_MOST_PARTS = 8
+_MOST_COUNTED = 50_000
+"""Most items of a collection whose values are counted."""
+_SHOWN = 5
+_LONGEST = 80
+
+_KINDS = {"number": "numbers", "string": "texts", "boolean": "true or false"}
+
+
+class Asked(Protocol):
+    """What is asked of the collection."""
+
+    async def page(self, where: Filter | None = None, *, after: str = "", limit: int = 100) -> Sequence[object]:
+        """Some items that the filter lets through."""
+
+    async def value_counts(self, field: str, *, where: Filter | None = None) -> list[ValueCount]:
+        """The values of a field, the most frequent first."""
+
+
+async def reasons(
+    collection: Asked, wanted: Filter | None, *, documents: int, types: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """What to tell whoever finds nothing by this filter, a note each; nothing where there is nothing to say.
+
+    ``types``: the JSON types that items have, by attribute. An error of the database says nothing.
+    """
+    if not documents:
+        return ("the collection has no items yet",)
+    said: list[str] = []
+    try:
+        async with asyncio.timeout(SECONDS):
+            await _explain(collection, wanted, said, documents, types)
+    except (RetrievalError, TimeoutError):
+        pass
+    return tuple(said)
+
+
+async def _explain(
+    collection: Asked, wanted: Filter | None, said: list[str], documents: int, types: Mapping[str, Sequence[str]]
+) -> None:
+    if wanted is None or await collection.page(wanted, limit=1):
+        passing = "" if wanted is None else "items pass the filter, but "
+        said.append(f"{passing}the legs that ran found no item, or none scored high enough")
+        return
+    parts = wanted.filters if isinstance(wanted, And) else (wanted,)
+    if len(parts) > _MOST_PARTS:
+        said.append("no item passes the filter")
+        return
+    alone = [one for one in parts if not await collection.page(one, limit=1)]
+    for one in alone:
+        hint = await _hint(collection, one, types) if documents <= _MOST_COUNTED else ""
+        said.append(f"the filter lets nothing through: no item has {_said(one)}{hint}")
+    if not alone:
+        others = [(one, And(tuple(part for part in parts if part is not one))) for one in parts]
+        culprits = [_said(one) for one, rest in others if await collection.page(rest, limit=1)]
+        without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
+        said.append(f"the filter lets nothing through: no item has {' and '.join(map(_said, parts))}{without}")
+
+
+async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[str]]) -> str:
+    """What the field holds instead."""
+    match part:
+        case OneOf(field, values):
+            wanted: tuple[Scalar, ...] = values
+        case AllTags(tags):
+            field, wanted = Field("tags", is_attribute=False), tags
+        case Compare(field, _, value):
+            wanted = (value,)
+        case _:
+            return ""
+    if not field.is_attribute and field.name not in COUNTED_FIELDS:
+        return ""
+    held = [one.value for one in await collection.value_counts(field_name(field)) if one.value]
+    kinds = [kind for kind in _KINDS if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
+    if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
+        return f"; its values are {' and '.join(_KINDS[kind] for kind in kinds)}, such as {_shown(held[:1], kinds)}"
+    folded = {value.casefold(): value for value in reversed(held)}
+    near = [name for value in wanted for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
+    if near and not isinstance(part, Compare) and "string" in kinds:
+        return f"; did you mean {_shown([folded[name] for name in dict.fromkeys(near)], kinds)}?"
+    if kinds == ["number"] and held:
+        low, *_, high = sorted(held * 2, key=float)
+        return f"; its values are from {low} to {high}"
+    more = " …" if len(held) > _SHOWN else ""
+    return f"; there are {_shown(held[:_SHOWN], kinds)}{more}" if held else ""
+
+
+def _kind(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else "string"
+
+
+def _shown(values: Sequence[str], kinds: Sequence[str]) -> str:
+    quoted = (json.dumps(value, ensure_ascii=False) if "string" in kinds else value for value in values)
+    return ", ".join(_short(value) for value in quoted)
+
+
+def _said(part: Filter) -> str:
+    """The part in words, or as the mapping that says it."""
+    match part:
+        case OneOf(field, values):
+            shown = " or ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values[:_SHOWN])
+            return _short(f"{field_name(field)} = {shown}")
+        case Compare(field, operator, value):
+            sign = {"gt": ">", "gte": "≥", "lt": "<", "lte": "≤"}[operator]
+            return _short(f"{field_name(field)} {sign} {json.dumps(value, ensure_ascii=False, default=str)}")
+        case Contains(text):
+            return _short(f"the words {json.dumps(text, ensure_ascii=False)}")
+        case Not(Contains(text)):
+            return _short(f"no {json.dumps(text, ensure_ascii=False)}")
+        case _:
+            try:
+                return _short(json.dumps(as_mapping(part), ensure_ascii=False))
+            except ValueError:
+                return "what it asks of the words"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

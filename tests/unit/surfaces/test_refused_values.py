@@ -1,0 +1,65 @@
+"""Values that a model refuses, told in plain words, whichever door they came through."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from retrieval.surfaces.refused_values import names_there_are, refusal_of
+
+
+class Asked(BaseModel):
+    """A model with a field of each kind."""
+
+    model_config = ConfigDict(strict=True)
+
+    text: Annotated[str, Field(min_length=2, max_length=3)] = "ab"
+    number: Annotated[int, Field(ge=1, lt=9)] = 1
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    truth: bool = True
+    names: Annotated[list[str], Field(max_length=1)] = []
+    where: dict[str, Any] = {}
+    kind: Literal["a", "b"] = "a"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("text", 5, "must be a text, not a number"),
+        ("text", None, "must be a text, not null"),
+        ("text", "a", "must have at least 2 characters"),
+        ("text", "abcd", "must have at most 3 characters"),
+        ("number", "5", "must be a whole number, not a text"),
+        ("number", True, "must be a whole number, not true or false"),
+        ("number", 0, "must be 1 or more"),
+        ("number", 9, "must be less than 9"),
+        ("share", [1], "must be a number, not a list"),
+        ("share", 0.0, "must be more than 0"),
+        ("share", 2.0, "must be 1 or less"),
+        ("truth", "yes", "must be true or false, not a text"),
+        ("names", "a", "must be a list, not a text"),
+        ("names", ["a", "b"], "must have at most 1 member"),
+        ("where", ["a"], "must be an object, not a list"),
+        ("kind", "c", "must be 'a' or 'b'"),
+    ],
+)
+def test_a_value_is_told_what_it_must_be(field: str, value: object, said: str) -> None:
+    """And of which kind it is; never what it is."""
+    with pytest.raises(ValidationError) as refused:
+        Asked.model_validate({field: value})
+    assert [refusal_of(dict(one)) for one in refused.value.errors()] == [said]
+
+
+def test_other_refusals_keep_their_words() -> None:
+    """What a validator of ours says is said already."""
+    assert refusal_of({"type": "value_error", "msg": "Value error, give a time"}) == "give a time"
+    assert refusal_of({"type": "missing", "msg": "Field required"}) == "is missing; it is needed"
+
+
+def test_the_nearest_name_comes_first() -> None:
+    """Where one is near, and where there is any."""
+    assert names_there_are("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
+    assert names_there_are("zebra", ["query", "limit"]) == "there are: query, limit"
+    assert names_there_are("zebra", []) == "there is none"
