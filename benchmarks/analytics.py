@@ -29,7 +29,7 @@ from server import Server, running, settle
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.records.analytics import CATALOGUE, analytics_statement, views_of
-from retrieval.domain.analytics import AnalyticsView, Question
+from retrieval.domain.records.analytics import AnalyticsView, ViewQuestion
 
 RESULTS = Path(__file__).parent / "results"
 UNTIL = datetime(2026, 6, 20, tzinfo=UTC)
@@ -143,7 +143,7 @@ def question(view: AnalyticsView) -> Compiled:
     """The first 50 rows of a week of one collection; of what is about items, of all time."""
     is_of_period = view.is_function or view.name in ("queries", "rated")
     since, until = (SINCE, UNTIL) if is_of_period else (None, None)
-    return analytics_statement(view, Question(collection=COLLECTION, since=since, until=until, limit=50))
+    return analytics_statement(view, ViewQuestion(collection=COLLECTION, since=since, until=until, limit=50))
 
 
 def plan_of(connection: psycopg.Connection[Any], asked: Compiled) -> dict[str, Any]:

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.exploration import Exploration, PolicyName
-from retrieval.domain.learned import LEARNED_SHARE
+from retrieval.domain.search.profile_parts import LEARNED_SHARE, Exploration, PolicyName
 from retrieval.learning.logit import logit
-from retrieval.learning.posterior_draws import beta_draws
+from retrieval.learning.propensity import beta_draws
 from retrieval.learning.stack import LEARNED, LogitStack
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.learning.posterior_draws import beta_draws
+from retrieval.learning.propensity import beta_draws
 
 Floats = NDArray[np.float64]
 Picks = NDArray[np.intp]

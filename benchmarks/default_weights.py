@@ -5,7 +5,7 @@
 DATA holds the folders scifact, cranfield, tickets_hadoop, locomo and vaswani in BEIR's format; without scifact there is
 nothing to do, and what else is missing is skipped. Weights and refining are chosen on the train queries alone.
 The collections are kept in the database of the settings, so that a second run starts warm.
-The result goes to ``benchmarks/results/default_weights_<provider>.json``; ``retrieval/engine/defaults.py`` states it.
+The result goes to ``benchmarks/results/default_weights_<provider>.json``; ``retrieval/engine/plan.py`` states it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from pathlib import Path
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
-from retrieval.domain.profile import Fusion, FusionKind
-from retrieval.domain.refining import PoolVectors, Refining
-from retrieval.jobs.judgements import Qrels, where_for, without_item
-from retrieval.jobs.metrics import Ndcg
-from retrieval.jobs.tune import LegRankings, Setting, grid, tune
-from retrieval.jobs.tune_collection import vectors_of
+from retrieval.domain.search.profile import Fusion, FusionKind
+from retrieval.domain.search.refining import PoolVectors, Refining
+from retrieval.services.evaluate import Ndcg
+from retrieval.services.judgements import Qrels, where_for, without_item
+from retrieval.services.tune import LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"

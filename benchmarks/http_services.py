@@ -31,8 +31,8 @@ from pydantic import BaseModel, SecretStr
 from retrieval import Settings
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.json_answer import JSONAnswer
-from retrieval.surfaces.http.logs import configure_service_logging
+from retrieval.surfaces.http.json_bodies import JSONAnswer
+from retrieval.surfaces.http.telemetry import configure_service_logging
 from retrieval.surfaces.listening import listening, new_loop, url_of
 
 POOL = 8

@@ -18,10 +18,10 @@ from tasks import SCIFACT
 from workers import Worker, installed
 
 from retrieval import Item, read_items
-from retrieval.domain.embedding import TextRole
-from retrieval.jobs.judgements import Query
-from retrieval.jobs.metrics import measure as score
-from retrieval.jobs.metrics import parse_metrics
+from retrieval.domain.items.embedding import TextRole
+from retrieval.services.evaluate import measure as score
+from retrieval.services.evaluate import parse_metrics
+from retrieval.services.judgements import JudgedQuery
 
 Say = Callable[[str], None]
 _BATCH = 512
@@ -67,7 +67,9 @@ def _load(server: Server, workers: Sequence[Worker], corpus: Corpus) -> None:
             worker.call("open")
 
 
-async def embedded(items: Sequence[Item], queries: Sequence[Query], cache: Path, say: Say) -> tuple[Vectors, Vectors]:
+async def embedded(
+    items: Sequence[Item], queries: Sequence[JudgedQuery], cache: Path, say: Say
+) -> tuple[Vectors, Vectors]:
     """Vectors of the documents and of the queries, from the last run if they are there."""
     from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 

@@ -39,11 +39,10 @@ from reward_simulation import (
 )
 from targets import target
 
-from retrieval.domain.arm import Arm, ItemArms
+from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.learning.calibration import interval_coverage, intervals
-from retrieval.learning.learned_reward import LearnedReward, learn
-from retrieval.learning.shrinkage import Estimate, Shrinkage
-from retrieval.learning.shrinkage_fit import Priors
+from retrieval.learning.learned_model import LearnedReward, learn
+from retrieval.learning.shrinkage import Priors, Shrinkage, ShrunkEstimate
 
 RESULTS = Path(__file__).parent / "results"
 NO_CAP = Priors(most_concentration=1e4, concentration_spread=5.0)
@@ -122,14 +121,14 @@ def certain(model: Shrinkage) -> Shrinkage:
     """An ablation: the estimates of clusters and buckets are taken as known."""
     return replace(
         model,
-        anywhere=Estimate(model.anywhere.logit, 0.0),
-        clusters={key: Estimate(one.logit, 0.0) for key, one in model.clusters.items()},
+        anywhere=ShrunkEstimate(model.anywhere.logit, 0.0),
+        clusters={key: ShrunkEstimate(one.logit, 0.0) for key, one in model.clusters.items()},
         levels={
             kind: level._replace(bucket_variance=0.0, cluster_variance=0.0) for kind, level in model.levels.items()
         },
-        buckets={key: Estimate(one.logit, 0.0) for key, one in model.buckets.items()},
+        buckets={key: ShrunkEstimate(one.logit, 0.0) for key, one in model.buckets.items()},
         cluster_shifts={
-            bucket: {key: Estimate(one.logit, 0.0) for key, one in shifts.items()}
+            bucket: {key: ShrunkEstimate(one.logit, 0.0) for key, one in shifts.items()}
             for bucket, shifts in model.cluster_shifts.items()
         },
     )

@@ -26,14 +26,14 @@ from simulated_users import Users
 from tasks import SCIFACT, SCIFACT_TRAIN
 
 from retrieval import Collection, Item, Platform, connect, read_items
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.learned import Combination, Learned
-from retrieval.jobs.judgements import Qrels, Query
-from retrieval.jobs.metrics import measure as score
-from retrieval.jobs.metrics import parse_metrics
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
-from retrieval.jobs.workplace import Target
+from retrieval.services.evaluate import measure as score
+from retrieval.services.evaluate import parse_metrics
+from retrieval.services.judgements import JudgedQuery, Qrels
+from retrieval.services.workplace import JobTarget
 
 FOLDER = Path(__file__).parent
 RESULTS, CACHE = FOLDER / "results", FOLDER / ".cache"
@@ -75,7 +75,7 @@ async def curve(
 async def _learn(platform: Platform, collection: Collection) -> dict[str, Any]:
     started = time.perf_counter()
     for name in ("clusters", "learn"):
-        target = Target(platform.tenant_id, await collection.refresh())
+        target = JobTarget(platform.tenant_id, await collection.refresh())
         report = await run_job(platform.workplace, job_named(name), target)
         if report.outcome != "done":
             raise RuntimeError(f"job {name}: {report}")
@@ -88,7 +88,7 @@ async def _learn(platform: Platform, collection: Collection) -> dict[str, Any]:
 
 
 async def _point(
-    collection: Collection, test: Sequence[Query], qrels: Qrels, *, given: int, searches: int
+    collection: Collection, test: Sequence[JudgedQuery], qrels: Qrels, *, given: int, searches: int
 ) -> dict[str, Any]:
     found = await collection.unrecorded().search_each([query.text for query in test], limit=10, syntax=False)
     run = {query.query_id: [hit.item_id for hit in hits] for query, hits in zip(test, found, strict=True)}

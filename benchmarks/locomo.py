@@ -32,10 +32,10 @@ from retrieval.apps.conversations import (
     CONVERSATION_PROFILE,
     turn_item,
 )
-from retrieval.domain.fusion import Rankings, fused_ids
-from retrieval.domain.neighbours import Neighbours
-from retrieval.domain.profile import Profile
-from retrieval.jobs.judgements import Qrels, Query
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.search.fusion import Rankings, fused_ids
+from retrieval.domain.search.profile import Profile
+from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
@@ -66,7 +66,7 @@ class Talks:
     """The same turns as the files have them."""
     sessions: Mapping[str, str]
     """By the key of a turn in the files."""
-    queries: Sequence[Query]
+    queries: Sequence[JudgedQuery]
     qrels: Qrels
 
     @classmethod
@@ -96,7 +96,7 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
     """The keys of each question's hits, best first, within the question's conversation."""
     found: dict[str, list[str]] = {}
 
-    def conversation(query: Query) -> str:
+    def conversation(query: JudgedQuery) -> str:
         return str(query.metadata["conversation"])
 
     for name, queries in groupby(sorted(talks.queries, key=conversation), conversation):
@@ -120,7 +120,7 @@ async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
     """What each leg says to each question: fused by any weights, it is what a search by them answers."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(query: Query) -> Rankings:
+    async def one(query: JudgedQuery) -> Rankings:
         async with gate:
             where = {"conversation": query.metadata["conversation"]}
             return await collection.leg_rankings(query.text, where=where, depth=HITS)
@@ -163,7 +163,7 @@ def scored(found: Mapping[str, Sequence[str]], talks: Talks) -> Scores:
     return scores
 
 
-def means(scores: Scores, queries: Sequence[Query]) -> dict[str, float]:
+def means(scores: Scores, queries: Sequence[JudgedQuery]) -> dict[str, float]:
     """Over these questions; session R@5 of those that need several turns, which it is the measure of."""
     hops = [query for query in queries if category(query) == "multi-hop"]
     return {
@@ -174,12 +174,12 @@ def means(scores: Scores, queries: Sequence[Query]) -> dict[str, float]:
     }
 
 
-def category(query: Query) -> str:
+def category(query: JudgedQuery) -> str:
     """What sort of question it is."""
     return str(query.metadata["category_name"])
 
 
-def by_category(scores: Scores, queries: Sequence[Query]) -> list[dict[str, Any]]:
+def by_category(scores: Scores, queries: Sequence[JudgedQuery]) -> list[dict[str, Any]]:
     """A row a category."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for query in queries:
@@ -191,7 +191,7 @@ def by_category(scores: Scores, queries: Sequence[Query]) -> list[dict[str, Any]
     ]
 
 
-def merit(scores: Scores, queries: Sequence[Query]) -> float:
+def merit(scores: Scores, queries: Sequence[JudgedQuery]) -> float:
     """What a setting is chosen by."""
     return fmean(means(scores, queries).values())
 

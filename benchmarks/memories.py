@@ -27,9 +27,9 @@ from pydantic import SecretStr
 from server import Server, running, settle
 
 from retrieval import Platform, Settings
-from retrieval.apps.memories.collection import memories_collection
 from retrieval.apps.memories.engine import RetrievalEngine
-from retrieval.apps.memories.profile import MIN_SCORE
+from retrieval.apps.memories.ranking import MIN_SCORE
+from retrieval.apps.memories.store import memories_collection
 
 RESULTS = Path(__file__).parent / "results"
 GOAL_MS = 25.0

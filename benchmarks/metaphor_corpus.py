@@ -24,9 +24,9 @@ from report import table
 
 from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
-from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM
-from retrieval.apps.metaphors.metaphor_item import embedded_text
-from retrieval.domain.embedding import Embedder, TextRole, Vectors
+from retrieval.apps.metaphors.corpus import DUPLICATE_FROM
+from retrieval.apps.metaphors.metaphor import embedded_text
+from retrieval.domain.items.embedding import Embedder, TextRole, Vectors
 
 HERE = Path(__file__).parent
 DATA = HERE / "metaphor_corpus.json"

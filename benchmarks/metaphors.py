@@ -30,7 +30,7 @@ from retrieval import Platform, Settings
 from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.apps.metaphors import MetaphorCorpus, MetaphorRetriever, Problem
-from retrieval.domain.embedding import Vector
+from retrieval.domain.items.embedding import Vector
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent / "examples" / "metaphor_search_loop.py"

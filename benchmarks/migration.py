@@ -26,7 +26,7 @@ from pydantic import SecretStr
 from server import running
 
 from retrieval import Collection, Settings, connect
-from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.surfaces.langchain.migrate import LangChainStore, copy_store
 
 FOLDER = Path(__file__).parent

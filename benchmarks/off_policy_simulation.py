@@ -13,12 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrieval.domain.estimate import CLIP, Estimate, Estimator
-from retrieval.domain.weighing import LEAST_SAMPLE
-from retrieval.learning.off_policy import differences, estimates
-from retrieval.learning.reward_model import PSEUDO_USES
-from retrieval.learning.traffic import Floats, Ints, Traffic
-from retrieval.learning.weighing import weigh
+from retrieval.domain.learning.off_policy import CLIP, LEAST_SAMPLE, Estimate, Estimator
+from retrieval.learning.off_policy import PSEUDO_USES, Floats, Ints, Traffic, differences, estimates, weigh
 
 CONTEXTS, ITEMS, PLACES = 12, 20, 5
 

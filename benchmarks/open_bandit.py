@@ -14,11 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrieval.domain.estimate import Estimate, Estimator
-from retrieval.domain.weighing import Weighing
-from retrieval.learning.off_policy import estimates
-from retrieval.learning.traffic import Floats, Ints, Traffic
-from retrieval.learning.weighing import weigh
+from retrieval.domain.learning.off_policy import Estimate, Estimator, Weighing
+from retrieval.learning.off_policy import Floats, Ints, Traffic, estimates, weigh
 
 CAMPAIGNS = ("all", "men", "women")
 POSITIONS = 3

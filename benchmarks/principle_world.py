@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from retrieval.apps.principles.choosing import Chosen, boosted, choose
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.probation import Verdict, probation
+from retrieval.apps.probation import ProbationVerdict, probation
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GOOD, BAD = 0.7, 0.3
@@ -163,8 +163,8 @@ def _run_session(state: State, found: Found, session: int, tags: Collection[str]
 def _judge(state: State, one: Principle, *, helped: bool) -> None:
     judged = replace(one, use_count=one.use_count + 1, success_count=one.success_count + helped)
     verdict = probation(judged.use_count, judged.success_count)
-    if judged.status == CANDIDATE and verdict is not Verdict.OPEN:
-        judged = replace(judged, status=ACTIVE if verdict is Verdict.PROVED else "archived")
+    if judged.status == CANDIDATE and verdict is not ProbationVerdict.OPEN:
+        judged = replace(judged, status=ACTIVE if verdict is ProbationVerdict.PROVED else "archived")
     state.known[one.id] = judged
 
 

@@ -20,9 +20,8 @@ from typing import Any
 from tasks import CRANFIELD, LOCOMO, SCIFACT, TICKETS, Task
 
 from retrieval import Platform, connect
-from retrieval.engine.defaults import default_profile
-from retrieval.jobs.evaluate import Report, evaluate
-from retrieval.jobs.metrics import parse_metrics
+from retrieval.engine.plan import default_profile
+from retrieval.services.evaluate import Report, evaluate, parse_metrics
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"

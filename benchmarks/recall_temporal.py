@@ -22,7 +22,7 @@ from tasks import LOCOMO
 
 from retrieval import Collection, connect
 from retrieval.apps.recall import DualRetriever, TimeExpressions
-from retrieval.domain.time_expressions import time_expression
+from retrieval.domain.search.time_expressions import time_expression
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"

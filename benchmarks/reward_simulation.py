@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from retrieval.domain.arm import Arm, ItemArms
-from retrieval.learning.event import Event
+from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.learning.examples import Event
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

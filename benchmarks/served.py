@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from retrieval.domain.arm import Arm
-from retrieval.domain.exploration import Exploration, PolicyName, Posterior
+from retrieval.domain.learning.arm import Arm
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
 from retrieval.learning.policies.choice import policy_for
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.slate import compose
@@ -44,7 +44,7 @@ def timings(slates: int, seed: int) -> list[dict[str, Any]]:
         f"{slots} slots, {posterior.value}, the best {most}": Exploration(
             policy=PolicyName.THOMPSON_SLOTS, slots=slots, posterior=posterior, most_eligible=most, swaps=0.02
         )
-        for posterior in Posterior
+        for posterior in PosteriorKind
         for slots, most in ((1, 30), (2, 30), (2, 300))
     }
     kinds["uncertainty bonus"] = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, swaps=0.02)

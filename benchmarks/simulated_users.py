@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retrieval import SearchResult
-from retrieval.jobs.judgements import Query
+from retrieval.services.judgements import JudgedQuery
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Users:
     the item is relevant, but for a share ``wrong`` who say the opposite.
     """
 
-    queries: Sequence[Query]
+    queries: Sequence[JudgedQuery]
     relevant: Mapping[str, Mapping[str, int]]
     """Relevance by item id, by query id."""
     seed: int
@@ -30,13 +30,13 @@ class Users:
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)  # noqa: S311 - a simulation keeps no secret
 
-    def __iter__(self) -> Iterator[Query]:
+    def __iter__(self) -> Iterator[JudgedQuery]:
         while True:
             order = list(self.queries)
             self._rng.shuffle(order)
             yield from order
 
-    def verdicts(self, query: Query, shown: SearchResult) -> dict[str, bool]:
+    def verdicts(self, query: JudgedQuery, shown: SearchResult) -> dict[str, bool]:
         """Whether it helped, by the id of the items that were clicked on."""
         said = {}
         for hit in shown:

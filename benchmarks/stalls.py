@@ -36,10 +36,10 @@ from report import table
 from server import running, settle
 
 from retrieval import Settings, connect
-from retrieval.adapters.embedders.minilm_files import installed_files
-from retrieval.domain.bounds import MAX_FILTER_VALUES, MAX_QUERY_BYTES
+from retrieval.adapters.embedders.minilm import installed_files
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.filters import MAX_CONDITIONS
+from retrieval.domain.search.filters import MAX_CONDITIONS
+from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES
 from retrieval.engine.request import MAX_HITS, MAX_LIMIT, MAX_REWRITES
 
 RESULTS = Path(__file__).parent / "results"

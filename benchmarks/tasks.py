@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrieval import Collection, Platform, read_items
-from retrieval.jobs.judgements import DropSelf, Qrels, Query, WhereFrom, judged, read_qrels, read_queries
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, read_qrels, read_queries
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Task:
     where_from: tuple[str, ...] = ()
     drop_self: str | None = None
 
-    def queries(self, data: Path) -> tuple[list[Query], Qrels]:
+    def queries(self, data: Path) -> tuple[list[JudgedQuery], Qrels]:
         """The queries that have a relevant item, and the judgements."""
         qrels = read_qrels(data / self.collection / self.qrels)
         return list(judged(read_queries(data / self.collection / "queries.jsonl"), qrels)), qrels

@@ -25,9 +25,9 @@ import numpy as np
 from tasks import SCIFACT
 
 from retrieval import Collection, Platform, connect
-from retrieval.jobs.judgements import Qrels, Query
-from retrieval.jobs.metrics import Ndcg
-from retrieval.jobs.textsearch import TextsearchOutcome, keep_textsearch_index
+from retrieval.services.evaluate import Ndcg
+from retrieval.services.judgements import JudgedQuery, Qrels
+from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,7 +63,7 @@ async def filled(platform: Platform, data: Path, documents: int) -> Collection:
     return collection
 
 
-async def compared(ways: dict[str, Collection], queries: list[Query], qrels: Qrels) -> dict[str, Any]:
+async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrels: Qrels) -> dict[str, Any]:
     """Each way's latency and quality, and how much of the first 10 and of all they share."""
     times: dict[str, list[float]] = {way: [] for way in ways}
     found: dict[str, dict[str, list[str]]] = {way: {} for way in ways}

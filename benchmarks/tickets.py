@@ -27,12 +27,12 @@ from retrieval import Collection, Hit, Platform, Profile, connect
 from retrieval.apps.tickets import PRESETS, TICKET_FILTERABLE, RetrievalConfig, RetrievalService, ticket_item
 from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.weighing import weighed
-from retrieval.domain.signals.resolution_time import ResolutionTime
-from retrieval.domain.signals.signal import Asked, Facts
-from retrieval.domain.stored_text import clean_value
-from retrieval.engine.defaults import default_profile
-from retrieval.jobs.judgements import Qrels, Query
-from retrieval.jobs.metrics import measure, parse_metrics
+from retrieval.domain.checks import clean_value
+from retrieval.domain.search.signal import Facts, Question
+from retrieval.domain.search.signals import ResolutionTime
+from retrieval.engine.plan import default_profile
+from retrieval.services.evaluate import measure, parse_metrics
+from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results" / "tickets.md"
@@ -43,15 +43,15 @@ PAGE = 10
 WANTED = (10, 20)
 
 Run = dict[str, list[str]]
-Text = Callable[[Query], str]
+Text = Callable[[JudgedQuery], str]
 
 
-def title(query: Query) -> str:
+def title(query: JudgedQuery) -> str:
     """The title alone."""
     return query.text
 
 
-def whole(query: Query) -> str:
+def whole(query: JudgedQuery) -> str:
     """Title and description."""
     return f"{query.text}\n{query.metadata.get('description', '')}".strip()
 
@@ -68,7 +68,7 @@ async def loaded(platform: Platform, data: Path) -> Collection:
     return collection.unrecorded()
 
 
-async def by_vector(platform: Platform, queries: Sequence[Query], text: Text) -> dict[float, Run]:
+async def by_vector(platform: Platform, queries: Sequence[JudgedQuery], text: Text) -> dict[float, Run]:
     """By metadata weight, what the service finds: similarity is the cosine."""
     service = RetrievalService(RetrievalConfig(collection=COLLECTION), platform)
     weightings = {f"{weight:g}": (1 - weight, weight) for weight in METADATA_WEIGHTS}
@@ -86,7 +86,7 @@ async def by_vector(platform: Platform, queries: Sequence[Query], text: Text) ->
     return runs
 
 
-async def by_both(collection: Collection, queries: Sequence[Query], text: Text) -> dict[float, Run]:
+async def by_both(collection: Collection, queries: Sequence[JudgedQuery], text: Text) -> dict[float, Run]:
     """By metadata weight, the same formula over the fused score of words and vectors: the default profile's."""
     runs: dict[float, Run] = {weight: {} for weight in METADATA_WEIGHTS}
     profile = default_profile(await collection.space())
@@ -94,7 +94,7 @@ async def by_both(collection: Collection, queries: Sequence[Query], text: Text) 
     for query in queries:
         where, now = narrowed(query)
         hits = await collection.search(text(query), where=where, limit=PAGE, profile=profile, syntax=False)
-        asked = Asked(now=now)
+        asked = Question(now=now)
         scored = [
             (hit.score, sum(one.weight * one.value(Facts(attributes=hit.attributes), asked) for one in metadata), hit)
             for hit in hits
@@ -105,7 +105,7 @@ async def by_both(collection: Collection, queries: Sequence[Query], text: Text) 
     return runs
 
 
-async def nearest(collection: Collection, queries: Sequence[Query], text: Text) -> dict[str, list[Hit]]:
+async def nearest(collection: Collection, queries: Sequence[JudgedQuery], text: Text) -> dict[str, list[Hit]]:
     """By query the nearest tickets, the nearest first, as many as may be scored."""
     found: dict[str, list[Hit]] = {}
     for query in queries:
@@ -117,14 +117,14 @@ async def nearest(collection: Collection, queries: Sequence[Query], text: Text) 
     return found
 
 
-def by_candidates(near: Mapping[str, list[Hit]], queries: Sequence[Query], top_k: int) -> dict[int, Run]:
+def by_candidates(near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], top_k: int) -> dict[int, Run]:
     """By the number of the nearest that are scored, the first page under the default weights."""
     counts = [top_k, *(count for count in CANDIDATES if count > top_k)]
     return {count: scored_pages(near, queries, tickets_profile(), count, top_k) for count in counts}
 
 
 def scored_pages(
-    near: Mapping[str, list[Hit]], queries: Sequence[Query], profile: Profile, count: int, top_k: int
+    near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], profile: Profile, count: int, top_k: int
 ) -> Run:
     """The pages of ``top_k`` tickets, of so many of the nearest that the profile scores."""
     run: Run = {}
@@ -158,7 +158,7 @@ def chosen_elsewhere(runs: Mapping[int, Run], qrels: Qrels) -> tuple[Counter[int
     return chosen, fmean(earned)
 
 
-def narrowed(query: Query) -> tuple[dict[str, object], datetime]:
+def narrowed(query: JudgedQuery) -> tuple[dict[str, object], datetime]:
     """The filter of what existed at the query's time, without its own ticket; and that time."""
     as_of = datetime.fromisoformat(str(query.metadata["as_of"]))
     return {"occurred_at": {"lt": as_of}, "item_id": {"ne": query.metadata["self_id"]}}, as_of
@@ -260,7 +260,7 @@ def choice_row(top_k: int, asked: str, by_count: Mapping[int, Run], qrels: Qrels
     return f"| {top_k} | {asked} | {times} | {ndcg:.3f} |"
 
 
-def unknown_row(asked: str, near: Mapping[str, list[Hit]], queries: Sequence[Query], qrels: Qrels) -> str:
+def unknown_row(asked: str, near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], qrels: Qrels) -> str:
     """A row of the fourth table."""
     profiles = (tickets_profile(), without_unknown_hours())
     cells = [figures(scored_pages(near, queries, one, PAGE, PAGE), qrels)[0] for one in profiles]

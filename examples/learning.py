@@ -9,10 +9,10 @@ import asyncio
 from dataclasses import replace
 
 from retrieval import Collection, Context, Feedback, Platform, connect
-from retrieval.domain.learned import Combination, Learned
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
-from retrieval.jobs.workplace import Target
+from retrieval.services.workplace import JobTarget
 
 TOPICS = ("invoice", "refund", "password", "delivery", "export")
 ITEMS = [
@@ -43,7 +43,9 @@ async def judge(platform: Platform, guides: Collection) -> None:
 
 async def learn(platform: Platform, guides: Collection) -> None:
     """Fit a model; it is used if it does better on questions that it was not fitted on."""
-    report = await run_job(platform.workplace, job_named("learn"), Target(platform.tenant_id, await guides.refresh()))
+    report = await run_job(
+        platform.workplace, job_named("learn"), JobTarget(platform.tenant_id, await guides.refresh())
+    )
     print("the model is used:" if report.details["published"] else "the model is not used:", report.details["reason"])
     await guides.refresh()
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from retrieval.adapters.readers import read_items
     from retrieval.collection import Collection
-    from retrieval.domain.context import Context
-    from retrieval.domain.embedding import EmbeddingSpace
+    from retrieval.domain.checks import clean_text
     from retrieval.domain.errors import RetrievalError
-    from retrieval.domain.feedback import Feedback
-    from retrieval.domain.hit import Explanation, Hit, SearchResult
-    from retrieval.domain.item import Item
-    from retrieval.domain.profile import Fusion, Profile
-    from retrieval.domain.stored_text import clean_text
+    from retrieval.domain.items.embedding import EmbeddingSpace
+    from retrieval.domain.items.item import Item
+    from retrieval.domain.learning.context import Context
+    from retrieval.domain.learning.feedback import Feedback
+    from retrieval.domain.search.hit import Explanation, Hit, SearchResult
+    from retrieval.domain.search.profile import Fusion, Profile
     from retrieval.platform import Platform, connect
     from retrieval.platform import open as open  # noqa: A004 - exported, but not by *
     from retrieval.settings import Settings
@@ -52,14 +52,14 @@ __all__ = [
 _HOMES = {
     "adapters.readers": ("read_items",),
     "collection": ("Collection",),
-    "domain.context": ("Context",),
-    "domain.embedding": ("EmbeddingSpace",),
+    "domain.learning.context": ("Context",),
+    "domain.items.embedding": ("EmbeddingSpace",),
     "domain.errors": ("RetrievalError",),
-    "domain.feedback": ("Feedback",),
-    "domain.hit": ("Explanation", "Hit", "SearchResult"),
-    "domain.item": ("Item",),
-    "domain.profile": ("Fusion", "Profile"),
-    "domain.stored_text": ("clean_text",),
+    "domain.learning.feedback": ("Feedback",),
+    "domain.search.hit": ("Explanation", "Hit", "SearchResult"),
+    "domain.items.item": ("Item",),
+    "domain.search.profile": ("Fusion", "Profile"),
+    "domain.checks": ("clean_text",),
     "platform": ("Platform", "connect", "open"),
     "settings": ("Settings",),
 }

@@ -15,47 +15,43 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, remove_items
-from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
-from retrieval.domain.context import Context, checked_context
-from retrieval.domain.embedding import checked_vectors
 from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
-from retrieval.domain.filters import Filter, Where
-from retrieval.domain.fusion import Candidate
-from retrieval.domain.hit import SearchResult
-from retrieval.domain.item import Item, check_key
+from retrieval.domain.items.embedding import checked_vectors
+from retrieval.domain.items.item import Item, check_key
+from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.observer import Observer
-from retrieval.domain.profile import DEPTH, LegName, Profile, leg_name
+from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
+from retrieval.domain.search.query import DEFAULT_BOUNDS, SearchBounds
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.answer_calls import AnswerCalls
+from retrieval.engine.answers import AnswerCalls
 from retrieval.engine.collection_handle import Embedders, parsed_filter, told_if_gone
 from retrieval.engine.decide import Decider
-from retrieval.engine.item_ids import checked_item_ids
-from retrieval.engine.listing_calls import ListingCalls
 from retrieval.engine.profile_calls import ProfileCalls
-from retrieval.engine.reading_calls import ReadingCalls
-from retrieval.engine.record_calls import RecordCalls
-from retrieval.engine.recorder import Recorder
+from retrieval.engine.reading_calls import ListingCalls, ReadingCalls, RecordCalls
+from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.request import (
     MAX_PREFERRED,
     SearchRequest,
+    checked_item_ids,
     checked_query_vector,
     checked_request,
     checked_requests,
 )
-from retrieval.engine.sampling import Sampler
 from retrieval.engine.search import Searcher
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.changing_calls import ChangingCalls
-from retrieval.jobs.indexing_calls import IndexingCalls
 from retrieval.jobs.learning_calls import LearningCalls
-from retrieval.jobs.workplace import Workplace
+from retrieval.services.calls import ChangingCalls, IndexingCalls
+from retrieval.services.workplace import Workplace
 
 if TYPE_CHECKING:
     from retrieval.adapters.readers import InputLine
-    from retrieval.engine.rewrite_cache import RewriteCache
-    from retrieval.jobs.add import AddReport
-    from retrieval.jobs.ingest import IngestReport, Progress, Rejected
+    from retrieval.engine.shared_calls import RewriteCache
+    from retrieval.services.add import AddReport
+    from retrieval.services.ingest import IngestReport, Progress, Rejected
 
 
 class Collection(
@@ -115,7 +111,7 @@ class Collection(
     @property
     def rewrite_cache(self) -> RewriteCache:
         """Where rewrites of questions are kept, so that a language model is asked once for each."""
-        from retrieval.engine.rewrite_cache import RewriteCache
+        from retrieval.engine.shared_calls import RewriteCache
 
         return RewriteCache(
             database=self._database, tenant_id=self._tenant_id, wall_clock=self._wall_clock, days=self._rewrites_days
@@ -151,9 +147,8 @@ class Collection(
         fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
         and ``report.notes`` names what was refused, and tells of items without title and text.
         """
-        from retrieval.jobs.add import add_in_parts
-        from retrieval.jobs.add_each import as_item
-        from retrieval.jobs.without_text import without_text_notes
+        from retrieval.services.add import add_in_parts, as_item
+        from retrieval.services.ingest import without_text_notes
 
         batch = [as_item(one) for one in items]
         vectors = None
@@ -175,8 +170,7 @@ class Collection(
 
         Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
         """
-        from retrieval.jobs.add_each import as_item
-        from retrieval.jobs.add_new import add_new
+        from retrieval.services.add import add_new, as_item
 
         report = await add_new(await self._writer(), [as_item(one) for one in items])
         return replace(report, notes=report.notes + await self._keep_indexed(report))
@@ -190,9 +184,9 @@ class Collection(
         prune: bool = False,
         progress: Progress | None = None,
     ) -> IngestReport:
-        """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.jobs.ingest.ingest``."""
-        from retrieval.jobs.add import AddReport
-        from retrieval.jobs.ingest import ingest
+        """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.services.ingest.ingest``."""
+        from retrieval.services.add import AddReport
+        from retrieval.services.ingest import ingest
 
         writer = await self._writer()
         report = await ingest(writer, lines, rejected=rejected, prune=prune, progress=progress)
@@ -222,13 +216,13 @@ class Collection(
         """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
 
         ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word that begins so;
-        ``syntax=False`` takes the query as it stands (see ``retrieval.domain.query``).
-        ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.filters``); ``limit`` is 1 to
-        1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by`` names a
-        field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which every
-        leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once more
-        within it, and nothing is left out; of up to 4 in a list, the most preferred first, the second's rankings weigh
-        half, the third's a third; ``entities``, at most 100, are what the question is about, by type;
+        ``syntax=False`` takes the query as it stands (see ``retrieval.domain.search.query``).
+        ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``); ``limit`` is
+        1 to 1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by``
+        names a field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which
+        every leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once
+        more within it, and nothing is left out; of up to 4 in a list, the most preferred first, the second's rankings
+        weigh half, the third's a third; ``entities``, at most 100, are what the question is about, by type;
         ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now;
         ``about``, shape (dimensions,), tells the question's cluster where ``vector`` does not; ``context``
         is the situation that the search is recorded with.
@@ -328,7 +322,7 @@ class Collection(
         ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
         cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
         """
-        from retrieval.engine.interleaver import Interleaver
+        from retrieval.engine.interleave import Interleaver
 
         wanted = await parsed_filter(where, self._bounds)
         request = checked_request(query, limit=limit, condition=wanted, syntax=syntax, bounds=self._bounds)

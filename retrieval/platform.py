@@ -31,33 +31,31 @@ from retrieval.adapters.store.items.collections import (
     find_collection,
     set_space,
 )
-from retrieval.adapters.store.records.retention import ensure_months
+from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection
-from retrieval.domain.attribute import checked_filterable
-from retrieval.domain.collection_name import check_collection_name
-from retrieval.domain.context import Context
-from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.items.attribute import checked_filterable
+from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
+from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM
-from retrieval.domain.neighbours import Neighbours, checked_neighbours
-from retrieval.domain.profile import Profile
+from retrieval.domain.search.profile import Profile
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.key_calls import KeyCalls
 from retrieval.engine.models import Models
-from retrieval.engine.recorder import Recorder, RecordingState
-from retrieval.engine.sampling import Sampler
+from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.installation_calls import InstallationCalls
-from retrieval.jobs.workplace import Workplace
+from retrieval.services.calls import InstallationCalls
+from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.records.actors import Pseudonymised
-    from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+    from retrieval.adapters.store.records.forgetting import Pseudonymised
     from retrieval.domain.diagnosis import Diagnosis
+    from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
 
 _log = logging.getLogger(__name__)
 
@@ -220,7 +218,7 @@ class Platform(InstallationCalls, KeyCalls):
 
         Raises ``InvalidRequestError`` for a name that no actor can have.
         """
-        from retrieval.adapters.store.records.actors import pseudonymise
+        from retrieval.adapters.store.records.forgetting import pseudonymise
 
         if not Context(actor=actor).actor:
             raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
@@ -233,7 +231,7 @@ class Platform(InstallationCalls, KeyCalls):
         Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
         ``DatabaseUnreachableError`` where there is nothing to examine.
         """
-        from retrieval.jobs.doctor import diagnose
+        from retrieval.services.doctor import diagnose
 
         if collection is not None:
             await self.collection(collection, create=False)
@@ -263,7 +261,7 @@ class Platform(InstallationCalls, KeyCalls):
         configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
         yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
-        from retrieval.engine.defaults import default_profile
+        from retrieval.engine.plan import default_profile
 
         check_collection_name(name)
         checked_filterable(filterable or {})
@@ -297,7 +295,7 @@ class Platform(InstallationCalls, KeyCalls):
         Its items with their vectors, terms and indexes go, its profiles, models, recorded searches and feedback; the
         tenant's cache of vectors stays. Part by part: interrupted, the same call goes on. Nothing brings it back.
         """
-        from retrieval.jobs.remove_collection import remove_collection
+        from retrieval.services.collections import remove_collection
 
         check_collection_name(name)
         stored = await find_collection(self.database, self._tenant_id, name)
@@ -328,11 +326,11 @@ class Platform(InstallationCalls, KeyCalls):
         time without a time zone or a limit below 1.
         """
         from retrieval.adapters.store.records.analytics import analytics_rows
-        from retrieval.domain.analytics import Question
+        from retrieval.domain.records.analytics import ViewQuestion
 
         if collection is not None:
             await self.collection(collection, create=False)
-        where = Question(collection=collection, since=since, until=until, limit=limit)
+        where = ViewQuestion(collection=collection, since=since, until=until, limit=limit)
         return await analytics_rows(self.database, self._tenant_id, view, where)
 
     def _handle(self, stored: StoredCollection) -> Collection:
@@ -376,7 +374,7 @@ class Platform(InstallationCalls, KeyCalls):
 
     async def _give_space(self, stored: StoredCollection, space: StoredSpace) -> None:
         """A collection that was made without an embedder gets the one that is configured now."""
-        from retrieval.engine.defaults import default_profile
+        from retrieval.engine.plan import default_profile
 
         async with self.database.transaction(self._tenant_id) as connection:
             await set_space(connection, stored.collection_id, space.space_id)

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from retrieval.domain.bounds import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
-from retrieval.domain.json_text import JSONTextError, json_of
-from retrieval.domain.schedule import DEFAULT_SCHEDULE, OFF
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.records.schedule import DEFAULT_SCHEDULE, OFF
+from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
 
 LLMName = Literal["auto", "openai", "sim", "none"]
 

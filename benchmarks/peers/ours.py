@@ -11,9 +11,9 @@ from typing import Any
 from corpora import Corpus, Vectors, Where
 
 from retrieval import Collection, Item, Platform, connect
-from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.profile import Profile
-from retrieval.engine.defaults import default_profile
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.profile import Profile
+from retrieval.engine.plan import default_profile
 from retrieval.settings import Settings
 
 COLLECTION = "bench"

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
+from retrieval.domain.checks import fault_of
 from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.item import Item
-from retrieval.domain.moment import fault_of
-from retrieval.domain.neighbours import Neighbours
-from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.item import Item
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 CONVERSATION_PROFILE = Profile(
     legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}), fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)

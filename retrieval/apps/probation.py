@@ -11,7 +11,7 @@ LEAST_TO_FAIL: Final = 5
 FAILED_BELOW: Final = 0.3
 
 
-class Verdict(StrEnum):
+class ProbationVerdict(StrEnum):
     """What its use says of a candidate so far."""
 
     PROVED = "proved"
@@ -24,7 +24,7 @@ def expected_success(uses: int, successes: float) -> float:
     return (successes + 1.0) / (uses + 2.0)
 
 
-def probation(uses: int, successes: float) -> Verdict:
+def probation(uses: int, successes: float) -> ProbationVerdict:
     """What `uses` verdicts say of a candidate, `successes` (0 to `uses`) of them good.
 
     Proved from 3 uses on with an expected success of at least .6, failed from 5 uses on with one below .3. Failing
@@ -32,7 +32,7 @@ def probation(uses: int, successes: float) -> Verdict:
     """
     expected = expected_success(uses, successes)
     if uses >= LEAST_TO_PROVE and expected >= PROVED_FROM:
-        return Verdict.PROVED
+        return ProbationVerdict.PROVED
     if uses >= LEAST_TO_FAIL and expected < FAILED_BELOW:
-        return Verdict.FAILED
-    return Verdict.OPEN
+        return ProbationVerdict.FAILED
+    return ProbationVerdict.OPEN

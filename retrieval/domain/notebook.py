@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Protocol
 
-from retrieval.domain.stored_text import clean_text
+from retrieval.domain.checks import clean_text
 
 MAX_TEXT = 240
 """Characters of a text that are shown."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from retrieval.domain.feedback import FeedbackReport
-from retrieval.domain.hit import SearchResult
+from retrieval.domain.learning.feedback import FeedbackReport
+from retrieval.domain.search.hit import SearchResult
 
 
 class Observer(Protocol):

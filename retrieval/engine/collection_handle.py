@@ -15,15 +15,15 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
 from retrieval.domain.errors import (
     DatabaseError,
     MissingPrivilegeError,
     UnknownCollectionError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import Extent, Filter, Where, mapping_extent, parse_where
-from retrieval.domain.profile import LegName, Profile
+from retrieval.domain.search.filters import Extent, Filter, Where, mapping_extent, parse_where
+from retrieval.domain.search.profile import LegName, Profile
+from retrieval.domain.search.query import DEFAULT_BOUNDS, SearchBounds
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder

@@ -15,19 +15,18 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.context import Context
-from retrieval.domain.embedding import Vector
-from retrieval.domain.exploration import Exploration
-from retrieval.domain.fusion import Fused
-from retrieval.domain.learned import Combination
-from retrieval.domain.profile import Profile
-from retrieval.domain.slate import Placed
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.slate import Placed
+from retrieval.domain.search.fusion import Fused
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.engine.models import Models
+from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.record import Decided
-from retrieval.engine.relevance import leg_features, relevances
 
 if TYPE_CHECKING:
-    from retrieval.domain.arm import ItemArms
+    from retrieval.domain.learning.arm import ItemArms
     from retrieval.engine.scoring import Pool
     from retrieval.learning.learned_model import LearnedModel
     from retrieval.learning.ranked import Ranked
@@ -169,8 +168,7 @@ def _decision(
     cosines: Mapping[str, float | None],
     now: datetime,
 ) -> Decision:
-    from retrieval.engine.contenders import scored, unlearned
-    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions
+    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
 
     pool = Pool(
         ranked=one.ranked,

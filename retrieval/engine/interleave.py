@@ -1,23 +1,30 @@
-"""One search answered by two profiles, their hits mixed, and its record. Pure."""
+"""One search answered by two profiles, their hits mixed by team draft, and recorded before the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from retrieval.domain.context import Context
-from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.exploration import Exploration
-from retrieval.domain.hit import Hit, SearchResult
-from retrieval.domain.profile import Profile
-from retrieval.domain.recording import Recording
-from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.search_record import TOTAL, SearchRecord, shown_columns, unusual
-from retrieval.engine.recorded_request import recorded_request
+import numpy as np
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.records.recording_statement import encoded
+from retrieval.adapters.store.records.recordings import store_recordings
+from retrieval.domain.errors import InvalidRequestError, RetrievalError
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.retrieval_id import time_of, uuid7
+from retrieval.domain.records.search_record import TOTAL, SearchRecord, shown_columns, unusual
+from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.engine.ranking import score_spread, signals_of, top_score
+from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest
-from retrieval.engine.shown import score_spread, signals_of, top_score
-from retrieval.learning.interleaving import Drafted
+from retrieval.engine.stopwatch import Clock
+from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
 MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile which brought the hit"
 """The note of every interleaved search."""
@@ -143,3 +150,57 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
         (name, replace(one, exploration=Exploration(), recording=silent)) for name, one in profiles.items()
     )
     return first, second
+
+
+_log = logging.getLogger(__name__)
+
+Ask = Callable[[Profile], Awaitable[SearchResult]]
+"""The search under a profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interleaver:
+    """Interleaves the searches of one collection."""
+
+    database: Database
+    tenant_id: int
+    collection_id: int
+    chance: random.Random
+    wall_clock: Clock
+    """Seconds since 1970."""
+
+    async def interleave(
+        self, request: SearchRequest, profiles: Mapping[str, Profile], ask: Ask, context: Context
+    ) -> SearchResult:
+        """The hits of both profiles by team draft. Without its record a search says nothing: it is stored first.
+
+        Raises ``InvalidRequestError`` for other than two profiles, ``InvalidLimitError`` for a limit outside 1 to 20.
+        """
+        (name, one), (other, another) = two_profiles(profiles)
+        check_draft(request.limit)
+        first, second = await ask(one), await ask(another)
+        seed = self.chance.getrandbits(63)
+        rng = np.random.default_rng(seed)
+        mixed = Interleaved(
+            retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
+            collection_id=self.collection_id,
+            names=(name, other),
+            request=request,
+            context=context,
+            results=(first, second),
+            drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
+            seed=seed,
+        )
+        return await self._stored(mixed)
+
+    async def _stored(self, mixed: Interleaved) -> SearchResult:
+        try:
+            await store_recordings(self.database, self.tenant_id, [encoded(mixed.record())], {})
+        except RetrievalError as error:
+            _log.warning("an interleaved search was not recorded: %s", error)
+            return mixed.unrecorded()
+        return mixed.result()
+
+
+def _item_ids(result: SearchResult) -> list[str]:
+    return [hit.item_id for hit in result]

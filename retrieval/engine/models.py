@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.embedding import Vector, Vectors
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learned import Learned
+from retrieval.domain.items.embedding import Vector, Vectors
+from retrieval.domain.search.profile_parts import Learned
 
 if TYPE_CHECKING:
     from retrieval.learning.learned_model import LearnedModel

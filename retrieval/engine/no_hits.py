@@ -12,9 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.filter_mapping import as_mapping, field_name
-from retrieval.domain.filters import AllTags, And, Compare, Contains, Field, Filter, Not, OneOf, Scalar
-from retrieval.domain.value_count import COUNTED_FIELDS, ValueCount
+from retrieval.domain.items.collection import COUNTED_FIELDS, ValueCount
+from retrieval.domain.search.filters import (
+    AllTags,
+    And,
+    Compare,
+    Contains,
+    Field,
+    Filter,
+    Not,
+    OneOf,
+    Scalar,
+    as_mapping,
+    field_name,
+)
 
 SECONDS = 1.0
 """The longest that it may take; what is known by then is said."""

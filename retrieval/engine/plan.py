@@ -1,27 +1,239 @@
-"""The plan of a search: which legs run, how deep, how the dense one starts, and what the caller must know. Pure."""
+"""The plan of a search: which legs run, how deep, and how the dense one starts. Pure.
+
+With N vectors, m of them matching and d candidates wanted, comparing all matching ones costs m × r, with r the time of
+one comparison; walking the index until d matching ones were met costs d × N / m × w, with w the time of a step. They
+cost the same at m = sqrt(d × N × w / r). Up to that many matches a search is exact, which is also where a walk misses
+most. r and w are measured on the machine when an index is made.
+
+A walk that keeps k of m matches has to rank the k × N / m nearest vectors rightly, not the k nearest: that is what its
+effort is chosen for, by the least m that it may meet. Where no effort is enough, more matches are compared instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, Standing
+from retrieval.adapters.store.items.composed import facet_share
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.ordered_legs import ORDERED_LEGS
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.profile import MAX_DEPTH, FusionKind, LegName, Profile
-from retrieval.domain.signals.base_relevance import BaseRelevance
-from retrieval.domain.signals.entity import EntityOverlap
-from retrieval.domain.signals.keyword import KeywordOverlap
-from retrieval.domain.signals.popularity import Popularity
-from retrieval.domain.signals.recency import Recency
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
-from retrieval.engine.query_vectors import weighs_vectors
-from retrieval.engine.request import SearchRequest
-from retrieval.engine.way import choose_way, share_by_facets
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.filters import Filter
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.refining import Refining
+from retrieval.domain.search.signals import (
+    BaseRelevance,
+    EntityOverlap,
+    KeywordOverlap,
+    Popularity,
+    Recency,
+    VectorSimilarity,
+)
+from retrieval.engine.request import SearchRequest, weighs_vectors
+
+# Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
+_TUNED = {
+    ("minilm", "all-MiniLM-L6-v2"): Profile(
+        legs={"dense": 0.65, "lexical": 0.35},
+        fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
+        depth=30,
+        refining=Refining(share=0.25),
+    ),
+}
+
+_UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0})
+
+
+def default_profile(space: EmbeddingSpace | None) -> Profile:
+    """The space's tuned profile; for any other space both legs count the same, by rank (RRF, k = 60)."""
+    return _TUNED.get((space.provider, space.model), _UNTUNED) if space else _UNTUNED
+
+
+_LEAST_ASKED = 10
+"""A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
+
+STEP_TO_LOOK_UP = 0.25
+"""What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
+
+COMPARED_BY_FACETS = 0.35
+"""The price of comparing a vector that the index of facets found, as a part of ``exact_row_us``."""
+
+EFFORT_BY_FACETS = 0.5
+"""The price of a unit of a walk's effort, as a part of ``walk_row_us``."""
+
+_SURE = 0.8
+"""The part of the matches predicted by the sample that a plan counts on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the dense leg starts; what it finds may still lead it to compare every matching vector."""
+
+    path: Path
+    few: int = 0
+    """Up to so many matches are compared exactly; -1: there are surely more, and nothing is counted."""
+    reach: int = 0
+    """The most rows that a filtered walk may take."""
+    effort: int = 0
+    """``hnsw.ef_search``."""
+
+
+def choose_way(
+    collection: StoredCollection,
+    legs: Collection[LegName],
+    *,
+    depth: int,
+    limit: int,
+    is_filtered: bool,
+    by_facets: float | None = None,
+) -> Way:
+    """The way for ``depth`` candidates of which the first ``limit`` count most.
+
+    ``by_facets``: of a filter that facets answer, the share of the items that surely match; 0: it is not known. Where
+    there are no vectors to compare, ``APPROXIMATE`` says that matches are counted up to ``few`` only.
+    """
+    index = collection.ann_index
+    if LegName.DENSE not in legs:
+        return _way_of_orders(Path.APPROXIMATE, depth, collection.documents) if is_filtered else Way(Path.EXACT)
+    if index is None or effort_for(index, limit) > MAX_EFFORT:
+        if is_filtered and not ORDERED_LEGS.isdisjoint(legs):
+            return _way_of_orders(Path.EXACT, depth, collection.documents)
+        return Way(Path.EXACT)
+    if not is_filtered:
+        return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
+    depth, limit = max(depth, _LEAST_ASKED), max(limit, _LEAST_ASKED)
+    if by_facets is not None:
+        return _way_by_facets(index, depth, limit, collection.documents, by_facets)
+    few = few_matches(index, depth, limit, collection.documents)
+    effort, less = (effort_for(index, _ranked(limit, collection.documents, some)) for some in (few, 2 * few))
+    if effort > 2 * less:
+        # Twice the comparisons for some searches, against less than half the effort for all others.
+        few, effort = min(2 * few, max(collection.documents, 1)), less
+    # A walk that needs more meets matches only far away from the query, where it would miss too many.
+    reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
+    return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
+
+
+def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: float) -> Way:
+    """Where many surely match, nothing is counted, and the walk has the effort for as many."""
+    few = few_by_facets(index, limit, documents)
+    expected = math.floor(share * _SURE * documents)
+    matches = max(few, expected)
+    return Way(
+        Path.APPROXIMATE,
+        few=few if expected <= few else -1,
+        reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / matches),
+        effort=min(effort_for(index, _ranked(limit, documents, matches)), MAX_EFFORT),
+    )
+
+
+def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
+    """Up to that many matches, found by their facets, comparing them all is as cheap as a walk, or safer.
+
+    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS, with the effort for m matches: the more there are,
+    the dearer the one and the cheaper the other. At least 1, at most ``documents``.
+    """
+
+    def is_dearer(matches: int) -> bool:
+        effort = effort_for(index, _ranked(limit, documents, matches))
+        compared = matches * index.exact_row_us * COMPARED_BY_FACETS
+        return effort <= MAX_EFFORT and compared >= effort * index.walk_row_us * EFFORT_BY_FACETS
+
+    return 1 + bisect_left(range(1, max(documents, 1)), True, key=is_dearer)  # noqa: FBT003 - what is looked for
+
+
+def share_by_facets(collection: StoredCollection, condition: Filter | None) -> float | None:
+    """The ``by_facets`` of ``choose_way``. None where facets do not answer the filter, or there is no index."""
+    if condition is None or collection.ann_index is None:
+        return None
+    common = collection.ann_index.common_facets
+    return facet_share(condition, collection.filterable, collection.collection_id, common)
+
+
+def few_to_look_up(depth: int, documents: int) -> int:
+    """Up to that many matches, looking all of them up is as cheap as walking an order until ``depth`` matching are met.
+
+    With N items, m of them matching and d wanted, the one costs m × r and the other SPARE × d × N / m × w; they are the
+    same at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
+    """
+    return max(min(math.ceil(math.sqrt(SPARE * depth * documents * STEP_TO_LOOK_UP)), documents), 1)
+
+
+def _way_of_orders(path: Path, depth: int, documents: int) -> Way:
+    depth = max(depth, _LEAST_ASKED)
+    few = few_to_look_up(depth, documents)
+    return Way(path, few=few, reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / few))
+
+
+def effort_for(index: AnnIndex, nearest: int) -> int:
+    """The search effort that ranks so many nearest rightly: as measured for 10, 100 and 200, between in proportion."""
+    if nearest <= 100:
+        return math.ceil(index.effort_10 + (index.effort_100 - index.effort_10) * max(nearest - 10, 0) / 90)
+    return math.ceil(index.effort_100 + _step(index) * (nearest - 100))
+
+
+def most_nearest(index: AnnIndex) -> int:
+    """How many nearest the greatest effort ranks rightly."""
+    if effort_for(index, 100) <= MAX_EFFORT:
+        return 100 + math.floor((MAX_EFFORT - index.effort_100) / _step(index))
+    return next((nearest for nearest in range(100, 10, -1) if effort_for(index, nearest) <= MAX_EFFORT), 10)
+
+
+def few_matches(index: AnnIndex, depth: int, limit: int, documents: int) -> int:
+    """Up to that many matches, comparing them all is as cheap as a walk, or a walk would miss too many of them."""
+    ratio = index.walk_row_us / max(index.exact_row_us, 0.01)
+    cheaper = math.sqrt(SPARE * depth * documents * ratio)
+    safer = _at_most(limit) * documents / most_nearest(index)
+    return max(min(math.ceil(max(cheaper, safer)), documents), 1)
+
+
+def _step(index: AnnIndex) -> float:
+    """How much more effort each further one beyond the 100 nearest takes."""
+    return max((index.effort_200 - index.effort_100) / 100, 1.0)
+
+
+def _ranked(limit: int, documents: int, matches: int) -> int:
+    """How many of the nearest a walk has to rank to keep so many where that many match."""
+    return math.ceil(_at_most(limit) * documents / matches)
+
+
+def _at_most(limit: int) -> float:
+    """Where a share of all items matches at random, so many times the inverse share brings that many, nearly always."""
+    return limit + 2 * math.sqrt(limit) + 1
+
+
+def account(collection: StoredCollection, found: Found, *, is_filtered: bool) -> tuple[int, str]:
+    """How many rows the dense leg weighed, and why it went the way it went, in words."""
+    index, documents, weighed = collection.ann_index, collection.documents, found.weighed
+    if found.path is Path.NONE:
+        return 0, "no dense leg"
+    if found.path is Path.APPROXIMATE:
+        why = f"many of {documents} items match" if is_filtered else f"unfiltered among {documents} items"
+        return weighed, f"{why}: the HNSW index was walked"
+    if found.fell_short and index is not None:
+        return weighed, "the index brought too few that match: every matching vector was compared"
+    if is_filtered and index is None:
+        return weighed, f"no HNSW index: the {weighed} matching vectors were compared"
+    if is_filtered:
+        return (
+            weighed,
+            f"{weighed} of {documents} items match: comparing them all costs less than walking the HNSW index",
+        )
+    if index is None:
+        return documents, f"no HNSW index: {documents} items are few enough to compare all"
+    return documents, "so many hits are wanted that comparing all vectors is safer than walking the HNSW index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SearchPlan:
     """What will run."""
 
     request: CandidateRequest
@@ -35,7 +247,7 @@ SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
 
 def make_plan(
     collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None, *, is_final: bool = True
-) -> Plan:
+) -> SearchPlan:
     """Choose the legs that can run and the way of the dense one.
 
     ``why_no_vector``: None when there is a query vector. ``is_final``: whether relevance alone makes the order. Raises
@@ -53,7 +265,7 @@ def make_plan(
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)
     space = collection.space
     standing = standing_of(profile, legs)
-    return Plan(
+    return SearchPlan(
         request=CandidateRequest(
             collection_id=collection.collection_id,
             legs=legs,
@@ -80,14 +292,14 @@ def make_plan(
 
 
 def plan_preferred(
-    collection: StoredCollection, narrowed: SearchRequest, why_no_vector: str | None, plan: Plan
+    collection: StoredCollection, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan
 ) -> CandidateRequest:
     """The request for the preferred items alone. It goes as deep as the main request, whose candidates it joins."""
     request = make_plan(collection, narrowed, why_no_vector, is_final=False).request
     return replace(request, depth=plan.request.depth, with_vectors=plan.request.with_vectors)
 
 
-def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:
+def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | None:
     """How candidates are weighed before they are sent: where several signals that are stored make the score.
 
     None where some signal of the profile cannot be told of a row, or no leg is one of memories.
@@ -99,7 +311,7 @@ def standing_of(profile: Profile, legs: Sequence[LegName]) -> Standing | None:
     if sum(weight > 0 for weight in stored) < _SEVERAL:
         return None
     decay = next((signal.decay_days for signal in profile.signals if isinstance(signal, Recency)), 14.0)
-    return Standing(
+    return StandingWeights(
         relevance=weights.get(BaseRelevance.name, 0.0),
         recency=weights.get(Recency.name, 0.0),
         decay_days=decay,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.items.collections import add_profile
-from retrieval.domain.context import Context
+from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
-from retrieval.domain.filters import Filter, Where
-from retrieval.domain.hit import SearchResult
-from retrieval.domain.profile import Profile
-from retrieval.domain.storable import is_storable
+from retrieval.domain.learning.context import Context
+from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.profile import Profile
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter
 
 if TYPE_CHECKING:
-    from retrieval.domain.preview import Preview
-    from retrieval.domain.stored_profile import StoredProfile
+    from retrieval.domain.search.preview import Preview
+    from retrieval.domain.search.profile import StoredProfile
 
 MOST_LISTED = 1000
 """Versions that one call lists at most."""
@@ -113,7 +113,7 @@ class ProfileCalls(CollectionHandle, ABC):
         ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
         is not recorded and explores nothing. Raises what ``search`` raises.
         """
-        from retrieval.domain.preview import checked_profiles, preview_of
+        from retrieval.domain.search.preview import checked_profiles, preview_of
 
         asked, wanted = checked_profiles(profiles), await parsed_filter(where, self._bounds)
         place = self.unrecorded()

@@ -1,18 +1,68 @@
-"""From the legs' candidates to one ranking: fused, or the only leg's own, and the best of each group. Pure."""
+"""From the legs' candidates to one ranking, and from the ranking to hits. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from operator import itemgetter
+from typing import Any, Protocol
 
 import numpy as np
 
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.fusion import Candidate, Fused, fuse, fused_scores, refined
-from retrieval.domain.hit import Contribution
-from retrieval.domain.profile import PREFERRED, Profile
-from retrieval.domain.refining import NO_VECTORS, PoolVectors
+from retrieval.domain.records.slate import Placed
+from retrieval.domain.search.fusion import (
+    Candidate,
+    Fused,
+    best_of,
+    fuse,
+    fused_scores,
+    on_unit_scale,
+    refined,
+    share_of,
+)
+from retrieval.domain.search.hit import Contribution, Explanation, Hit
+from retrieval.domain.search.profile import PREFERRED, Profile, leg_of
+from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors
+from retrieval.domain.search.signals import SIGNALS
+
+SIGNAL_BEST = 1.0
+_SCORE = itemgetter(3)
+
+
+def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
+    """How well each candidate fits the query by itself, 0 to 1, in the order given and of the same order.
+
+    A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
+    share of the leg's best score. Union: the share of the most that its signals can give.
+    """
+    return on_unit_scale([one.score for one in ranked], bests_of(found), profile)
+
+
+def bests_of(found: Found) -> dict[str, float]:
+    """By ranking, the score that counts as 1: the leg's best, and the most that a signal can be."""
+    return {
+        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
+        for name, candidates in found.rankings.items()
+    }
+
+
+def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]]:
+    """Each candidate's score in each leg, 0 (not known, or not above 0) to 1 (the leg's best), and its signals.
+
+    None where there is one leg: relevance tells it. Nor of rewritten queries: few searches have them; nor of refining,
+    which is not of an item and the query alone.
+    """
+    if len(found.rankings) == 1:
+        return {}
+    features: dict[str, list[float]] = {}
+    bests = bests_of(found)
+    for name, candidates in found.rankings.items():
+        if leg_of(name) == name != REFINING:
+            raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}
+            features[name] = [share_of(raw.get(one.item_id), bests[name]) for one in ranked]
+    return features
+
 
 ONE_LEG = "none"
 """The fusion of a search that one leg answers: its own scores are the hits'."""
@@ -118,3 +168,74 @@ def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
 def _alone(candidate: Candidate) -> Fused:
     part = Contribution(candidate.leg, candidate.rank, candidate.score, 1.0, candidate.score)
     return Fused(candidate.item_id, candidate.score, (part,))
+
+
+Columns = Mapping[str, tuple[Any, ...]]
+"""The columns of a hit by item id, in the order of ``retrieval.adapters.store.items.conditions.HIT_COLUMNS``."""
+
+
+def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
+    """The candidates that are still there; others were removed since their leg found them."""
+    return [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
+
+
+def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:
+    """The hits in order, of candidates that are all there.
+
+    ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
+    """
+    placed = {one.item_id: one for one in slate}
+    return tuple(
+        _hit(one, columns[one.item_id], rank, fusion, placed.get(one.item_id) or Placed(one.item_id))
+        for rank, one in enumerate(ranked, 1)
+    )
+
+
+def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: Placed) -> Hit:
+    title, body, kind, tags, attributes, status, source, occurred_at = columns
+    return Hit(
+        item_id=one.item_id,
+        score=one.score,
+        rank=rank,
+        explanation=Explanation(fusion, one.contributions),
+        slot=placed.slot,
+        propensity=placed.propensity,
+        title=title,
+        body=body,
+        kind=kind,
+        tags=tuple(tags),
+        attributes=attributes,
+        status=status,
+        source=source,
+        occurred_at=occurred_at,
+    )
+
+
+SPREAD_HITS = 5
+"""The spread of the scores is that of so many hits."""
+
+
+class WithScore(Protocol):
+    """What was shown with a score."""
+
+    @property
+    def score(self) -> float:
+        """Higher is better."""
+
+
+def top_score(hits: Sequence[WithScore]) -> float | None:
+    """The first score; None without hits."""
+    return hits[0].score if hits else None
+
+
+def score_spread(hits: Sequence[WithScore]) -> float | None:
+    """The first score minus the fifth one, or the last where there are fewer; None without hits."""
+    return hits[0].score - hits[:SPREAD_HITS][-1].score if hits else None
+
+
+def signals_of(contributions: Sequence[Contribution]) -> dict[str, Any]:
+    """What made a score, by name: rank, raw, weight and value of each contribution."""
+    return {
+        part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
+        for part in contributions
+    }

@@ -1,27 +1,94 @@
-"""What is read of a collection without searching it: items, vectors, counts."""
+"""What is read of a collection without searching it: items, lists, vectors, counts, recorded searches."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import numpy as np
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
-from retrieval.domain.bounds import SearchBounds
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
-from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
-from retrieval.domain.filters import Filter, Where
-from retrieval.domain.item import Item
+from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vector, Vectors
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.retrieval_id import checked_id
+from retrieval.domain.search.filters import Filter, Where, parse_field
+from retrieval.domain.search.query import SearchBounds
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.item_ids import checked_item_ids
-from retrieval.engine.query_vectors import NO_SPACE
-from retrieval.engine.request import check_fields, checked_words
+from retrieval.engine.request import MAX_LIMIT, NO_SPACE, check_fields, checked_item_ids, checked_words
 
 if TYPE_CHECKING:
-    from retrieval.domain.collection_info import CollectionInfo
-    from retrieval.domain.value_count import ValueCount
+    from retrieval.domain.items.collection import CollectionInfo, ValueCount
+    from retrieval.domain.items.item import StoredItem
+    from retrieval.domain.records.recorded import RetrievalSummary
+
+
+MAX_LISTED = 10_000
+"""What one page of a listing holds at most."""
+
+
+class ListingCalls(CollectionHandle):
+    """The calls that list, for a collection to inherit."""
+
+    async def latest(
+        self, where: Where | Filter | None = None, *, limit: int = 100, offset: int = 0
+    ) -> list[StoredItem]:
+        """The items that the filter lets through, the last changed first, without the first ``offset`` of them.
+
+        Archived ones are left out. ``limit`` is 0 to 10,000; fewer items mean that these are the last. Raises
+        ``InvalidLimitError``, and the errors of filters.
+        """
+        from retrieval.adapters.store.items.listing import latest_items
+
+        _check_page(limit, offset)
+        stored, wanted = await self._filtered(where)
+        return await latest_items(self._database, self._tenant_id, stored, wanted, limit=limit, offset=offset)
+
+    async def paths(
+        self,
+        name: str,
+        *,
+        where: Where | Filter | None = None,
+        depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[tuple[str, ...]]:
+        """The different lists that items have under the attribute ``name``, such as ``["docs", "2024"]``, in order.
+
+        They compare element by element, as texts; ``depth`` cuts each to its first elements; ``where`` says of which
+        items, archived ones apart. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for an
+        attribute that no item has, and the errors of filters.
+        """
+        from retrieval.adapters.store.items.listing import lists_under
+
+        _check_page(limit, offset)
+        if depth is not None:
+            _check_number("depth", depth)
+        field = parse_field(f"attributes.{name}")
+        stored, wanted = await self._filtered(where)
+        if field.name not in stored.attributes:
+            stored = await self.refresh()
+            if stored.documents:
+                check_fields(None, stored.attributes, also=field)
+        return await lists_under(
+            self._database, self._tenant_id, stored, field.name, wanted, depth=depth, limit=limit, offset=offset
+        )
+
+
+def _check_page(limit: int, offset: int) -> None:
+    _check_number("limit", limit)
+    _check_number("offset", offset)
+    if limit > MAX_LISTED:
+        raise InvalidLimitError(f"limit is {limit}; it must be a whole number from 0 to {MAX_LISTED}")
+
+
+def _check_number(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number of at least 0")
+
 
 MAX_BATCH = 10_000
 """Items that one page of a scan holds at most."""
@@ -110,7 +177,7 @@ class ReadingCalls(CollectionHandle):
         ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
         """
         from retrieval.adapters.store.items.collection_facts import value_counts
-        from retrieval.domain.value_count import counted_field
+        from retrieval.domain.items.collection import counted_field
 
         counted = counted_field(field)
         stored, wanted = await self._filtered(where)
@@ -130,7 +197,7 @@ class ReadingCalls(CollectionHandle):
 
 def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
     """The collection at a glance, with so many items that wait for their vector."""
-    from retrieval.domain.collection_info import CollectionInfo
+    from retrieval.domain.items.collection import CollectionInfo
 
     return CollectionInfo(
         name=stored.name,
@@ -165,3 +232,29 @@ def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:
             empty.place = ("queries", number - 1)
             raise empty
     return words
+
+
+class RecordCalls(CollectionHandle):
+    """The calls about records, for a collection to inherit; see docs/how-to/recording.md."""
+
+    async def retrievals(
+        self, *, limit: int = 20, before: UUID | str | None = None, session: str = ""
+    ) -> list[RetrievalSummary]:
+        """The recorded searches, the newest first; ``platform.retrieval`` has all about one.
+
+        ``before``: the identifier of the last one of the page before; ``session``: of that session alone. Searches of
+        this platform that wait to be recorded are recorded first. Raises ``InvalidLimitError`` for a limit outside 1 to
+        1000, ``InvalidRequestError`` for what is no identifier and no session's name.
+        """
+        from retrieval.adapters.store.records.retrievals import retrievals_page
+
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {MAX_LIMIT}")
+        last = None if before is None else checked_id(before)
+        name = Context(session=session).session
+        if self._recorder is not None:
+            await self._recorder.recorded()
+        collection_id = (await self._fresh()).collection_id
+        return await retrievals_page(
+            self._database, self._tenant_id, collection_id, limit=limit, before=last, session=name
+        )

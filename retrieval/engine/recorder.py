@@ -1,13 +1,16 @@
-"""Searches are recorded behind their answers: many together, in one round trip, by one task of the platform.
+"""What happens behind answers: searches are recorded, and some of them are kept as samples.
 
 A search never waits for its record, unless its profile asks for that, and never fails with it. While the database is
 away, records wait for it; those for which there is no room, or that it refuses, are counted by reason.
+
+Nor does a search wait for its sample to be stored, or fail with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +24,15 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.records.recording_statement import TOGETHER, encoded
 from retrieval.adapters.store.records.recordings import Losses, store_recordings
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.adapters.tracing import span
-from retrieval.domain.errors import DatabaseUnreachableError, PoolExhaustedError, RetrievalError
+from retrieval.domain.errors import DatabaseUnreachableError, InvalidFilterError, PoolExhaustedError, RetrievalError
 from retrieval.domain.observer import Observer
-from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.search.filters import as_mapping, parse_where
+from retrieval.domain.search.hit import Path
 from retrieval.engine.record import Answered, Recordable, WrittenDown
 
 _log = logging.getLogger(__name__)
@@ -304,3 +312,56 @@ def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:
             _log.warning("a search could not be written down", exc_info=True)
             rows.append(None)
     return rows
+
+
+MOST_SAMPLES_WAITING = 8
+"""Samples being stored at a time; what comes beside them is not kept."""
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Keeps a share of the searches that an HNSW index answered."""
+
+    database: Database
+    tenant_id: int
+    rate: float
+    """The share to keep, 0 to 1."""
+    chance: random.Random
+    waiting: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def offer(self, request: CandidateRequest, query: Query, found: Found) -> None:
+        """Perhaps keep a search. One that compared every vector is perfect, and nothing can be learned from it."""
+        if found.path is not Path.APPROXIMATE or query.vector is None or self.chance.random() >= self.rate:
+            return
+        if len(self.waiting) >= MOST_SAMPLES_WAITING:
+            return
+        try:
+            condition = None if request.condition is None else as_mapping(request.condition)
+            parse_where(condition)
+        except (ValueError, InvalidFilterError):  # on the text itself, or nested too deeply to be written down
+            return
+        task = in_background(
+            keep_sample(
+                self.database,
+                self.tenant_id,
+                request.collection_id,
+                request.space_id,
+                vector=query.vector,
+                condition_json=condition,
+                limit=request.depth,
+            )
+        )
+        self.waiting.add(task)
+        task.add_done_callback(self._done)
+
+    async def aclose(self) -> None:
+        """Wait for the samples that are being stored."""
+        await asyncio.gather(*self.waiting, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self.waiting.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, RetrievalError):
+            _log.info("a sample was not kept: %s", error)
+        elif error is not None:
+            _log.warning("a sample was not kept", exc_info=error)

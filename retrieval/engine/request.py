@@ -1,4 +1,4 @@
-"""What is asked of a search, checked once at the door."""
+"""What is asked of a search, checked once at the door, and the vectors that it looks for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.attribute import AttributeType, Filterable, typed_value
-from retrieval.domain.bounds import DEFAULT_BOUNDS, SearchBounds
-from retrieval.domain.embedding import EmbeddingSpace, Vector, checked_vectors
+from retrieval.domain.checks import fault_of, is_storable
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -26,7 +25,9 @@ from retrieval.domain.errors import (
     RetrievalError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import (
+from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
+from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
+from retrieval.domain.search.filters import (
     FIELDS,
     LINKS,
     NUMBER_FIELDS,
@@ -41,10 +42,21 @@ from retrieval.domain.filters import (
     parse_field,
     parse_where,
 )
-from retrieval.domain.moment import fault_of
-from retrieval.domain.profile import Profile
-from retrieval.domain.query import Query, parse_query
-from retrieval.domain.signals.signal import Entity, check_entity
+from retrieval.domain.search.profile import LegName, Profile
+from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query
+from retrieval.domain.search.signal import Entity, check_entity
+from retrieval.domain.search.signals import VectorSimilarity
+
+
+def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
+    """The identifiers. Raises ``InvalidRequestError`` for something that no item can be called."""
+    if isinstance(item_ids, str) or not isinstance(item_ids, Sequence):
+        raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
+    for item_id in item_ids:
+        if not is_storable(item_id):
+            raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
+    return list(item_ids)
+
 
 MAX_LIMIT = 1000
 
@@ -132,8 +144,8 @@ def checked_request(
 ) -> SearchRequest:
     """The request, or an error that says what to change.
 
-    ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.query``); in
-    rewrites they never do. ``needs_question``: whether there must be words or a vector. ``bounds``: how much it may
+    ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.search.query``);
+    in rewrites they never do. ``needs_question``: whether there must be words or a vector. ``bounds``: how much it may
     bring; those of a filter are checked where it is parsed.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
@@ -142,7 +154,7 @@ def checked_request(
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
-    asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else Query(words)
+    asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else ParsedQuery(words)
     return SearchRequest(
         query=asked.words,
         vector=None if vector is None else _flat(vector),
@@ -275,7 +287,7 @@ def _checked_group(name: str) -> Field:
     return field
 
 
-def _with_conditions(condition: Filter | None, asked: Query) -> Filter | None:
+def _with_conditions(condition: Filter | None, asked: ParsedQuery) -> Filter | None:
     parts: list[Filter] = [Contains(phrase) for phrase in asked.phrases]
     parts += [Not(Contains(phrase)) for phrase in asked.excluded]
     if not parts:
@@ -446,3 +458,78 @@ def _flat(vector: object) -> Vector:
         exact = exact / largest
     array: Vector = exact.astype(np.float32)
     return array
+
+
+NO_SPACE = (
+    "no embedder is configured for this collection; set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """One vector a request, each of shape (dimensions,) and unit length; None where there is none."""
+
+    vectors: tuple[Vector | None, ...]
+    why_none: str | None = None
+    """Why there are not all of them."""
+
+
+async def query_vectors(
+    collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
+) -> QueryVectors:
+    """The requests' vectors. Requests of one call have the same profile.
+
+    Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
+    the embedder's when no other leg can answer.
+    """
+    vectors: list[Vector | None] = []
+    for one in requests:
+        try:
+            vectors.append(None if one.vector is None else unit_query_vector(one.vector, collection))
+        except RetrievalError as error:
+            raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
+    wanting = [place for place, one in enumerate(requests) if one.vector is None]
+    made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
+    for place, vector in zip(wanting, made, strict=True):
+        vectors[place] = vector
+    return QueryVectors(tuple(vectors), why_none)
+
+
+async def _made(
+    collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
+) -> tuple[Sequence[Vector | None], str | None]:
+    none: list[Vector | None] = [None] * len(requests)
+    if not requests:
+        return none, None
+    profile = requests[0].profile or collection.profile
+    why_none = _why_no_vectors(collection, embedder, profile)
+    if not all(one.query for one in requests):
+        why_none = why_none or f"{_lost(profile)}: there are no words to embed"
+    if why_none is not None or embedder is None:
+        return none, why_none
+    vectors, error = await embedder.try_queries([one.query for one in requests])
+    if error is None:
+        return vectors, None
+    if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
+        raise error
+    return vectors, f"{_lost(profile)}: {error}"
+
+
+def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | None, profile: Profile) -> str | None:
+    if not profile.legs.get(LegName.DENSE) and not weighs_vectors(profile):
+        return "the dense leg is not part of this search"
+    if collection.space is None:
+        return f"{_lost(profile)}: {NO_SPACE}"
+    if embedder is None:
+        return f"{_lost(profile)}: no embedder for the space {collection.space.space.name} is configured"
+    return None
+
+
+def weighs_vectors(profile: Profile) -> bool:
+    """Whether the score tells of the query's vector, whatever the legs are."""
+    return any(isinstance(signal, VectorSimilarity) and signal.weight for signal in profile.signals)
+
+
+def _lost(profile: Profile) -> str:
+    """What a search without a vector does without."""
+    return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

@@ -1,19 +1,25 @@
-"""Relevance and learned reward become one score, in parts that add up. Pure."""
+"""Candidates as learning sees them: relevance and learned reward become one score, with an expectation of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
-from retrieval.domain.arm import ItemArms
-from retrieval.domain.fusion import Fused
-from retrieval.domain.hit import Contribution
-from retrieval.domain.learned import Combination, Learned
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.arms import read_arms
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.arm import Expectation, ItemArms
+from retrieval.domain.search.fusion import Fused
+from retrieval.domain.search.hit import Contribution
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.prediction import Prediction
+from retrieval.learning.ranked import Ranked, is_eligible
 from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal
 
 
@@ -41,7 +47,7 @@ def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class PoolScores:
     """The scores of a pool, and what each is made of; only what is shown is worth explaining."""
 
     scores: Sequence[float]
@@ -60,7 +66,7 @@ class Scored:
         return Fused(pool.ranked[place].item_id, sum(part.value for part in parts), parts)
 
 
-def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> Scored:
+def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
     """The scores of the candidates by relevance and learned reward."""
     if learned.combination is Combination.SUM:
         return _summed(pool, learned.share, predicted)
@@ -96,7 +102,7 @@ def stack_signals(
     return named | {leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()}
 
 
-def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> Scored:
+def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
     means = np.array([one.mean for one in predicted])
     ranks = _ranks(means)
 
@@ -105,7 +111,7 @@ def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> Scored
         learned = Contribution(LEARNED, ranks[place], mean, share, share * mean)
         return (*_scaled(pool.ranked[place], (1 - share) * pool.relevance[place]), learned)
 
-    return Scored(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
+    return PoolScores(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
 
 
 def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
@@ -115,7 +121,7 @@ def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
     return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
 
 
-def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> Scored:
+def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
     added = stack.parts(signals)
     ranks = {name: _ranks(values) for name, values in signals.items()}
 
@@ -131,7 +137,7 @@ def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> Scored:
             for name, values in signals.items()
         )
 
-    return Scored(stack.score(signals).tolist(), parts)
+    return PoolScores(stack.score(signals).tolist(), parts)
 
 
 def _ranks(values: Floats) -> list[int]:
@@ -139,3 +145,122 @@ def _ranks(values: Floats) -> list[int]:
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks.tolist()
+
+
+def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datetime) -> list[Ranked]:
+    """The pool's candidates where no model is in use: their own counts are all that is known of their rewards.
+
+    In a contest for a place, these count as much as a learned reward will.
+    """
+    share = 1.0 if learned.is_off else learned.share
+    return [
+        Ranked(
+            item_id=item.item_id,
+            score=relevance,
+            relevance=relevance,
+            learned_share=share,
+            eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
+            arm=item.anywhere,
+            uncertainty=Expectation.of_counts(item.anywhere.uses, item.anywhere.raw_successes).uncertainty,
+        )
+        for item, relevance in zip(pool.arms, pool.relevance, strict=True)
+    ]
+
+
+def scored(
+    pool: Pool,
+    model: LearnedModel,
+    learned: Learned,
+    predicted: Sequence[Prediction],
+    *,
+    exploration: Exploration,
+    now: datetime,
+) -> list[Ranked]:
+    """The pool's candidates with the distribution of what they will earn, in the order of the pool."""
+    if learned.combination is Combination.SUM:
+        return [
+            Ranked(
+                item_id=item.item_id,
+                score=(1 - learned.share) * relevance + learned.share * one.mean,
+                relevance=relevance,
+                learned_share=learned.share,
+                eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
+                arm=item.anywhere,
+                reward_mean=one.mean,
+                effective_sample_size=one.effective_sample_size,
+                uncertainty=one.uncertainty,
+            )
+            for item, relevance, one in zip(pool.arms, pool.relevance, predicted, strict=True)
+        ]
+    chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.arms)))
+    means, sizes = np.array([(one.mean, one.effective_sample_size) for one in predicted]).reshape(-1, 2).T
+    sizes = model.stack.sample_sizes(chances, means, sizes)
+    return [
+        Ranked(
+            item_id=item.item_id,
+            score=chance,
+            relevance=relevance,
+            eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
+            arm=item.anywhere,
+            reward_mean=chance,
+            effective_sample_size=size,
+            uncertainty=one.uncertainty,
+        )
+        for item, relevance, one, chance, size in zip(
+            pool.arms, pool.relevance, predicted, chances.tolist(), sizes.tolist(), strict=True
+        )
+    ]
+
+
+async def read_expectations(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    item_ids: Sequence[str],
+    *,
+    model: LearnedModel | None,
+    buckets: Sequence[str],
+    relevance: Mapping[str, float],
+    now: datetime,
+) -> dict[str, Expectation]:
+    """The expectations by item id, of each item in the context of these buckets, from its arms at this moment."""
+    collection_id = collection.collection_id
+    arms = await read_arms(database, tenant_id, collection_id, item_ids=item_ids, buckets=buckets, now=now)
+    if model is None:
+        return {item_id: _counted(item) for item_id, item in arms.items()}
+    return predicted(model, collection.profile.learned, buckets, list(arms.values()), relevance)
+
+
+def predicted(
+    model: LearnedModel,
+    learned: Learned,
+    buckets: Sequence[str],
+    items: Sequence[ItemArms],
+    relevance: Mapping[str, float],
+) -> dict[str, Expectation]:
+    """What the model says of the items, as a search with that combination would have it. Pure."""
+    if learned.combination is Combination.SUM:
+        known = [relevance.get(item.item_id) for item in items]
+        found = model.reward.predict(buckets, items, known)
+    else:
+        found = model.by_item.predict(buckets, items)
+    return {
+        one.item_id: Expectation(
+            mean=one.mean, sd=one.sd, uses=item.anywhere.uses, effective_sample_size=one.effective_sample_size
+        )
+        for item, one in zip(items, found, strict=True)
+    }
+
+
+def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
+    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or one that is not from 0 to 1."""
+    if not isinstance(relevance, Mapping):
+        raise InvalidRequestError(f"relevance is {relevance!r:.80}; it comes as numbers from 0 to 1 by item id")
+    for item_id, value in relevance.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")
+    return relevance
+
+
+def _counted(item: ItemArms) -> Expectation:
+    return Expectation.of_counts(item.anywhere.uses, item.anywhere.raw_successes)

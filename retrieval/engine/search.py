@@ -12,6 +12,7 @@ from itertools import compress
 from typing import Any
 
 from opentelemetry.trace import Span
+from opentelemetry.util.types import AttributeValue
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -21,30 +22,127 @@ from retrieval.adapters.store.items.items import read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each, settings
 from retrieval.adapters.tracing import part, span
-from retrieval.domain.context import Context
-from retrieval.domain.diversity import Compared, Diversity, diversified
-from retrieval.domain.embedding import Vector
-from retrieval.domain.filters import extent
-from retrieval.domain.fusion import Candidate, Fused
-from retrieval.domain.hit import Hit, SearchResult
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
-from retrieval.domain.profile import MAX_DEPTH, LegName, leg_of
-from retrieval.domain.recording import Recording
-from retrieval.domain.retrieval_id import uuid7
-from retrieval.domain.slate import Placed
+from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.domain.records.slate import Placed
+from retrieval.domain.search.diversity import Diversity, PairSimilarities, diversified
+from retrieval.domain.search.filters import extent
+from retrieval.domain.search.fusion import Candidate, Fused
+from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
+from retrieval.domain.search.profile_parts import Exploration, Recording
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
-from retrieval.engine.hits import Columns, hits, present
-from retrieval.engine.plan import SCORED_BOTH_WAYS, Plan, make_plan, plan_preferred
-from retrieval.engine.query_vectors import QueryVectors, query_vectors
-from retrieval.engine.ranking import best_of_groups, fusion_name, merged, ranking, with_refining
+from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_plan, plan_preferred
+from retrieval.engine.ranking import Columns, best_of_groups, fusion_name, hits, merged, present, ranking, with_refining
 from retrieval.engine.record import Answered, Decided
-from retrieval.engine.recorder import Recorder
-from retrieval.engine.request import SearchRequest, check_fields, check_filter, check_orders
-from retrieval.engine.sampling import Sampler
-from retrieval.engine.stages import Asked, Final, Ranked
+from retrieval.engine.recorder import Recorder, Sampler
+from retrieval.engine.request import (
+    QueryVectors,
+    SearchRequest,
+    check_fields,
+    check_filter,
+    check_orders,
+    query_vectors,
+)
 from retrieval.engine.stopwatch import Clock, Stopwatch
-from retrieval.engine.telling import tell_candidates, tell_search
-from retrieval.engine.way import account
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSearch:
+    """A search with what it was planned to do."""
+
+    request: SearchRequest
+    plan: SearchPlan
+    queries: tuple[Query, ...]
+    """The query, and after it the rewritten ones."""
+    seed: int
+    """What chance goes by in this search."""
+    is_recorded: bool
+    """Whether its record is wanted."""
+    preferred: tuple[CandidateRequest, ...] = ()
+    """What is asked once more, within each thing that is preferred."""
+
+    @property
+    def requests(self) -> tuple[CandidateRequest, ...]:
+        """What is asked of the store."""
+        return (self.plan.request, *self.preferred)
+
+    @property
+    def query(self) -> Query:
+        """The query as it was asked."""
+        return self.queries[0]
+
+    @property
+    def profile(self) -> Profile:
+        """What it goes by; what is not recorded explores nothing, as nothing could be learned from it."""
+        profile = self.plan.profile
+        is_as_it_is = self.is_recorded or profile.exploration.is_off
+        return profile if is_as_it_is else replace(profile, exploration=Exploration())
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSearch:
+    """The hits to be, and what they were chosen from."""
+
+    shown: list[Fused]
+    pool: list[Fused]
+    """The best candidates by relevance, among them those shown."""
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The hits to be, after all that changes their order."""
+
+    ranked: RankedSearch
+    slate: Sequence[Placed]
+    decided: Decided
+    shown: list[Fused]
+    """In the order of the slate, each with the parts of its score."""
+
+
+def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
+    """Whose searches they were, and how many; which way the first one went, and what came of it."""
+    first = results[0]
+    traced.set_attributes(
+        {
+            "retrieval.tenant_id": tenant_id,
+            "retrieval.collection": collection.name,
+            "retrieval.profile_version": first.profile_version or 0,
+            "retrieval.searches": len(results),
+            "retrieval.path": first.path.value,
+            "retrieval.why": first.why,
+            "retrieval.weighed": first.weighed,
+            "retrieval.hits": sum(len(one) for one in results),
+            "retrieval.notes": len(first.notes),
+        }
+    )
+    if first.retrieval_id is not None:
+        traced.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
+
+
+def tell_candidates(traced: Span | None, asked: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
+    """What each leg brought, an event a leg: one statement finds the candidates of all of them."""
+    if traced is None:
+        return
+    traced.set_attributes(
+        {
+            "retrieval.legs": sorted({leg for found in each for leg in found.rankings}),
+            "retrieval.depth": asked[0].plan.request.depth,
+            "retrieval.effort": asked[0].plan.request.effort,
+            "retrieval.filtered": asked[0].request.condition is not None,
+            "retrieval.fell_short": any(found.fell_short for found in each),
+        }
+    )
+    for found in each:
+        for leg, candidates in found.rankings.items():
+            told: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
+            if leg.startswith("dense"):
+                told |= {"retrieval.path": found.path.value, "retrieval.weighed": found.weighed}
+            traced.add_event("leg", told)
+
 
 _DEEPER = 4
 """How many times the candidates when groups or near-duplicates leave too few."""
@@ -169,11 +267,11 @@ class Searcher:
             things += rankings * max(profile.depth, one.limit) + sum(asked)
         return things >= LONG
 
-    def _asked_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[Asked]:
+    def _asked_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
         given = iter(vectors.vectors)
         return [self._asked(one, [next(given) for _ in one.wordings], vectors.why_none) for one in requests]
 
-    def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> Asked:
+    def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
         now = self._now()
         queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         why_no_vector = why_none if vectors[0] is None else None
@@ -184,14 +282,16 @@ class Searcher:
             plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
         preferred = tuple(self._planned_preferred(one, why_no_vector, plan) for one in request.narrowed)
-        return Asked(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
+        return PlannedSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
-    def _plan(self, request: SearchRequest, why_no_vector: str | None) -> Plan:
+    def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         self._check(request)
         is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
         return make_plan(self.collection, request, why_no_vector, is_final=is_final)
 
-    def _planned_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: Plan) -> CandidateRequest:
+    def _planned_preferred(
+        self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan
+    ) -> CandidateRequest:
         self._check(narrowed)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
@@ -201,13 +301,13 @@ class Searcher:
             check_orders(request.condition, self.collection.attributes)
         check_filter(request.condition, self.collection.filterable)
 
-    async def _find(self, one: Asked, requests: Sequence[CandidateRequest]) -> Found:
+    async def _find(self, one: PlannedSearch, requests: Sequence[CandidateRequest]) -> Found:
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, one.queries) for request in requests
         ]
         return merged(*each)
 
-    async def _find_each(self, asked: Sequence[Asked], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
+    async def _find_each(self, asked: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
         """Those that plan alike share a round trip; one without words or without a vector plans differently."""
         answers: list[list[list[Found]]] = [[] for _ in asked]
         for request in dict.fromkeys(request for one in asked for request in one.requests):
@@ -218,7 +318,7 @@ class Searcher:
                 answers[place].append([next(found) for _ in asked[place].queries])
         return await aside(lambda: [merged(*each) for each in answers], is_long=is_long)
 
-    async def _signalled(self, asked: Sequence[Asked], each: list[Found]) -> list[Found]:
+    async def _signalled(self, asked: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
         profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now()
         if not profile.signals and not self.collection.has_expiring:
@@ -233,7 +333,7 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _ranked(self, one: Asked, found: Found, is_long: bool) -> Ranked:  # noqa: FBT001 - of one call
+    async def _ranked(self, one: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         requests, diversity = one.requests, one.plan.profile.diversity
         # Signals are told of every candidate, one by one.
@@ -248,18 +348,20 @@ class Searcher:
             is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
             may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
             if (is_full and not may_rise) or request.least_depth >= deepest:
-                return Ranked(shown, ranked[: self._pool_size(one)], found)
+                return RankedSearch(shown, ranked[: self._pool_size(one)], found)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
             [found] = await self._signalled([one], [await self._find(one, requests)])
 
-    def _pool_size(self, one: Asked) -> int:
+    def _pool_size(self, one: PlannedSearch) -> int:
         """How many candidates are looked at closely."""
         if self.decider is None or not may_decide(self.collection, one.plan.profile):
             return one.request.limit
         return max(one.request.limit, pool_of(one.plan.profile))
 
-    async def _finals(self, asked: Sequence[Asked], rankings: Sequence[Ranked], context: Context) -> list[Final]:
+    async def _finals(
+        self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
+    ) -> list[Final]:
         """The hits to be, after what was learned and what is explored."""
         has_clusters = self.collection.clustered_at is not None
         if self.decider is None or not (has_clusters or any(may_decide(self.collection, one.profile) for one in asked)):
@@ -279,7 +381,7 @@ class Searcher:
         return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
     async def _columns(
-        self, asked: Sequence[Asked], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
+        self, asked: Sequence[PlannedSearch], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
     ) -> Columns:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
@@ -294,7 +396,7 @@ class Searcher:
         return columns
 
     def _answer(
-        self, one: Asked, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
+        self, one: PlannedSearch, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> tuple[Answered, tuple[Hit, ...]]:
         """What is kept of the search, and its hits, whose texts are not."""
         found, shown = final.ranked.found, present(final.shown, columns)
@@ -360,7 +462,7 @@ class Searcher:
         )
 
 
-def _final(one: Asked, ranked: Ranked, decision: Decision) -> Final:
+def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Final:
     if not decision.is_open:
         return replace(_as_ranked(ranked), decided=decision.decided)
     profile, limit = one.profile, one.request.limit
@@ -383,11 +485,11 @@ def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: in
 
 
 def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: int) -> list[Fused]:
-    similarities = Compared([one.item_id for one in pool], found.vectors)
+    similarities = PairSimilarities([one.item_id for one in pool], found.vectors)
     return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
 
 
-def _in_order(one: Asked, found: Found, wanted: int | None) -> list[Fused]:
+def _in_order(one: PlannedSearch, found: Found, wanted: int | None) -> list[Fused]:
     """The candidates, best first; of each group its best, where groups were asked for."""
     ranked = ranking(found, one.plan.profile, wanted)
     if one.request.group_by is None:
@@ -400,7 +502,7 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Quer
     return Query(request.query, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
-def _is_exhausted(one: Asked, found: Found, depth: int) -> bool:
+def _is_exhausted(one: PlannedSearch, found: Found, depth: int) -> bool:
     """Whether going deeper could fill the page: what signals put below the least score does not ask for others."""
     legs = {name: some for name, some in found.rankings.items() if leg_of(name) in one.plan.request.legs}
     is_through = all(found.brought.get(name, len(some)) < depth for name, some in legs.items())
@@ -413,7 +515,7 @@ def _is_exhausted(one: Asked, found: Found, depth: int) -> bool:
     return is_through
 
 
-def _could_rise(one: Asked, found: Found, shown: Sequence[Fused]) -> bool:
+def _could_rise(one: PlannedSearch, found: Found, shown: Sequence[Fused]) -> bool:
     """Whether a candidate that did not stay can score more than the last of a page, or fill it (Fagin et al., 2003)."""
     if found.left_out is None:
         return False
@@ -421,6 +523,6 @@ def _could_rise(one: Asked, found: Found, shown: Sequence[Fused]) -> bool:
     return found.left_out > (shown[-1].score if len(shown) >= one.request.limit else least)
 
 
-def _as_ranked(ranked: Ranked) -> Final:
+def _as_ranked(ranked: RankedSearch) -> Final:
     """The hits as relevance has them."""
     return Final(ranked, [Placed(one.item_id) for one in ranked.shown], Decided(), ranked.shown)

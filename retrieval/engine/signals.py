@@ -13,11 +13,10 @@ from retrieval.adapters.store.items.memories import read_expiries
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.adapters.store.search.facts import Candidates, FactsRequest, Known, read_facts
-from retrieval.domain.fusion import Candidate
-from retrieval.domain.profile import Profile
-from retrieval.domain.signals.entity import EntityOverlap
-from retrieval.domain.signals.signal import Asked, Signal
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.signal import Question, Signal
+from retrieval.domain.search.signals import EntityOverlap, VectorSimilarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Signaller:
         return [only(found, set(_ids(found)) - over) for found in each]
 
 
-def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Asked) -> Found:
+def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Question) -> Found:
     """The candidates that are known, with a ranking for each signal, best first; equal values by item id. Pure."""
     kept = only(found, known)
     rankings = dict(kept.rankings)
@@ -93,8 +92,8 @@ def only(found: Found, item_ids: Container[str]) -> Found:
     return replace(found, rankings=rankings, brought={name: len(some) for name, some in found.rankings.items()})
 
 
-def _asked(query: Query, now: datetime) -> Asked:
-    return Asked(
+def _asked(query: Query, now: datetime) -> Question:
+    return Question(
         now=query.as_of or now,
         words=query.words,
         entities=frozenset(query.entities),

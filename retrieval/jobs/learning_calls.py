@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.context import Context, checked_context
-from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.filters import Filter, Where
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.context import Context, checked_context
+from retrieval.domain.search.filters import Filter, Where
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.item_ids import checked_item_ids
-from retrieval.engine.request import checked_query_vector, checked_words
-from retrieval.jobs.workplace import Workplace
+from retrieval.engine.request import checked_item_ids, checked_query_vector, checked_words
+from retrieval.services.workplace import Workplace
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.learning.models import StoredModel
-    from retrieval.domain.expectation import Expectation
-    from retrieval.domain.standing import Standing
+    from retrieval.domain.learning.arm import Expectation, Standing
     from retrieval.learning.learned_model import LearnedModel
 
 _MOST_COUNTED = 2**62
@@ -67,7 +65,7 @@ class LearningCalls(CollectionHandle):
         models. Without a model it is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts.
         Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
-        from retrieval.engine.expectations import checked_relevance, read_expectations
+        from retrieval.engine.scoring import checked_relevance, read_expectations
 
         keys, stored = checked_item_ids(item_ids), await self._fresh()
         given = None if vector is None else checked_query_vector(vector, stored)
@@ -116,7 +114,7 @@ class LearningCalls(CollectionHandle):
         if self._workplace is None:
             raise InvalidRequestError("this handle runs no jobs; take the collection from platform.collection(name)")
         # All jobs come with it, and a process that only searches should not wait for them.
-        from retrieval.jobs.learn_now import learn_now
+        from retrieval.jobs.run import learn_now
 
         done = await learn_now(self._workplace, self._tenant_id, self.refresh)
         await self.refresh()

@@ -7,19 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.jobs.arms import has_feedback, keep_arms
-from retrieval.jobs.clusters import are_clusters_needed, find_clusters
-from retrieval.jobs.doctor import examine_collection
-from retrieval.jobs.embed_pending import embed_pending, is_anything_pending
-from retrieval.jobs.forget import forget_expired, is_anything_expired
-from retrieval.jobs.learn import is_there_to_learn, learn
-from retrieval.jobs.months import are_months_due, keep_months
-from retrieval.jobs.neighbours import finish_walk, is_walk_unfinished
-from retrieval.jobs.prune import prune
-from retrieval.jobs.recall import is_recall_in_question, measure_recall
-from retrieval.jobs.reindex import reindex
-from retrieval.jobs.upkeep import always, are_weights_off, index, is_index_in_question, recount, weigh
-from retrieval.jobs.workplace import Advance, Target, Workplace
+from retrieval.jobs.learning import (
+    are_clusters_needed,
+    find_clusters,
+    has_feedback,
+    is_there_to_learn,
+    keep_arms,
+    learn,
+)
+from retrieval.jobs.upkeep import (
+    always,
+    are_months_due,
+    are_weights_off,
+    embed_pending,
+    index,
+    is_anything_pending,
+    is_index_in_question,
+    keep_months,
+    prune,
+    recount,
+    reindex,
+    weigh,
+)
+from retrieval.services.collections import finish_walk, is_walk_unfinished
+from retrieval.services.doctor import examine_collection
+from retrieval.services.memories import forget_expired, is_anything_expired
+from retrieval.services.recall import is_recall_in_question, measure_recall
+from retrieval.services.workplace import Advance, JobTarget, Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +45,9 @@ class Job:
     """A line for people."""
     noun: str
     """What it counts while it goes, in the singular."""
-    run: Callable[[Workplace, Target, Advance], Awaitable[dict[str, Any]]]
+    run: Callable[[Workplace, JobTarget, Advance], Awaitable[dict[str, Any]]]
     """Gives what it did, as plain JSON values."""
-    is_needed: Callable[[Workplace, Target], Awaitable[bool]]
+    is_needed: Callable[[Workplace, JobTarget], Awaitable[bool]]
     """A quick look whether there is anything to do."""
 
 
@@ -78,7 +92,7 @@ def job_named(name: str) -> Job:
     return JOBS[name]
 
 
-def lock_of(job: str, target: Target) -> str:
+def lock_of(job: str, target: JobTarget) -> str:
     """What keeps two runs of a job apart: the collection, or of indexes the table, whose builds wait for each other."""
     space = target.collection.space
     if job in {"indexes", "reindex"} and space is not None:

@@ -1,20 +1,26 @@
-"""One run of one job over one collection: alone, and on record."""
+"""One run of one job over one collection, alone and on record; when each ran last, and learning at once."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from croniter import croniter
+
 from retrieval.adapters.embedders.cached import patiently
-from retrieval.adapters.store.records.job_runs import INTERRUPTED, begin_run, end_run
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.clusters import read_centroids
+from retrieval.adapters.store.records.job_runs import INTERRUPTED, JobRun, begin_run, end_run, last_runs_of_tenant
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
-from retrieval.jobs.registry import Job
-from retrieval.jobs.workplace import Advance, StoppedError, Target, Workplace, unheeded
+from retrieval.domain.records.schedule import schedule
+from retrieval.jobs.registry import JOBS, Job, job_named
+from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, unheeded
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +42,7 @@ class RunReport:
         return {"job": self.job, "collection": self.collection, "outcome": self.outcome, "details": dict(self.details)}
 
 
-async def run_job(workplace: Workplace, job: Job, target: Target, advance: Advance = unheeded) -> RunReport:
+async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = unheeded) -> RunReport:
     """Do the job, unless another process is doing it right now. What it raises on purpose is put on record."""
     collection = target.collection
     async with workplace.database.only_one(f"job {job.name} {collection.collection_id}") as alone:
@@ -52,7 +58,9 @@ async def run_job(workplace: Workplace, job: Job, target: Target, advance: Advan
     return RunReport(job=job.name, collection=collection.name, outcome=outcome, details=details)
 
 
-async def _recorded(workplace: Workplace, job: Job, target: Target, advance: Advance) -> tuple[str, Mapping[str, Any]]:
+async def _recorded(
+    workplace: Workplace, job: Job, target: JobTarget, advance: Advance
+) -> tuple[str, Mapping[str, Any]]:
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     run_id = await begin_run(*where, job.name)
     try:
@@ -71,3 +79,85 @@ async def _recorded(workplace: Workplace, job: Job, target: Target, advance: Adv
         raise
     await end_run(*where, run_id, outcome=outcome, details=details)
     return outcome, details
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A job with its place in time."""
+
+    name: str
+    what: str
+    schedule: str | None
+    """The cron expression, in UTC; None: it runs when it is asked for."""
+    last: JobRun | None
+    """Its last run over any of the tenant's collections."""
+    next_at: datetime | None
+    """When a worker looks next whether it is needed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            "name": self.name,
+            "what": self.what,
+            "schedule": self.schedule,
+            "last_at": self.last.started_at.isoformat() if self.last else None,
+            "last_outcome": self.last.outcome if self.last else None,
+            "next_at": self.next_at.isoformat() if self.next_at else None,
+        }
+
+
+async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -> list[PlannedJob]:
+    """Every job; ``now`` is aware."""
+    crons = schedule(workplace.settings.jobs_schedule or {})
+    last = await last_runs_of_tenant(workplace.database, tenant_id)
+    return [
+        PlannedJob(
+            name=job.name,
+            what=job.what,
+            schedule=crons.get(job.name),
+            last=last.get(job.name),
+            next_at=next_time(crons[job.name], now) if job.name in crons else None,
+        )
+        for job in JOBS.values()
+    ]
+
+
+def next_time(cron: str, now: datetime) -> datetime:
+    """When the expression comes true next, in the zone of ``now``."""
+    found: datetime = croniter(cron, now).get_next(datetime)
+    return found
+
+
+Refresh = Callable[[], Awaitable[StoredCollection]]
+"""Reads the collection as it is now."""
+
+
+async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> dict[str, Any]:
+    """Find the clusters, then fit and try a model; gives what ``learn`` did, and how many ``clusters`` there are.
+
+    Each is a run on record, as a worker's is. Raises ``RetrievalError`` where one failed.
+    """
+    found = await _run(workplace, "clusters", JobTarget(tenant_id, await refresh()))
+    learned = await _run(workplace, "learn", JobTarget(tenant_id, await refresh()))
+    if learned.outcome != DONE:
+        details: dict[str, Any] = {"verdicts": 0, "published": False, "reason": f"not learned: {learned.outcome}"}
+    else:
+        details = dict(learned.details)
+    clusters = found.details.get("clusters")
+    return {**details, "clusters": await _clusters(workplace, tenant_id, refresh) if clusters is None else clusters}
+
+
+async def _clusters(workplace: Workplace, tenant_id: int, refresh: Refresh) -> int:
+    """How many there are, where another process is finding them."""
+    stored = await refresh()
+    if stored.space is None:
+        return 0
+    known = await read_centroids(workplace.database, tenant_id, stored.collection_id, stored.space.space_id)
+    return 0 if known is None else len(known)
+
+
+async def _run(workplace: Workplace, name: str, target: JobTarget) -> RunReport:
+    report = await run_job(workplace, job_named(name), target)
+    if report.outcome == FAILED:
+        raise RetrievalError(f"job {name} of {report.collection} failed: {report.details.get('error', '')}")
+    return report

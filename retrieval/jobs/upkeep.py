@@ -1,16 +1,106 @@
-"""The jobs that keep a collection's weights, statistics and index as they should be, and when each is needed."""
+"""The jobs that keep statistics, vectors and indexes as they should be, and remove what was kept long enough.
+
+The tables of recorded searches, one a month, are the installation's: every collection's job looks at the same ones, and
+the first one does the work.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installation.idempotency import remove_expired_writes
+from retrieval.adapters.store.records.forgetting import are_months_in_question, drop_months, ensure_months, remove_older
 from retrieval.adapters.store.search.indexes import keep_common_facets
-from retrieval.jobs.indexes import IndexOutcome, keep_index
-from retrieval.jobs.terms import recount_terms
-from retrieval.jobs.textsearch import keep_textsearch_index
-from retrieval.jobs.weights import DRIFT, fold_statistics, refresh_weights
-from retrieval.jobs.workplace import Advance, Target, Workplace, unheeded
+from retrieval.adapters.store.search.vectors import count_pending
+from retrieval.services.add import AddReport, Writer
+from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
+from retrieval.services.textsearch import keep_textsearch_index, rebuild_textsearch_index
+from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
+from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+# Nobody writes meanwhile: what is counted is all that there is.
+_HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), fold_statistics(%(id)s)"
+_MISSING = """
+    SELECT item.item_id FROM items AS item
+    WHERE item.collection_id = %(id)s AND item.status <> 'archived' AND NOT EXISTS (
+        SELECT FROM item_terms AS terms WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
+    ORDER BY item.item_id
+"""
+_INDEX = "SELECT index_terms(%(id)s, %(items)s), fold_statistics(%(id)s)"
+
+_RECOUNT_TERMS = """
+    WITH counted AS MATERIALIZED (
+        SELECT lexeme, count(*)::integer AS document_frequency
+        FROM item_terms, unnest(lexemes) AS lexeme
+        WHERE collection_id = %(id)s
+        GROUP BY lexeme
+    ),
+    mended AS (
+        INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency)
+        SELECT %(id)s, counted.lexeme, counted.document_frequency FROM counted
+        ORDER BY counted.lexeme
+        ON CONFLICT (collection_id, lexeme) DO UPDATE SET document_frequency = excluded.document_frequency
+        WHERE known.document_frequency <> excluded.document_frequency
+        RETURNING 1
+    ),
+    removed AS (
+        DELETE FROM term_statistics AS known
+        WHERE known.collection_id = %(id)s AND NOT EXISTS (SELECT FROM counted WHERE counted.lexeme = known.lexeme)
+        RETURNING known.document_frequency
+    )
+    SELECT (SELECT count(*) FROM mended) + (SELECT count(*) FROM removed WHERE document_frequency <> 0)
+"""
+
+_RECOUNT_TOTALS = """
+    WITH counted AS (
+        SELECT count(*) AS documents, coalesce(sum(length), 0) AS total_length
+        FROM item_terms WHERE collection_id = %(id)s
+    )
+    UPDATE collection_statistics AS total
+    SET documents = counted.documents, total_length = counted.total_length
+    FROM counted
+    WHERE total.collection_id = %(id)s
+        AND (total.documents, total.total_length) IS DISTINCT FROM (counted.documents, counted.total_length)
+"""
+
+_HAS_UNNAMED = "SELECT EXISTS (SELECT FROM term_statistics WHERE collection_id = %(id)s AND term IS NULL)"
+_NAME = "SELECT name_terms(%(id)s)"
+
+
+async def recount_terms(database: Database, tenant_id: int, collection_id: int) -> int:
+    """Count a collection's term statistics anew and mend them; gives how many rows were wrong, normally 0.
+
+    Items whose words are in no index are indexed first. Terms that no item holds any more are removed; they are not
+    wrong. In one transaction, which writers of the collection wait for; searches go on.
+    """
+    known = {"id": collection_id}
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_HOLD, known)
+        if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
+            _log.warning("collection %s: %d items were not in the index of words", collection_id, len(missing))
+            await connection.execute(_INDEX, {**known, "items": missing})
+        wrong = int(await _value(connection, _RECOUNT_TERMS, known))
+        wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount
+        if await _value(connection, _HAS_UNNAMED, known):
+            await connection.execute(_NAME, known)
+    if wrong:
+        _log.warning("collection %s: %d rows of its term statistics were wrong", collection_id, wrong)
+    return wrong
+
+
+async def _value(connection: Connection, statement: str, parameters: dict[str, int]) -> int:
+    row = await (await connection.execute(statement, parameters)).fetchone()
+    return 0 if row is None else int(row[0])
+
 
 LEAST_INDEXED = 1000
 """A collection with fewer items and without an index is not looked at."""
@@ -25,18 +115,18 @@ _WEIGHTS_NEEDED = Compiled("""
 """)
 
 
-async def always(_workplace: Workplace, _target: Target) -> bool:
+async def always(_workplace: Workplace, _target: JobTarget) -> bool:
     """Whether there is something to do cannot be told without doing it."""
     return True
 
 
-async def are_weights_off(workplace: Workplace, target: Target) -> bool:
+async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
     """Whether items wait to be weighed again, or differences to be added to the statistics."""
     statement = _WEIGHTS_NEEDED.bind(id=target.collection.collection_id, drift=DRIFT)
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 
 
-async def weigh(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was cut off."""
     await fold_statistics(workplace.database, target.tenant_id, target.collection.collection_id)
     weighed = await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
@@ -44,7 +134,7 @@ async def weigh(workplace: Workplace, target: Target, advance: Advance = unheede
     return {"weighed": weighed}
 
 
-async def weigh_all(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Recompute every BM25 weight of the collection, whether lengths have drifted or not."""
     # Any difference is more drift than less than none.
     collection_id = target.collection.collection_id
@@ -53,13 +143,13 @@ async def weigh_all(workplace: Workplace, target: Target, advance: Advance = unh
     return {"weighed": weighed}
 
 
-async def is_index_in_question(_workplace: Workplace, target: Target) -> bool:
+async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool:
     """Whether the collection has an index, or is large enough to be asked about one."""
     collection = target.collection
     return collection.ann_index is not None or collection.documents >= LEAST_INDEXED
 
 
-async def index(workplace: Workplace, target: Target, _advance: Advance = unheeded) -> dict[str, Any]:
+async def index(workplace: Workplace, target: JobTarget, _advance: Advance = unheeded) -> dict[str, Any]:
     """Make, keep or drop the collection's indexes, as its size asks for: HNSW, and those of pg_textsearch."""
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
@@ -70,8 +160,114 @@ async def index(workplace: Workplace, target: Target, _advance: Advance = unheed
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 
-async def recount(workplace: Workplace, target: Target, advance: Advance = unheeded) -> dict[str, Any]:
+async def recount(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Count the collection's terms anew, and mend what was wrong."""
     mended = await recount_terms(workplace.database, target.tenant_id, target.collection.collection_id)
     advance(mended)
     return {"mended": mended}
+
+
+async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether items wait, and somebody could embed them."""
+    space = target.collection.space
+    if space is None or workplace.embedder_of(target.tenant_id, space) is None:
+        return False
+    pending = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
+    return pending > 0
+
+
+async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Embed the collection's pending items, page by page; what is refused stays pending and is named.
+
+    Each page is stored when it is done: an interruption costs one.
+    """
+    space = target.collection.space
+    if space is None:
+        return {"embedded": 0, "pending": 0}
+    embedder = workplace.embedder_of(target.tenant_id, space)
+    writer = Writer(workplace.database, target.tenant_id, target.collection, embedder)
+    report, after = AddReport(), ""
+    while not report.stopped and embedder is not None and (page := await writer.next_pending(after)):
+        report += await writer.embed(page)
+        advance(report.embedded)
+        after = page[-1].item_id
+        workplace.end_of_step()
+    left = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
+    notes = report.notes
+    if embedder is None and left:
+        notes = (f"no embedder for the space {space.space.name} is configured",)
+    return {"embedded": report.embedded, "pending": left, **({"notes": list(notes)} if notes else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    table: str
+    time: str
+    days: int
+    of_tenant: bool = False
+    """Whether the rows are the tenant's and not the collection's."""
+
+
+def _kept(settings: Settings) -> tuple[_Kept, ...]:
+    return (
+        _Kept("embedding_cache", "created_at", settings.retention_cache_days, of_tenant=True),
+        _Kept("query_rewrites", "expires_at", 0, of_tenant=True),
+        _Kept("query_samples", "sampled_at", settings.retention_samples_days),
+        _Kept("recall_measurements", "measured_at", settings.retention_runs_days),
+        _Kept("job_runs", "started_at", settings.retention_runs_days),
+        _Kept("recording_losses", "day", settings.retention_retrievals_days),
+    )
+
+
+async def prune(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Remove a collection's old rows, its tenant's old cache entries, and every tenant's expired answers to writes.
+
+    Gives how many by table.
+    """
+    removed: dict[str, Any] = {}
+
+    async def remove(table: str, step: Callable[[], Awaitable[int]]) -> None:
+        removed[table] = 0
+        while count := await step():
+            removed[table] += count
+            advance(sum(removed.values()))
+            workplace.end_of_step()
+
+    tenant_id = target.tenant_id
+    for kept in _kept(workplace.settings):
+        owner = ("tenant_id", tenant_id) if kept.of_tenant else ("collection_id", target.collection.collection_id)
+        older = partial(
+            remove_older, workplace.database, tenant_id, kept.table, owner=owner, time=kept.time, days=kept.days
+        )
+        await remove(kept.table, older)
+    await remove("idempotency_keys", partial(remove_expired_writes, workplace.database, tenant_id))
+    return removed
+
+
+async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
+    """Whether a month is missing, or may go."""
+    return await are_months_in_question(workplace.database, workplace.settings.retention_retrievals_days)
+
+
+async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Make and drop months; gives how many tables of each."""
+    made = await ensure_months(workplace.database)
+    advance(made)
+    dropped = await drop_months(workplace.database, workplace.settings.retention_retrievals_days)
+    advance(made + dropped)
+    return {"made": made, "dropped": dropped}
+
+
+async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Count terms, compute every BM25 weight and build the indexes anew, whether they need it or not.
+
+    The index of vectors, which takes longest, comes last: an interruption before costs it nothing.
+    """
+    counted = await recount(workplace, target)
+    workplace.end_of_step()
+    weighed = await weigh_all(workplace, target, advance)
+    workplace.end_of_step()
+    textsearch = await rebuild_textsearch_index(workplace.database, target.collection)
+    workplace.end_of_step()
+    outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
+    return {**counted, **weighed, "textsearch": textsearch.value, "index": outcome.value}

@@ -1,30 +1,195 @@
-"""A worker: does what is due and what is queued, for every tenant, until it is asked to end."""
+"""A worker: does what is due and what is queued, for every tenant, until it is asked to end.
+
+Like everything else it works through a pooler in transaction mode: each statement is a transaction that sets its own
+search path, and nothing stays on the session. Only listening for new jobs needs a session, and can be left out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psycopg
-from procrastinate import App
-from procrastinate.exceptions import ConnectorException
+from procrastinate import App, PsycopgConnector
+from procrastinate.connector import Notify
+from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
+from procrastinate.jobs import Status
 from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
+from psycopg_pool import AsyncConnectionPool
 
-from retrieval.adapters.store.installation.queue import check_worker
+from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
+from retrieval.adapters.store.installation.queue import check_worker, tenants_with_collections
+from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.items.collections import all_collections, collection_by_id
+from retrieval.adapters.store.records.job_runs import INTERRUPTED
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError
-from retrieval.jobs.dispatch import Report, add_schedule, add_tasks
-from retrieval.jobs.queue import MAKE_UP_SECONDS, queue_of
-from retrieval.jobs.stalled import take_up_stalled
-from retrieval.jobs.workplace import Workplace
+from retrieval.domain.records.schedule import schedule
+from retrieval.jobs.registry import Job, job_named, lock_of
+from retrieval.jobs.run import RunReport, run_job
+from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
+
+
+async def take_up_stalled(app: App, seconds: float) -> int:
+    """Put jobs back into the queue whose worker was last heard of so long ago; gives how many.
+
+    Where the same job waits there anew, that one stands for both: the old one is given up, or it would keep the lock
+    for which the new one waits.
+    """
+    taken = 0
+    for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=seconds):
+        try:
+            await app.job_manager.retry_job(job)
+        except UniqueViolation:
+            await app.job_manager.finish_job(job, Status.ABORTED, delete_job=True)
+        except ConnectorException as error:
+            _log.info("job %s was taken up by another worker: %s", job.id, error)
+            continue
+        _log.warning("job %s is taken up again: its worker gave no sign of life", job.call_string)
+        taken += 1
+    return taken
+
+
+MAKE_UP_SECONDS = 400 * 86400.0
+"""How long ago a job may have been due and is still made up for, once, when a worker starts."""
+
+_LOOK = json.dumps({"type": "job_inserted", "job_id": 0})
+"""The notification that makes a worker look for jobs; it reads no more of it than the type."""
+
+_Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class _QueuePool(AsyncConnectionPool[_Connection]):
+    """Connections that are handed out in a transaction which finds the queue's tables."""
+
+    def __init__(self, *, search_path: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._search_path = search_path
+
+    @asynccontextmanager
+    async def connection(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the pool's own
+    ) -> AsyncIterator[_Connection]:
+        async with super().connection(timeout) as connection:
+            await connection.execute("SELECT set_config('search_path', %s, true)", (self._search_path,))
+            yield connection
+
+
+class _Connector(PsycopgConnector):
+    """The queue's connections, for which a notification is a hint that there may be a job, whatever it says.
+
+    Every login of the database may send one. What is no JSON would end the worker's listening, and one that asks for
+    an abort would end another's job: these requests are read from the queue's table.
+    """
+
+    async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
+        async def look(*, channel: str, payload: str) -> None:
+            _log.debug("notified on %s: %.100r", channel, payload)
+            await on_notification(channel=channel, payload=_LOOK)
+
+        await super().listen_notify(look, channels)
+
+
+def queue_of(database: Database, *, connections: int) -> App:
+    """The queue, to be opened with ``async with app.open_async()``; it keeps at most so many connections.
+
+    Whoever may act as the definer role may use it.
+    """
+    search_path = f"{quote_identifier(database.names.jobs_schema)}, pg_temp"
+    connector = _Connector(
+        conninfo=database.url,
+        kwargs={"prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_SECONDS},
+        min_size=1,
+        max_size=connections,
+        timeout=CONNECT_TIMEOUT_SECONDS,
+        pool_factory=partial(_QueuePool, search_path=search_path),
+    )
+    return App(connector=connector, periodic_defaults={"max_delay": MAKE_UP_SECONDS})
+
+
+RUN, DISPATCH = "retrieval.run", "retrieval.dispatch"
+
+Report = Callable[[RunReport], None]
+"""Called with what became of each run."""
+
+
+async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
+    """Put the job of a collection into the queue; False: it waits there already."""
+    waiting = app.configure_task(
+        RUN, lock=lock_of(job.name, target), queueing_lock=f"{job.name}:{target.collection.collection_id}"
+    )
+    try:
+        await waiting.defer_async(
+            job=job.name, tenant_id=target.tenant_id, collection_id=target.collection.collection_id
+        )
+    except AlreadyEnqueued:
+        return False
+    return True
+
+
+async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
+    """Put the job of every collection of every tenant that needs it into the queue; gives how many."""
+    enqueued = 0
+    for tenant_id in await tenants_with_collections(workplace.database):
+        for collection in await all_collections(workplace.database, tenant_id):
+            target = JobTarget(tenant_id, collection)
+            if await job.is_needed(workplace, target):
+                enqueued += await enqueue(app, job, target)
+    return enqueued
+
+
+async def forget_failed(app: App, days: int) -> None:
+    """Remove from the queue what failed so long ago; what succeeds leaves it at once."""
+    await app.job_manager.delete_old_jobs(days * 24, include_failed=True, include_cancelled=True, include_aborted=True)
+
+
+def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
+    """Teach the queue what its jobs mean."""
+
+    @app.task(name=RUN)
+    async def run(job: str, tenant_id: int, collection_id: int) -> None:
+        collection = await collection_by_id(workplace.database, tenant_id, collection_id)
+        if collection is None:
+            return  # it was removed since
+        target = JobTarget(tenant_id, collection)
+        done = await run_job(workplace, job_named(job), target)
+        report(done)
+        if done.outcome == INTERRUPTED:
+            await enqueue(app, job_named(job), target)
+
+    @app.task(name=DISPATCH, pass_context=False)
+    async def dispatch(timestamp: int, job: str) -> None:
+        if job == "prune":
+            await forget_failed(app, workplace.settings.retention_runs_days)
+        enqueued = await enqueue_needed(app, workplace, job_named(job))
+        _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
+
+
+def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str]) -> None:
+    """Say when the jobs are due; ``changes`` are those to their own schedules."""
+    for name, cron in schedule(changes).items():
+        registry.register_task(
+            task=app.tasks[DISPATCH],
+            cron=cron,
+            periodic_id=name,
+            configure_kwargs={
+                "queueing_lock": f"dispatch:{name}",
+                "lock": f"dispatch:{name}",
+                "task_kwargs": {"job": name},
+            },
+        )
+
 
 SIGNS_OF_LIFE = 3
 """How many a worker gives in the time after which it counts as stalled."""

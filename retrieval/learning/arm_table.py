@@ -1,17 +1,18 @@
-"""The arms of many items as arrays."""
+"""The arms of many items as arrays, and an arm with one more event. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.arm import NO_ARM, ItemArms
-from retrieval.domain.context import ANYWHERE
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.arm import NO_ARM, Arm, ItemArms
+from retrieval.domain.learning.context import ANYWHERE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,3 +105,43 @@ def _kind(kind: str, rows: Sequence[tuple[int, str, float, float]]) -> BucketArm
         successes=sums[:, 0],
         failures=sums[:, 1],
     )
+
+
+SUCCESS_FROM = 0.5
+"""The least reward that counts as a raw success."""
+
+
+def updated(arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None) -> Arm:
+    """The arm after an event with that reward, 0 to 1.
+
+    ``decay``, above 0 and at most 1, is what the arm's evidence is still worth at the moment that the result is of:
+    2^(-time passed / half-life). An event that is older than that moment decays in its ``weight``, which is at least
+    0; so events may come in any order (forward decay: Cormode et al., ICDE 2009). Weight 0 counts nothing.
+
+    Raises ``InvalidRequestError`` for a number outside its range.
+    """
+    _check(reward, weight, decay)
+    if weight == 0:
+        return arm._replace(successes=arm.successes * decay, failures=arm.failures * decay)
+    return Arm(
+        successes=arm.successes * decay + weight * reward,
+        failures=arm.failures * decay + weight * (1 - reward),
+        uses=arm.uses + 1,
+        raw_successes=arm.raw_successes + (reward >= SUCCESS_FROM),
+        last_used_at=_later(arm.last_used_at, at),
+    )
+
+
+def _check(reward: float, weight: float, decay: float) -> None:
+    if not 0 <= reward <= 1:
+        raise InvalidRequestError(f"reward is {reward}; it must be a number from 0 to 1")
+    if not 0 <= weight < float("inf"):
+        raise InvalidRequestError(f"weight is {weight}; it must be a number of at least 0")
+    if not 0 < decay <= 1:
+        raise InvalidRequestError(f"decay is {decay}; it must be above 0 and at most 1")
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    if one is None or other is None:
+        return one or other
+    return max(one, other)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.embedding import Vectors
+from retrieval.domain.items.embedding import Vectors
 
 LEAST_ITEMS = 24
 """A collection with fewer vectors is one subject."""

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retrieval.domain.arm import Arm, ItemArms
-from retrieval.domain.context import ANYWHERE
+from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning import shrinkage
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.event import arms_of
-from retrieval.learning.examples import Direction, Example, Examples, columns, directions, without_own
-from retrieval.learning.learned_reward import LearnedReward, learn
+from retrieval.learning.examples import Direction, Example, Examples, arms_of, columns, directions, without_own
+from retrieval.learning.learned_model import LearnedReward, learn
 from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
 
 

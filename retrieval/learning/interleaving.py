@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
-from retrieval.domain.estimate import QUANTILE
+from retrieval.domain.learning.off_policy import QUANTILE
 
 MOST = 20
 """The longest slate: the chances of each item are worked out exactly, for at most 2^10 ways the coins can fall."""

@@ -1,15 +1,154 @@
-"""What a published model holds: the learned reward, its stack with relevance, and which of the two ways may be used."""
+"""A published model: the learned reward, its stack with relevance, and which of the two ways may be used. Pure.
+
+Two verbs: ``learn`` makes an immutable model from events and arms, ``LearnedReward.predict`` asks it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learned import LEARNED_SHARE, Combination, Learned
-from retrieval.learning.learned_reward import LearnedReward
+from retrieval.domain.learning.arm import ItemArms
+from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Learned
+from retrieval.learning import logistic, shrinkage
+from retrieval.learning.arm_table import Floats, arm_table
+from retrieval.learning.calibration import rates_before
+from retrieval.learning.examples import Event, arms_of, in_order
+from retrieval.learning.logistic import (
+    RANK,
+    RELEVANCE,
+    SHRUNK,
+    Logistic,
+    LogitMean,
+    design_of,
+    fit_logistic,
+    logistic_mean,
+)
+from retrieval.learning.logit import sigmoid
+from retrieval.learning.prediction import Prediction, predictions
+from retrieval.learning.shrinkage import Posterior, Priors, Shrinkage, fit_shrinkage, posterior
 from retrieval.learning.stack import LogitStack
+
+ENOUGH_FOR_LOGISTIC = 2_000
+"""Events from which the logistic model predicts better than shrinkage alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedReward:
+    """What was learned. Made by ``learn``; without anything learned it expects one half, with all uncertainty."""
+
+    shrinkage: Shrinkage = field(default_factory=Shrinkage)
+    logistic: Logistic | None = None
+    """None: the shrunk rate is the prediction."""
+    events: int = 0
+    """How many were learned from."""
+
+    @property
+    def kind(self) -> str:
+        """``shrinkage`` or ``logistic``."""
+        return shrinkage.KIND if self.logistic is None else logistic.KIND
+
+    def predict(
+        self,
+        buckets: Sequence[str],
+        items: Sequence[ItemArms],
+        relevance: Sequence[float | None] | None = None,
+        *,
+        signals: Mapping[str, Sequence[float | None]] | None = None,
+        ranks: Sequence[int | None] | None = None,
+    ) -> list[Prediction]:
+        """The reward of each item in the context of these buckets, in order.
+
+        ``relevance`` and ``signals`` by name are 0 to 1, one an item; None, there or inside: not known. ``ranks`` are
+        for judging the model by what was shown: left out, every item is taken to stand at rank 1. An item that the
+        logistic model has never met is expected to earn its shrunk rate, moved by relevance and signals. How sure a
+        prediction is goes by the events of the item, whichever model says what to expect.
+        Raises ``InvalidRequestError`` for lengths that differ.
+        """
+        if not items:
+            return []
+        shrunk = posterior(self.shrinkage, buckets, items)
+        ids = [item.item_id for item in items]
+        if self.logistic is None:
+            return predictions(ids, shrunk)
+        numbers = _numbers({RELEVANCE: relevance, RANK: ranks, **(signals or {})}, len(items))
+        numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
+        fitted = logistic_mean(self.logistic, buckets, items, numbers)
+        known = self.logistic.effects.get("item", {})
+        return predictions(ids, _chosen(np.array([item in known for item in ids]), fitted, shrunk, self.logistic))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; see ``from_dict``."""
+        stored = {"kind": self.kind, "events": self.events, shrinkage.KIND: self.shrinkage.as_dict()}
+        return stored if self.logistic is None else stored | {logistic.KIND: self.logistic.as_dict()}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """What ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else, such as an unknown kind."""
+        kind = stored.get("kind")
+        if kind not in (shrinkage.KIND, logistic.KIND):
+            raise InvalidRequestError(f"a stored model is of kind {kind!r:.80}; learn it anew with this release")
+        try:
+            return cls(
+                shrinkage=Shrinkage.from_dict(stored[shrinkage.KIND]),
+                logistic=Logistic.from_dict(stored[logistic.KIND]) if kind == logistic.KIND else None,
+                events=stored["events"],
+            )
+        except KeyError as error:
+            raise InvalidRequestError(f"a stored model has no {error}; learn it anew") from error
+
+
+def learn(
+    events: Sequence[Event],
+    arms: Sequence[ItemArms] = (),
+    *,
+    kind: str | None = None,
+    priors: Priors | None = None,
+) -> LearnedReward:
+    """Learn from the events, and from every item with all its arms.
+
+    ``arms`` left out: what the events add up to. Fade the events first (see ``faded``), by the half-life of the arms.
+    An item's cluster is that of its arms. ``kind`` left out: ``logistic`` from 2,000 events, ``shrinkage`` below.
+    Raises ``InvalidRequestError`` for an unknown kind, or for ``logistic`` without events.
+    """
+    kind = kind or (logistic.KIND if len(events) >= ENOUGH_FOR_LOGISTIC else shrinkage.KIND)
+    if kind not in (shrinkage.KIND, logistic.KIND):
+        raise InvalidRequestError(f"kind is {kind!r:.80}; there are {shrinkage.KIND}, {logistic.KIND}")
+    shrunk = fit_shrinkage(arm_table(arms or arms_of(events)), priors)
+    if kind == shrinkage.KIND:
+        return LearnedReward(shrinkage=shrunk, events=len(events))
+    clusters = {item.item_id: item.cluster for item in arms if item.cluster is not None}
+    ordered = in_order(events)
+    design = design_of(ordered, clusters, rates_before(ordered, clusters))
+    return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
+
+
+def _chosen(known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
+    """The logistic model's mean where it knows the item, and the shrunk rate with the slopes' parts elsewhere."""
+    if known.all():
+        return Posterior(fitted.logit, shrunk.effective_sample_size, fitted.parts)
+    ours, theirs = dict(fitted.parts), dict(shrunk.parts)
+    moved = {name: part for name, part in ours.items() if name in model.slopes and name != SHRUNK}
+    none = np.zeros(len(known))
+    parts = {name: np.where(known, ours.get(name, none), (theirs | moved).get(name, none)) for name in ours | theirs}
+    mean = shrunk.logit_mean + sum(moved.values(), none)
+    return Posterior(np.where(known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
+
+
+def _numbers(given: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:
+    found: dict[str, Floats] = {}
+    for name, values in given.items():
+        if values is None:
+            continue
+        if len(values) != length:
+            raise InvalidRequestError(f"there are {length} items and {len(values)} of {name}; give one for each")
+        found[name] = np.array(values, dtype=np.float64)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

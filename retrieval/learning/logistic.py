@@ -1,4 +1,4 @@
-"""A logistic model of the reward: nested effects of item, cluster and bucket beside relevance and the shrunk rate.
+"""A logistic model of the reward, and how it is fitted from events. Pure.
 
     logit p = intercept + Σ slopes × numbers
             + Σ effects of item, item cluster, bucket, item cluster in bucket, item in bucket
@@ -9,17 +9,24 @@ sure that is goes by the events that the item has, as shrinkage counts them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from retrieval.domain.arm import ItemArms
-from retrieval.domain.context import ANYWHERE
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.arm_table import Floats, kind_of
-from retrieval.learning.logit import logit
+from retrieval.domain.learning.arm import ItemArms
+from retrieval.domain.learning.context import ANYWHERE
+from retrieval.learning.arm_table import Floats, Ints, kind_of
+from retrieval.learning.examples import Event
+from retrieval.learning.logit import logit, sigmoid
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 
 KIND = "logistic"
 
@@ -141,3 +148,251 @@ def _centred(name: str, given: Floats | None, slope: Slope, length: int) -> Floa
 def number_of(probabilities: Floats) -> Floats:
     """The logit that a slope is of; NaN stays NaN."""
     return logit(np.clip(probabilities, EDGE, 1 - EDGE))
+
+
+SCALES = (0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
+"""The prior standard deviations that are tried for each block of effects."""
+
+USUAL_SCALE = 0.5
+"""The median of a lognormal prior on scales, which decides while held-out events are few."""
+
+MOST_FOR_SCALES = 20_000
+"""Events that the scales are chosen by; more would choose the same more slowly."""
+
+NUMBER_SPREAD = 1.0
+"""The prior standard deviation of a slope."""
+
+INTERCEPT_SPREAD = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Events as a matrix; n rows, p columns, the first of them the intercept."""
+
+    matrix: csr_array
+    """(n, p)."""
+    reward: Floats
+    """(n,), 0 to 1."""
+    weight: Floats
+    """(n,)."""
+    block: Ints
+    """(p,): the index in ``blocks``; -1: the intercept, -2: a slope."""
+    blocks: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    """(p,): group and key; a slope's group is empty."""
+    centres: Mapping[str, float]
+    """By slope: see ``Slope``."""
+
+
+def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floats | None = None) -> Design:
+    """The matrix of the events. ``shrunk`` is each event's shrunk rate from other events, (events,)."""
+    from scipy.sparse import csr_array
+
+    numbers, centres = _numbers(events, shrunk)
+    columns = {("", name): place for place, name in enumerate(["intercept", *centres])}
+    block_of: list[str] = ["intercept", *["slope"] * len(centres)]
+    index: list[int] = []
+    starts = [0]
+    for event in events:
+        for block, group, key in groups_of(event.contexts, event.item_id, clusters.get(event.item_id)):
+            column = columns.setdefault((group, key), len(columns))
+            if column == len(block_of):
+                block_of.append(block)
+            index.append(column)
+        starts.append(len(index))
+    effects = csr_array((np.ones(len(index)), np.array(index), np.array(starts)), shape=(len(events), len(columns)))
+    matrix = csr_array(effects + _padded(numbers, len(columns)))
+    blocks = tuple(sorted(set(block_of) - {"intercept", "slope"}))
+    number = {name: place for place, name in enumerate(blocks)} | {"intercept": -1, "slope": -2}
+    return Design(
+        matrix=matrix,
+        reward=np.array([event.reward for event in events]),
+        weight=np.array([event.weight for event in events]),
+        block=np.array([number[name] for name in block_of], dtype=np.int64),
+        blocks=blocks,
+        columns=tuple(columns),
+        centres=centres,
+    )
+
+
+def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> Logistic:
+    """The MAP model. ``held_out`` marks the rows that choose the prior scales; default: every fifth.
+
+    Raises ``InvalidRequestError`` for a design without rows.
+    """
+    if not len(design.reward):
+        raise InvalidRequestError("there are no events to learn from")
+    spreads = choose_spreads(design, held_out)
+    return _model(design, _map(design, _variances(design, spreads)))
+
+
+def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
+    """The prior standard deviation of each block by which held-out events are least surprising, a block at a time."""
+    apart = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
+    learned, judged = _some(np.flatnonzero(~apart), MOST_FOR_SCALES), _some(np.flatnonzero(apart), MOST_FOR_SCALES // 4)
+    spreads = dict.fromkeys(design.blocks, USUAL_SCALE)
+    if not len(learned) or not len(judged):
+        return spreads
+    search = _Search(_rows(design, learned), _rows(design, judged))
+    best = search.cost(spreads)
+    for block in design.blocks:
+        for step in (1, -1):
+            best = search.climb(spreads, block, step, best)
+    return spreads
+
+
+class _Search:
+    """Fits on some rows, judges on others, starting each fit from the last one."""
+
+    def __init__(self, learned: Design, judged: Design) -> None:
+        self._learned, self._judged = learned, judged
+        self._weights = np.zeros(learned.matrix.shape[1])
+
+    def cost(self, spreads: Mapping[str, float]) -> float:
+        """The negative log posterior of the scales, by the rows to judge by."""
+        weights = _map(self._learned, _variances(self._learned, spreads), self._weights, tolerance=1e-6)
+        self._weights = weights
+        scores = self._judged.matrix @ weights
+        lost = np.logaddexp(0.0, scores) - self._judged.reward * scores
+        unusual = sum(math.log(spread / USUAL_SCALE) ** 2 for spread in spreads.values()) / (2 * 0.7**2)
+        return float(lost @ self._judged.weight + unusual)
+
+    def climb(self, spreads: dict[str, float], block: str, step: int, best: float) -> float:
+        """Move the block's scale in one direction for as long as that helps; gives the new least cost."""
+        place = SCALES.index(spreads[block]) + step
+        while 0 <= place < len(SCALES):
+            cost = self.cost(spreads | {block: SCALES[place]})
+            if cost >= best:
+                break
+            best, spreads[block] = cost, SCALES[place]
+            place += step
+        return best
+
+
+def _map(design: Design, variances: Floats, start: Floats | None = None, tolerance: float = 1e-8) -> Floats:
+    """Minimise the penalised log-loss by Newton steps, each found by conjugate gradients.
+
+    Nocedal and Wright, Numerical Optimization, 7.1. Sums stand for scalar products: with vectors of this size BLAS
+    starts threads that mostly wait for each other. Ends when a step gains less than ``tolerance`` of the loss.
+    """
+    rows = _Rows(design, variances)
+    weights = np.zeros(len(variances)) if start is None else start
+    loss = rows.loss(weights)
+    for _ in range(50):
+        slope, curve = rows.slope_and_curve(weights)
+        step = _conjugate(rows, curve, -slope)
+        taken, least = _shortened(rows, weights, step, loss)
+        gained, loss, weights = loss - least, least, taken
+        if gained <= tolerance * abs(loss):
+            break
+    return weights
+
+
+class _Rows:
+    """The penalised log-loss of a design, with its first and second derivatives."""
+
+    def __init__(self, design: Design, variances: Floats) -> None:
+        self._design, self._precision = design, 1.0 / variances
+        self._transposed = design.matrix.T.tocsr()
+        self._squared = self._transposed.copy()
+        self._squared.data **= 2
+
+    def loss(self, weights: Floats) -> float:
+        scores = self._design.matrix @ weights
+        lost = self._design.weight * (np.logaddexp(0.0, scores) - self._design.reward * scores)
+        return float(lost.sum() + (self._precision * weights**2).sum() / 2)
+
+    def slope_and_curve(self, weights: Floats) -> tuple[Floats, Floats]:
+        rate = sigmoid(self._design.matrix @ weights)
+        off = self._design.weight * (rate - self._design.reward)
+        return self._transposed @ off + self._precision * weights, self._design.weight * rate * (1.0 - rate)
+
+    def along(self, curve: Floats, direction: Floats) -> Floats:
+        """The Hessian times a direction."""
+        found = self._transposed @ (curve * (self._design.matrix @ direction)) + self._precision * direction
+        return np.asarray(found, dtype=np.float64)
+
+    def diagonal(self, curve: Floats) -> Floats:
+        """The Hessian's diagonal."""
+        return np.asarray(self._squared @ curve + self._precision, dtype=np.float64)
+
+
+def _conjugate(rows: _Rows, curve: Floats, target: Floats) -> Floats:
+    """The solution of Hessian × step = target, to a hundredth, scaled by the diagonal."""
+    scale = 1.0 / rows.diagonal(curve)
+    step, rest = np.zeros(len(target)), target.copy()
+    direction = scaled = scale * rest
+    before = float((rest * scaled).sum())
+    enough = before * 1e-4
+    for _ in range(100):
+        if before <= enough:
+            break
+        moved = rows.along(curve, direction)
+        length = before / float((direction * moved).sum())
+        step, rest = step + length * direction, rest - length * moved
+        scaled = scale * rest
+        after = float((rest * scaled).sum())
+        direction, before = scaled + after / before * direction, after
+    return step
+
+
+def _shortened(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
+    """The weights after the step, halved until it does not lose; and their loss."""
+    for _ in range(20):
+        least = rows.loss(weights + step)
+        if least <= loss:
+            return weights + step, least
+        step = step / 2
+    return weights, loss
+
+
+def _model(design: Design, weights: Floats) -> Logistic:
+    slopes: dict[str, Slope] = {}
+    effects: dict[str, dict[str, float]] = {}
+    for (group, key), weight in zip(design.columns, weights.tolist(), strict=True):
+        if group:
+            effects.setdefault(group, {})[key] = weight
+        elif key != "intercept":
+            slopes[key] = Slope(weight, design.centres[key])
+    return Logistic(intercept=float(weights[0]), slopes=slopes, effects=effects)
+
+
+def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, dict[str, float]]:
+    """The intercept's ones and each slope's number, (events, 1 + slopes), centred; missing ones are 0."""
+    found: dict[str, Floats] = {}
+    if shrunk is not None:
+        found[SHRUNK] = number_of(shrunk)
+    for name in sorted({RELEVANCE, *(name for event in events for name in event.signals)}):
+        number = [event.relevance if name == RELEVANCE else event.signals.get(name) for event in events]
+        found[name] = number_of(np.array(number, dtype=np.float64))
+    ranks = np.array([event.rank for event in events], dtype=np.float64)
+    found[RANK] = np.log(ranks)
+    found = {name: number for name, number in found.items() if np.isfinite(number).any()}
+    centres = {name: 0.0 if name == RANK else float(np.nanmean(number)) for name, number in found.items()}
+    columns = [np.nan_to_num(number - centres[name], nan=0.0) for name, number in found.items()]
+    return np.column_stack([np.ones(len(events)), *columns]), centres
+
+
+def _padded(numbers: Floats, columns: int) -> csr_array:
+    from scipy.sparse import csr_array
+
+    rows, wide = numbers.shape
+    index = np.tile(np.arange(wide), rows)
+    return csr_array((numbers.ravel(), index, np.arange(rows + 1) * wide), shape=(rows, columns))
+
+
+def _variances(design: Design, spreads: Mapping[str, float]) -> Floats:
+    # The last two are found by the negative indexes of slopes and of the intercept.
+    by_block = np.array([*(spreads[block] for block in design.blocks), NUMBER_SPREAD, INTERCEPT_SPREAD])
+    return np.asarray(by_block[design.block] ** 2, dtype=np.float64)
+
+
+def _rows(design: Design, rows: Ints) -> Design:
+    return replace(design, matrix=design.matrix[rows], reward=design.reward[rows], weight=design.weight[rows])
+
+
+def _some(rows: Ints, most: int) -> Ints:
+    """At most so many of the rows, evenly spread."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

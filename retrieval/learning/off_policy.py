@@ -1,4 +1,8 @@
-"""Off-policy estimates: what another policy would have earned on traffic that was recorded under this one.
+"""Off-policy estimates: what another policy would have earned on traffic that was recorded under this one. Pure.
+
+The model of the rewards only has to be independent of the retrieval it speaks of, so each retrieval's own rewards are
+left out of it (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning", 2018). The
+better it guesses, the narrower the estimates become; a bad one costs width and no bias.
 
 Every impression was shown with a known propensity p; the other policy, the target, would have shown it with
 probability t. Weighing each reward by w = t / p makes the recorded traffic look like the target's:
@@ -16,13 +20,194 @@ impressions, are what is independent, so standard errors are the linearised ones
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from retrieval.domain.estimate import Estimate, Estimator
-from retrieval.learning.traffic import Floats, Traffic
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, Weighing
+from retrieval.learning.interleaving import Preference
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Impressions with what they earned, and what the target thinks of them.
+
+    Raises ``InvalidRequestError`` for shapes that do not fit, a propensity outside 0 to 1 (0 excluded), a target
+    probability outside 0 to 1, or a retrieval number without a place in ``expected``.
+    """
+
+    retrieval: Ints
+    """Shape (impressions,): the number of its retrieval, from 0."""
+    propensity: Floats
+    """Shape (impressions,): the probability with which it was shown."""
+    target: Floats
+    """Shape (impressions,): the probability with which the target shows it; 0: never."""
+    reward: Floats
+    """Shape (impressions,): 0 to 1; NaN: nobody said, which is no failure."""
+    expected: Floats
+    """Shape (retrievals,): how many items the target shows, on average."""
+    modelled: Floats
+    """Shape (impressions,): a model's guess of the reward, made without looking at this retrieval."""
+    direct: Floats
+    """Shape (retrievals,): Σ over all the target may show of its probability × the modelled reward."""
+
+    def __post_init__(self) -> None:
+        each = (self.retrieval, self.propensity, self.target, self.reward, self.modelled)
+        if any(one.shape != self.retrieval.shape or one.ndim != 1 for one in each):
+            raise InvalidRequestError("traffic needs one retrieval, propensity, target, reward and model an impression")
+        if self.expected.ndim != 1 or self.expected.shape != self.direct.shape:
+            raise InvalidRequestError("traffic needs one expected slate size and one direct estimate a retrieval")
+        if self.retrieval.size and not 0 <= self.retrieval.min() <= self.retrieval.max() < self.expected.size:
+            raise InvalidRequestError(f"retrievals are numbered from 0 to {self.expected.size - 1}")
+        if not ((self.propensity > 0) & (self.propensity <= 1)).all():
+            raise InvalidRequestError("a propensity is not above 0 and at most 1; record it when the slate is drawn")
+        if not ((self.target >= 0) & (self.target <= 1)).all():
+            raise InvalidRequestError("a target probability is not within 0 to 1")
+
+    @classmethod
+    def of_rows(
+        cls,
+        *,
+        propensity: Sequence[float] | Floats,
+        target: Sequence[float] | Floats,
+        reward: Sequence[float] | Floats,
+        retrieval: Sequence[int] | Ints | None = None,
+        expected: Sequence[float] | Floats | None = None,
+        modelled: Sequence[float] | Floats | None = None,
+        direct: Sequence[float] | Floats | None = None,
+    ) -> Traffic:
+        """The traffic in those columns; without ``retrieval``, each row is one of its own that shows one item.
+
+        Without ``expected`` the target shows as many items as were shown; without a model, it guesses 0.
+        """
+        shown = np.asarray(propensity, dtype=np.float64)
+        numbers = np.arange(shown.size) if retrieval is None else np.asarray(retrieval, dtype=np.int64)
+        sizes = np.bincount(numbers).astype(np.float64) if expected is None else np.asarray(expected, dtype=np.float64)
+        return cls(
+            retrieval=numbers,
+            propensity=shown,
+            target=np.asarray(target, dtype=np.float64),
+            reward=np.asarray(reward, dtype=np.float64),
+            expected=sizes,
+            modelled=np.zeros(shown.shape) if modelled is None else np.asarray(modelled, dtype=np.float64),
+            direct=np.zeros(sizes.shape) if direct is None else np.asarray(direct, dtype=np.float64),
+        )
+
+    def with_default(self, reward: float | None) -> Traffic:
+        """The same traffic, an impression that nobody rated counting as that reward; None: as nothing."""
+        if reward is None:
+            return self
+        if not 0 <= reward <= 1:
+            raise InvalidRequestError(f"the default reward is {reward}; it must be 0 to 1, or None for none")
+        return replace(self, reward=np.where(self.is_rated, self.reward, reward))
+
+    @property
+    def weights(self) -> Floats:
+        """Shape (impressions,): how much more often the target shows it."""
+        return self.target / self.propensity
+
+    @property
+    def is_rated(self) -> NDArray[np.bool_]:
+        """Shape (impressions,): whether there is a reward."""
+        return ~np.isnan(self.reward)
+
+    @property
+    def shown(self) -> Floats:
+        """Shape (retrievals,): how many impressions each has."""
+        return self.by_retrieval(np.ones(self.retrieval.shape))
+
+    @property
+    def rated(self) -> Floats:
+        """Shape (retrievals,): how many of them have a reward."""
+        return self.by_retrieval(self.is_rated.astype(np.float64))
+
+    def by_retrieval(self, values: Floats) -> Floats:
+        """The sums of the impressions' values, shape (retrievals,)."""
+        return np.bincount(self.retrieval, weights=values, minlength=self.expected.size).astype(np.float64)
+
+
+def weigh(traffic: Traffic) -> Weighing:
+    """The weights of the traffic's target."""
+    weights, rated = traffic.weights, traffic.by_retrieval(np.where(traffic.is_rated, traffic.weights, 0.0))
+    kept = traffic.shown > 0
+    sums, expected = traffic.by_retrieval(weights)[kept], traffic.expected[kept]
+    squares = float(np.square(rated).sum())
+    return Weighing(
+        retrievals=int(kept.sum()),
+        impressions=weights.size,
+        rated=int(traffic.is_rated.sum()),
+        effective_sample_size=float(rated.sum()) ** 2 / squares if squares else 0.0,
+        mean_weight=_mean(sums),
+        expected_weight=_mean(expected),
+        weight_error=_mean_error(sums - expected),
+        max_weight=float(weights.max()) if weights.size else math.nan,
+        clipped=int((weights > CLIP).sum()),
+    )
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if values.size else math.nan
+
+
+def _mean_error(values: Floats) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.nan
+
+
+PSEUDO_USES = 10.0
+"""How many rewards of its own an item needs to count as much as all items together."""
+
+UNKNOWN = 0.5
+"""What is expected where nothing was rated."""
+
+
+class _Sum(NamedTuple):
+    rewards: float = 0.0
+    uses: int = 0
+
+    def without(self, other: _Sum) -> _Sum:
+        return _Sum(self.rewards - other.rewards, self.uses - other.uses)
+
+    def and_one(self, reward: float) -> _Sum:
+        return _Sum(self.rewards + reward, self.uses + 1)
+
+
+_NONE = _Sum()
+
+
+@dataclass(slots=True)
+class RewardModel:
+    """What items earned, remembered by retrieval, so that each retrieval can be left out."""
+
+    _items: dict[str, _Sum] = field(default_factory=dict)
+    _retrievals: dict[Hashable, Mapping[str, float]] = field(default_factory=dict)
+    _all: _Sum = _NONE
+
+    def add(self, retrieval_id: Hashable, rewards: Mapping[str, float]) -> None:
+        """The rewards of one retrieval's items, 0 to 1; each retrieval comes once."""
+        if not rewards:
+            return
+        self._retrievals[retrieval_id] = rewards
+        for item_id, reward in rewards.items():
+            self._items[item_id] = self._items.get(item_id, _NONE).and_one(reward)
+            self._all = self._all.and_one(reward)
+
+    def predict(self, retrieval_id: Hashable, item_id: str) -> float:
+        """What the item is expected to earn in that retrieval, 0 to 1, by all the others."""
+        own = self._retrievals.get(retrieval_id, {})
+        others = self._all.without(_Sum(sum(own.values()), len(own)))
+        mean = others.rewards / others.uses if others.uses else UNKNOWN
+        item = self._items.get(item_id, _NONE)
+        if item_id in own:
+            item = item.without(_Sum(own[item_id], 1))
+        expected = (item.rewards + PSEUDO_USES * mean) / (item.uses + PSEUDO_USES)
+        return min(1.0, max(0.0, expected))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +281,67 @@ def _error(residuals: Floats) -> float:
     if residuals.size < 2:
         return math.nan
     return math.sqrt(residuals.size / (residuals.size - 1) * float(np.square(residuals).sum()))
+
+
+LEAST_DECIDED = 6
+"""Below so many decided searches a sign test cannot come out below .05, however they went."""
+
+SIGNIFICANT = 0.05
+"""The p-value below which one is called better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A conclusion in one sentence."""
+
+    is_conclusive: bool
+    """Whether the traffic can tell at all; a difference that can be chance is a conclusion too."""
+    better: str | None
+    """The name of the better one; None: neither is shown to be, or nothing can be concluded."""
+    text: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:
+    """The verdict on the first against the second, by the 95 % interval of the difference of their values.
+
+    Nothing is concluded where the traffic cannot speak for one of the two.
+    """
+    objections = [
+        f"{name}: {objection}"
+        for name, weighing in zip(names, weighings, strict=True)
+        for objection in weighing.objections()
+    ]
+    # A profile compared with itself would object twice.
+    return refused(list(dict.fromkeys(objections))) if objections else by_interval(names, difference)
+
+
+def refused(objections: Sequence[str]) -> Verdict:
+    """No conclusion, and why."""
+    return Verdict(is_conclusive=False, better=None, text=f"no conclusion: {'; '.join(objections)}")
+
+
+def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
+    """Better where the interval leaves 0 out; NaN compares as neither."""
+    first, second = names
+    shown = f"{difference.value:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f})"
+    if difference.low > 0:
+        return Verdict(is_conclusive=True, better=first, text=f"{first} is better than {second}: {shown}")
+    if difference.high < 0:
+        return Verdict(is_conclusive=True, better=second, text=f"{second} is better than {first}: {shown}")
+    return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
+
+
+def by_preference(names: tuple[str, str], won: Preference) -> Verdict:
+    """Better where the sign test says that a fair coin would hardly decide so unevenly."""
+    first, second = names
+    if won.decided < LEAST_DECIDED:
+        return refused([f"{won.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"])
+    shown = f"{won.first} searches against {won.second}, {won.even} even, p = {won.p_value:.4f}"
+    if won.p_value >= SIGNIFICANT:
+        return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
+    better, other = (first, second) if won.first > won.second else (second, first)
+    return Verdict(is_conclusive=True, better=better, text=f"{better} is better than {other}: {shown}")

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrieval.domain.expectation import uncertainty_of
+from retrieval.domain.learning.arm import uncertainty_of
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Posterior
 
 
-class Part(NamedTuple):
+class LevelPart(NamedTuple):
     """What one level added to the logit of the mean."""
 
     level: str
@@ -48,9 +48,9 @@ class Prediction:
         return uncertainty_of(self.effective_sample_size)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[LevelPart, ...]:
         """Which level gave how much; they add up to ``logit_mean``."""
-        return tuple(Part(level, logit) for level, logit in zip(self.levels, self.logits, strict=True))
+        return tuple(LevelPart(level, logit) for level, logit in zip(self.levels, self.logits, strict=True))
 
     @property
     def explanation(self) -> str:

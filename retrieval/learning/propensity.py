@@ -1,4 +1,4 @@
-"""Exact propensities of Thompson sampling: one of finitely many rows of posterior draws is served.
+"""Draws of the candidates' scores, and the exact propensities of Thompson sampling by them. Pure.
 
 How probable it is that an item is on top of a fresh posterior draw has no closed form. So ``ROWS`` rows are drawn, and
 one of them, by chance, decides. Given the rows, the probability of an item is the share of rows that have it on top:
@@ -8,12 +8,15 @@ with the probability ``floor``, makes every candidate possible and bounds the we
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.profile_parts import PosteriorKind
+from retrieval.learning.ranked import Ranked
 
 ROWS = 1024
 """Rows of posterior draws: a probability is a multiple of one part in so many, the floor aside."""
@@ -61,3 +64,43 @@ def finite_rows(draws: Floats, slots: int, floor: float) -> Lottery:
         raise InvalidRequestError(f"{slots} slots of {size} candidates by {rows} rows; ask for 1 to {size} by a row")
     tops = np.argpartition(-draws, slots - 1, axis=1)[:, :slots]
     return Lottery(size, tops, floor)
+
+
+LEAST = 1e-6
+"""A parameter of a Beta distribution is at least this: a mean of 0 or 1 has none."""
+
+
+def score_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: int, rng: np.random.Generator) -> Floats:
+    """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior."""
+    relevance = np.array([one.relevance for one in candidates], dtype=float)
+    share = np.array([one.learned_share for one in candidates], dtype=float)
+    drawn: Floats = (1 - share) * relevance + share * reward_draws(candidates, posterior, rows, rng)
+    return drawn
+
+
+def reward_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: int, rng: np.random.Generator) -> Floats:
+    """Shape (rows, candidates), rewards from 0 to 1.
+
+    The shrunk posterior is the Beta distribution of the learned reward. A candidate of which nothing is learned has
+    that of its raw counts instead, so exploration begins with the first item and not with the first model.
+    """
+    pairs = [_learned(one) if posterior is PosteriorKind.SHRUNK else _counted(one) for one in candidates]
+    first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
+    return rng.beta(first, second, (rows, len(candidates)))
+
+
+def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Generator) -> Floats:
+    """Shape (rows, *successes.shape), from Beta(successes + 1, failures + 1)."""
+    return rng.beta(successes + 1, failures + 1, (rows, *successes.shape))
+
+
+def _learned(one: Ranked) -> tuple[float, float]:
+    mean, size = one.reward_mean, one.effective_sample_size
+    if mean is None:
+        return _counted(one)
+    return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
+
+
+def _counted(one: Ranked) -> tuple[float, float]:
+    # Counters that have drifted are for their alarm to tell; a search must not fail of them.
+    return one.arm.raw_successes + 1.0, max(one.arm.uses - one.arm.raw_successes, 0) + 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from retrieval.domain.arm import NO_ARM, Arm
-from retrieval.domain.exploration import Exploration
+from retrieval.domain.learning.arm import NO_ARM, Arm
+from retrieval.domain.search.profile_parts import Exploration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

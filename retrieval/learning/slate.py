@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retrieval.domain.exploration import Exploration
-from retrieval.domain.slate import Placed
+from retrieval.domain.records.slate import Placed
+from retrieval.domain.search.profile_parts import Exploration
 from retrieval.learning.policies.choice import policy_for
 from retrieval.learning.ranked import Ranked
 

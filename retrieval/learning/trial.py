@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrieval.domain.arm import ItemArms
-from retrieval.domain.learned import Combination
+from retrieval.domain.learning.arm import ItemArms
+from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
 from retrieval.learning.fitting import Fitted, fit
-from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
 
 FOLDS = 5
@@ -30,7 +29,7 @@ ONE_SIDED_95 = 1.645
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """How one combination did in the trial."""
 
     passed: bool
@@ -73,7 +72,7 @@ class _Tally:
 
 def trial(
     examples: Examples, incumbent: Incumbent | None, *, share: float, seed: int = 1
-) -> dict[Combination, Outcome]:
+) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions, try on the rest, five times; gives how each combination did.
 
     The off-policy estimate is that of ranking what was shown anew: each reward counts 1 / log2(1 + new rank), and as
@@ -206,10 +205,10 @@ def _discounts(scores: Floats) -> Floats:
     return found
 
 
-def _outcome(tally: _Tally) -> Outcome:
+def _outcome(tally: _Tally) -> TrialOutcome:
     if len(tally.gains) < LEAST_QUESTIONS:
         reason = f"{len(tally.gains)} questions with a reward are too few to tell; {LEAST_QUESTIONS} are needed"
-        return Outcome(passed=False, reason=reason)
+        return TrialOutcome(passed=False, reason=reason)
     (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses), _bounded(tally.gains)
     metrics = {
         "questions": float(len(tally.gains)),
@@ -219,10 +218,14 @@ def _outcome(tally: _Tally) -> Outcome:
         "value_more_at_least": gain_bound,
     }
     if loss_bound <= 0:
-        return Outcome(passed=False, reason="held-out log-loss is not surely better than before", metrics=metrics)
+        return TrialOutcome(passed=False, reason="held-out log-loss is not surely better than before", metrics=metrics)
     if gain_bound <= 0:
-        return Outcome(passed=False, reason="the off-policy value is not surely better than before", metrics=metrics)
-    return Outcome(passed=True, reason="better than before on held-out log-loss and off-policy value", metrics=metrics)
+        return TrialOutcome(
+            passed=False, reason="the off-policy value is not surely better than before", metrics=metrics
+        )
+    return TrialOutcome(
+        passed=True, reason="better than before on held-out log-loss and off-policy value", metrics=metrics
+    )
 
 
 def _bounded(differences: Mapping[str, Sequence[float]]) -> tuple[float, float]:

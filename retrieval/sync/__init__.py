@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.memories import MemoryStore, RetrievalEngine
-from retrieval.sync.metaphor_retriever import MetaphorRetriever, RetrievalModel
-from retrieval.sync.metaphors import MetaphorCorpus
+from retrieval.sync.metaphors import MetaphorCorpus, MetaphorRetriever, RetrievalModel
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.platform import open as open  # noqa: A004 - see retrieval
 from retrieval.sync.principles import PrincipleStore

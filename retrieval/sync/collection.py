@@ -11,29 +11,22 @@ from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.collection import Collection
-from retrieval.domain.bounds import SearchBounds
-from retrieval.domain.collection_info import CollectionInfo
-from retrieval.domain.context import Context
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
-from retrieval.domain.expectation import Expectation
-from retrieval.domain.filters import Filter, Where
-from retrieval.domain.fusion import Candidate
-from retrieval.domain.hit import SearchResult
-from retrieval.domain.item import Item
-from retrieval.domain.neighbours import Neighbours
-from retrieval.domain.preview import Preview
-from retrieval.domain.profile import DEPTH, Profile
-from retrieval.domain.recorded_answer import RecordedAnswer
-from retrieval.domain.recorded_retrieval import RetrievalSummary
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.standing import Standing
-from retrieval.domain.stored_item import StoredItem
-from retrieval.domain.stored_profile import StoredProfile
-from retrieval.domain.value_count import ValueCount
-from retrieval.jobs.add import AddReport
-from retrieval.jobs.add_each import AddedEach
-from retrieval.jobs.change import ChangeReport, Decide
-from retrieval.jobs.ingest import IngestReport, Progress, Rejected
+from retrieval.domain.items.collection import CollectionInfo, Neighbours, ValueCount
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vector, Vectors
+from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.learning.arm import Expectation, Standing
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
+from retrieval.domain.records.slate import ShownItem
+from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.preview import Preview
+from retrieval.domain.search.profile import DEPTH, Profile, StoredProfile
+from retrieval.domain.search.query import SearchBounds
+from retrieval.services.add import AddedEach, AddReport
+from retrieval.services.change import ChangeReport, Decide
+from retrieval.services.ingest import IngestReport, Progress, Rejected
 from retrieval.sync.door import Door
 
 

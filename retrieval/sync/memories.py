@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from retrieval.apps import memories
-from retrieval.apps.memories.collection import COLLECTION
-from retrieval.domain.duplicates import THRESHOLD
+from retrieval.apps.memories.store import COLLECTION
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.sync.mirror import Mirror, waiting
 from retrieval.sync.platform import SyncPlatform
 

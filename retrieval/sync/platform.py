@@ -18,24 +18,24 @@ from uuid import UUID
 from anyio.from_thread import start_blocking_portal
 
 from retrieval.adapters.endpoints.breaker import Outage
-from retrieval.adapters.store.records.actors import Pseudonymised
-from retrieval.domain.analytics import AnalyticsTable, AnalyticsView
+from retrieval.adapters.store.records.forgetting import Pseudonymised
 from retrieval.domain.api_key import ApiKey, NewApiKey
-from retrieval.domain.context import Context
 from retrieval.domain.diagnosis import Diagnosis
-from retrieval.domain.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.feedback import RATING, Feedback, FeedbackReport
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.learning.context import Context
+from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport
 from retrieval.domain.llm import LLM
-from retrieval.domain.neighbours import Neighbours
-from retrieval.domain.profile import Profile
-from retrieval.domain.recorded_retrieval import RecordedRetrieval
+from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
+from retrieval.domain.records.recorded import RecordedRetrieval
+from retrieval.domain.search.profile import Profile
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.replay import Replay
 from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.status import CollectionStatus
 from retrieval.platform import Platform
 from retrieval.platform import connect as connect_async
+from retrieval.services.collections import CollectionStatus
 from retrieval.settings import Settings
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.door import Door, refuse_running_loop

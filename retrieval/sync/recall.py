@@ -9,7 +9,7 @@ from retrieval.apps import recall
 from retrieval.apps.recall import RECALL_PROFILE, TimeExpressions
 from retrieval.apps.recall.retriever import REWRITE_TIMEOUT_SECONDS, utc_now
 from retrieval.domain.llm import LLM
-from retrieval.domain.profile import Profile
+from retrieval.domain.search.profile import Profile
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.mirror import Mirror, direct, waiting
 

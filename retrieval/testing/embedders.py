@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 
-from retrieval.domain.embedding import Embedder, TextRole, Vectors
+from retrieval.domain.items.embedding import Embedder, TextRole, Vectors
 from retrieval.testing.suite import Suite, made, require
 
 _EMBEDDER: Suite[Embedder] = Suite("embedder")
@@ -41,7 +41,7 @@ _LONG_SECONDS = 0.5
 
 
 async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> None:
-    """Check everything that ``retrieval.domain.embedding.Embedder`` promises.
+    """Check everything that ``retrieval.domain.items.embedding.Embedder`` promises.
 
     ``make`` returns a new embedder, or an awaitable of one; it is called once, and the embedder is closed.
     Some 200 texts are embedded. Raises ``ConformanceError``.

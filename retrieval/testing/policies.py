@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 
-from retrieval.domain.arm import Arm
+from retrieval.domain.learning.arm import Arm
 from retrieval.learning.policies.policy import Policy
 from retrieval.learning.ranked import Ranked
 from retrieval.testing.suite import Suite, made, require

@@ -1,6 +1,6 @@
 -- The arms of items: what counts in them, and their repair.
 
--- The context buckets of a retrieval, as retrieval.domain.context.Context.buckets gives them; the first is the item by
+-- The context buckets of a retrieval, as retrieval.domain.learning.context.Context.buckets gives them; the first is the item by
 -- itself.
 CREATE OR REPLACE FUNCTION context_buckets(domain text, complexity double precision, cluster integer)
 RETURNS text[]

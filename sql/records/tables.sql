@@ -1,7 +1,7 @@
 -- The tables of recorded searches, and of jobs that ran.
 
 -- Searches as they were answered, one row each, by month. The time is that of the identifier (UUID, version 7), to the
--- millisecond. What follows from the rest is not kept: see retrieval/domain/recorded.py. A matrix is an array of two
+-- millisecond. What follows from the rest is not kept: see retrieval/domain/records/recorded.py. A matrix is an array of two
 -- dimensions: by leg (or by measure), then by candidate.
 CREATE TABLE retrievals (
     collection_id bigint NOT NULL,

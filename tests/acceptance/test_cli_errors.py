@@ -111,7 +111,8 @@ def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
 def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -> None:
     """Its type is named; more is shown on request."""
     (program.folder / "sitecustomize.py").write_text(
-        "import retrieval.surfaces.cli.collections as command\ncommand.collections_table = command._infos = None\n"
+        "import retrieval.surfaces.cli.commands.collections as command\n"
+        "command.collections_table = command._infos = None\n"
     )
     line = program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
     assert line.startswith("error: unexpected TypeError: ")
@@ -140,7 +141,7 @@ def test_help_needs_nothing_heavy(program: Program) -> None:
     (program.folder / "sitecustomize.py").write_text(
         "import atexit, sys\n"
         "heavy = {'psycopg', 'sqlalchemy', 'numpy', 'openai', 'alembic', 'ir_measures'}\n"
-        "heavy.add('retrieval.surfaces.cli.keys')\n"
+        "heavy.add('retrieval.surfaces.cli.commands.keys')\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
     )
     assert program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}")("search", "--help").stderr == "[]\n"

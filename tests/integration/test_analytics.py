@@ -18,8 +18,8 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.access import add_analyst, analysts, remove_analyst
 from retrieval.adapters.store.records.analytics import analytics_statement
-from retrieval.domain.analytics import AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownCollectionError
+from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView, ViewQuestion
 from tests.support.analytics_reference import mark, written_into
 from tests.support.database import SCHEMA
 from tests.support.markdown import blocks
@@ -331,7 +331,9 @@ async def read_all(connection: psycopg.AsyncConnection[Any], views: list[Analyti
     """How many rows each view has, over all of time and all collections."""
     found = {}
     for view in views:
-        statement = analytics_statement(view, Question(since=FIRST, until=END) if view.is_function else Question())
+        statement = analytics_statement(
+            view, ViewQuestion(since=FIRST, until=END) if view.is_function else ViewQuestion()
+        )
         cursor = await connection.execute(statement.text.encode(), statement.parameters)
         found[view.name] = len(await cursor.fetchall())
     return found

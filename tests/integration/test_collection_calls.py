@@ -21,16 +21,14 @@ from retrieval.domain.errors import (
     UnknownFieldError,
     UnknownRetrievalError,
 )
-from retrieval.domain.expectation import Expectation
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.learned import Learned
-from retrieval.domain.recording import Recording
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.slate import Slot
-from retrieval.engine.target_slate import NamedProfile, Unanswerable
-from retrieval.jobs.compare import compare_profiles
-from retrieval.jobs.learn import is_there_to_learn
-from retrieval.jobs.workplace import Target
+from retrieval.domain.learning.arm import Expectation
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.profile_parts import Learned, Recording
+from retrieval.engine.target import NamedProfile, Unanswerable
+from retrieval.jobs.learning import is_there_to_learn
+from retrieval.services.compare import compare_profiles
+from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -277,7 +275,7 @@ async def test_few_new_verdicts_are_enough_to_look_where_few_are_trusted(platfor
     """Not one fewer than the profile trusts."""
     own = await _own(platform, "looking", Profile(learned=Learned(trusted_from=20)))
     await _advise(platform, own, 9)
-    target = Target(platform.tenant_id, await own.refresh())
+    target = JobTarget(platform.tenant_id, await own.refresh())
     assert not await is_there_to_learn(platform.workplace, target)
     await _advise(platform, own, 1)
     assert await is_there_to_learn(platform.workplace, target)
@@ -356,17 +354,17 @@ async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform
     spam = [Feedback(collection="spammed", item_id=IDS[number], helpful=True, actor="spam") for number in range(21)]
     await platform.feedback_each(spam)
     assert (await own.learn())["published"]
-    assert not await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     await platform.quarantine("spam")
     await own.use_model(1)
-    assert not await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     assert "withdrawn" not in await own.learn()
     assert await own.is_trained()
     await own.use_model(None)
-    assert await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    assert await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     assert (await own.learn())["withdrawn"] == 1
     assert not await own.is_trained()
-    assert not await is_there_to_learn(platform.workplace, Target(platform.tenant_id, await own.refresh()))
+    assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
 
 
 async def test_items_without_a_text_are_told(platform: Platform) -> None:

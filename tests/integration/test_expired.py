@@ -8,7 +8,7 @@ import pytest
 
 from retrieval import Collection, Platform, Profile
 from retrieval.apps.memories import MemoryStore
-from retrieval.apps.memories.profile import PROFILES
+from retrieval.apps.memories.ranking import PROFILES
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.items.matching import matching
-from retrieval.domain.filters import parse_where
+from retrieval.adapters.store.items.conditions import matching
+from retrieval.domain.search.filters import parse_where
 from tests.support.database import SCHEMA
 
 MANY = 10_000

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from retrieval import Collection, EmbeddingSpace, Platform
-from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import UnknownFieldError
-from retrieval.domain.profile import Profile
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.profile import Profile
 
 SPACE = EmbeddingSpace(provider="test", model="groups", dimensions=3)
 DENSE = {"dense": 1.0}

@@ -11,9 +11,9 @@ import pytest
 from retrieval import Collection, Context, Platform, Profile
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
-from retrieval.domain.recorded import RecordedSearch
+from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.engine.interleave import NOTHING_TO_COMPARE
-from retrieval.jobs.compare_interleaved import compare_interleaved
+from retrieval.services.compare import compare_interleaved
 
 PROFILES = {"words": Profile(legs={"lexical": 1.0}), "meaning": Profile(legs={"dense": 1.0})}
 SINCE = datetime.now(UTC) - timedelta(hours=1)

@@ -23,10 +23,10 @@ from retrieval.adapters.store.search.indexes import AnnIndex, keep_measured
 from retrieval.adapters.store.search.recall import Measurement, keep_sample, store_measurements
 from retrieval.adapters.store.search.rewrites import keep_rewrites
 from retrieval.adapters.store.search.vectors import StoredSpace, cached_vectors
+from retrieval.domain.checks import text_fault
 from retrieval.domain.errors import MissingPrivilegeError, UnknownCollectionError
-from retrieval.domain.item import text_hash
-from retrieval.domain.neighbours import Neighbours as Neighbouring
-from retrieval.domain.stored_text import text_fault
+from retrieval.domain.items.collection import Neighbours as Neighbouring
+from retrieval.domain.items.item import text_hash
 from tests.support.database import SCHEMA, act_as
 
 AWKWARD = (

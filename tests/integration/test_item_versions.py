@@ -19,7 +19,7 @@ from retrieval.domain.errors import (
     UnknownItemError,
     VersionConflictError,
 )
-from retrieval.domain.stored_item import Became, StoredItem
+from retrieval.domain.items.item import Became, StoredItem
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -10,15 +10,14 @@ import pytest
 from retrieval import Collection, Context, Platform
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.exploration import Exploration, PolicyName, Posterior
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.slate import Slot
-from retrieval.engine.target_slate import NamedProfile
-from retrieval.jobs.compare import compare_profiles
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
+from retrieval.engine.target import NamedProfile
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
-from retrieval.jobs.workplace import Target
+from retrieval.services.compare import compare_profiles
+from retrieval.services.workplace import JobTarget
 
 GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
 """What helps, whatever is asked; nothing in the texts tells."""
@@ -49,7 +48,7 @@ async def _use(platform: Platform, collection: Collection, questions: list[str])
 
 
 async def _learn(platform: Platform, collection: Collection) -> dict[str, object]:
-    target = Target(platform.tenant_id, await collection.refresh())
+    target = JobTarget(platform.tenant_id, await collection.refresh())
     report = await run_job(platform.workplace, job_named("learn"), target)
     assert report.outcome == "done", report
     await collection.refresh()
@@ -135,9 +134,9 @@ async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platf
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("posterior", [Posterior.BETA, Posterior.SHRUNK])
+@pytest.mark.parametrize("posterior", [PosteriorKind.BETA, PosteriorKind.SHRUNK])
 async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that_was(
-    platform: Platform, posterior: Posterior
+    platform: Platform, posterior: PosteriorKind
 ) -> None:
     """One place of the page is drawn; who won it is marked, and recorded with the propensity of the draw."""
     collection = await _filled(platform)

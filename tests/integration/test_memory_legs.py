@@ -15,14 +15,13 @@ import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.items.conditions import condition
-from retrieval.adapters.store.items.matching import matching
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, Standing
+from retrieval.adapters.store.items.conditions import condition, matching
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, StandingWeights
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import parse_where
-from retrieval.domain.profile import LegName
-from retrieval.engine.way import choose_way
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.profile import LegName
+from retrieval.engine.plan import choose_way
 from tests.support.database import SCHEMA
 from tests.support.memories import NOW, Memory, filled
 
@@ -160,7 +159,7 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
 ) -> None:
     """Of a sum of stored signals the best are those of comparing all; the orders are walked, no table is read whole."""
     platform, collection = opened
-    standing = Standing(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
+    standing = StandingWeights(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
     request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
     query = Query(as_of=NOW, now=NOW)
 

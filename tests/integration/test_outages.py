@@ -27,13 +27,12 @@ from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.recall import DualRetriever
-from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import EmbedderUnavailableError
-from retrieval.jobs.evaluate_collection import evaluate_collection
-from retrieval.jobs.judgements import Query
-from retrieval.jobs.metrics import parse_metrics
+from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.services.evaluate import evaluate_collection, parse_metrics
+from retrieval.services.judgements import JudgedQuery
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.mcp.opening import Opening
+from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import build_server
 from tests.support.openai_server import Fault, OpenAIServer, answer, broken_off, dripping, hanging, status
 
@@ -276,7 +275,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
         server.faults.append(slow)
         report = await evaluate_collection(
             collection,
-            [Query(query_id="q", text="connections refused")],
+            [JudgedQuery(query_id="q", text="connections refused")],
             {"q": {"1": 1}},
             metrics=parse_metrics("R@1"),
         )
@@ -396,7 +395,7 @@ async def test_readiness_tells_what_searches_found_out(
 
 async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """A principle is found by its words, and kept, before the client gives up."""
-    async with Opening(asking(settings, database_url, server.url), "principles") as opening:
+    async with StoreOpening(asking(settings, database_url, server.url), "principles") as opening:
         tools = build_server(opening)
         tools.seconds = 6
         store = await opening.store()

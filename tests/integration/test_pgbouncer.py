@@ -20,11 +20,11 @@ from psycopg.conninfo import conninfo_to_dict
 from retrieval import Collection, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.schema import downgrade, upgrade
-from retrieval.domain.hit import Path as SearchPath
-from retrieval.jobs.indexes import IndexOutcome, keep_index
+from retrieval.domain.search.hit import Path as SearchPath
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport
 from retrieval.jobs.worker import work
+from retrieval.services.indexes import IndexOutcome, keep_index
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
 

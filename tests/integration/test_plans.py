@@ -18,11 +18,11 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates, settings
 from retrieval.adapters.store.search.indexes import hnsw_name
-from retrieval.domain.filters import parse_field, parse_where
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName
-from retrieval.engine.way import choose_way, share_by_facets
-from retrieval.jobs import indexes
+from retrieval.domain.search.filters import parse_field, parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
+from retrieval.engine.plan import choose_way, share_by_facets
+from retrieval.services import indexes
 from tests.support.database import SCHEMA
 
 MANY, ENOUGH_US = 6_000, 1_000

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from retrieval import Settings, connect
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import find_candidates_of_each
-from retrieval.domain.filters import parse_where
-from retrieval.domain.hit import Path, SearchResult
-from retrieval.domain.profile import LegName
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.hit import Path, SearchResult
+from retrieval.domain.search.profile import LegName
 from tests.support.corpora import START, Corpus, Mask, clustered, make_corpus, recall
 from tests.support.database import SCHEMA
 

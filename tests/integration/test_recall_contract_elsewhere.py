@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from retrieval import Settings, connect
-from retrieval.domain.hit import Path
-from retrieval.jobs.indexes import IndexOutcome, index_rows, keep_index
+from retrieval.domain.search.hit import Path
+from retrieval.services.indexes import IndexOutcome, index_rows, keep_index
 from tests.support.corpora import Corpus, clustered, make_corpus
 from tests.support.database import SCHEMA
 

@@ -19,15 +19,13 @@ from pydantic import SecretStr
 from retrieval import Collection, Context, Platform, Profile, SearchResult, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.learning.off_policy import interleaved_results
-from retrieval.domain.exploration import Exploration, PolicyName
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.profile import Fusion, FusionKind
-from retrieval.domain.recording import Recording
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.slate import Slot
-from retrieval.engine.target_slate import NamedProfile
-from retrieval.jobs.compare import compare_profiles
-from retrieval.jobs.learning_examples import read_examples
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.profile import Fusion, FusionKind
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
+from retrieval.engine.target import NamedProfile
+from retrieval.jobs.learning import read_examples
+from retrieval.services.compare import compare_profiles
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
 

@@ -18,15 +18,14 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records import recording_statement, recordings
 from retrieval.adapters.store.records.recordings import find_recorded, recording_losses
 from retrieval.adapters.store.tables import retrievals
-from retrieval.domain.exploration import Exploration, PolicyName
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.filters import Contains, Or
-from retrieval.domain.profile import Fusion, FusionKind
-from retrieval.domain.recorded import RecordedSearch
-from retrieval.domain.recording import Recording
-from retrieval.domain.refining import Refining
-from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.search_record import Impression
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.records.recorded import RecordedSearch
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.search_record import Impression
+from retrieval.domain.search.filters import Contains, Or
+from retrieval.domain.search.profile import Fusion, FusionKind
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
+from retrieval.domain.search.refining import Refining
 from retrieval.engine.record import Answered, record
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job

@@ -12,10 +12,10 @@ import pytest
 from retrieval import Collection, EmbeddingSpace, Platform
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.records.retrievals import read_pools
-from retrieval.domain.hit import Hit
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.refining import REFINING, Refining
-from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
+from retrieval.domain.search.hit import Hit
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.refining import REFINING, Refining
+from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from tests.support.database import SCHEMA
 
 SPACE = EmbeddingSpace(provider="test", model="refining", dimensions=8)

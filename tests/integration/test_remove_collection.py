@@ -14,8 +14,8 @@ from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
 from retrieval.adapters.store.items.removal import remove_next_items
 from retrieval.adapters.store.search.indexes import hnsw_name, index_state
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
-from retrieval.jobs import remove_collection
-from retrieval.jobs.indexes import keep_index
+from retrieval.services import collections as remove_collection
+from retrieval.services.indexes import keep_index
 from tests.support.database import SCHEMA
 
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)

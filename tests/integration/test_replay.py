@@ -13,21 +13,18 @@ from psycopg import sql
 
 from retrieval import Collection, Context, Platform, Profile, Settings, connect
 from retrieval.adapters.store.records.retrievals import read_pools
-from retrieval.domain.diversity import Diversity
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
-from retrieval.domain.exploration import Exploration, PolicyName
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.filters import Contains, Or
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Fusion, FusionKind
-from retrieval.domain.recorded_pool import RecordedPool
-from retrieval.domain.recording import Recording
-from retrieval.domain.refining import Refining
-from retrieval.domain.signals.keyword import KeywordOverlap
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
-from retrieval.domain.slate import Slot
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.filters import Contains, Or
+from retrieval.domain.search.profile import Fusion, FusionKind
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
+from retrieval.domain.search.refining import Refining
+from retrieval.domain.search.signals import KeywordOverlap, VectorSimilarity
 from retrieval.engine.models import Models
-from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
+from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from tests.support.jobs import target_of

@@ -11,8 +11,8 @@ from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.search import recall
 from retrieval.adapters.store.search.recall import Sample, latest_samples
 from retrieval.domain.errors import DatabaseUnreachableError
-from retrieval.engine import sampling
-from retrieval.jobs.indexes import IndexOutcome, keep_index
+from retrieval.engine import recorder as sampling
+from retrieval.services.indexes import IndexOutcome, keep_index
 
 SPACE = EmbeddingSpace(provider="test", model="sampling", dimensions=4)
 VECTORS = np.random.default_rng(3).normal(size=(40, 4)).astype(np.float32)
@@ -67,7 +67,7 @@ async def test_a_sample_that_cannot_be_stored_does_not_break_the_search(
 
     monkeypatch.setattr(sampling, "keep_sample", failing)
     assert recall.keep_sample is not failing
-    with caplog.at_level("INFO", logger="retrieval.engine.sampling"):
+    with caplog.at_level("INFO", logger="retrieval.engine.recorder"):
         async with connect(database_url, settings=settings.changed(recall_sample_rate=1)) as platform:
             collection = await _indexed(platform)
             assert len(await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)) == 5

@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.domain.bounds import MAX_FILTER_VALUES, MAX_QUERY_BYTES
 from retrieval.domain.errors import InvalidFilterError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -14,13 +14,12 @@ import pytest_asyncio
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
-from retrieval.domain.diversity import Diversity
-from retrieval.domain.embedding import TextRole, Vectors
-from retrieval.domain.hit import Hit, SearchResult
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.refining import Refining
-from retrieval.domain.signals.recency import Recency
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.refining import Refining
+from retrieval.domain.search.signals import Recency, VectorSimilarity
 from tests.support.database import SCHEMA
 
 WORDS = ["connection", "timeout", "disk", "full", "login", "certificate", "report", "slow", "node", "restart", "backup"]

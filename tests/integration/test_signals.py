@@ -10,15 +10,17 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, SearchResult
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.signals.base_relevance import BaseRelevance
-from retrieval.domain.signals.keyword import KeywordOverlap
-from retrieval.domain.signals.priority import Priority
-from retrieval.domain.signals.rating import Rating
-from retrieval.domain.signals.recency import Recency
-from retrieval.domain.signals.tag_match import TagMatch
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.signals import (
+    BaseRelevance,
+    KeywordOverlap,
+    Priority,
+    Rating,
+    Recency,
+    TagMatch,
+    VectorSimilarity,
+)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 UNION = Fusion(kind=FusionKind.UNION)

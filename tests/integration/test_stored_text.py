@@ -20,19 +20,19 @@ from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
-from retrieval.apps.memories.collection import memories_collection
+from retrieval.apps.memories.store import memories_collection
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle_item import KIND
-from retrieval.apps.principles.startup.hook_input import HookInput
+from retrieval.apps.principles.startup.options import StartOptions
 from retrieval.apps.principles.startup.start import SessionStart
-from retrieval.apps.principles.startup.start_options import StartOptions
 from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.apps.principles.startup.surroundings import HookInput
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
+from retrieval.domain.checks import STORED_NOTE, text_fault
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.stored_text import STORED_NOTE, text_fault
 from retrieval.surfaces.langchain import PatternRecognitionAgent, RetrievalRetriever, ticket_tools
-from retrieval.surfaces.mcp.opening import Opening
+from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import build_server
 
 MARK = "FORGED WORDS"
@@ -133,7 +133,7 @@ async def mcp(planted: Planted) -> Given:
         ("list_loaded_principles", {"session_id": planted.session}),
     ]
     await asyncio.to_thread(_started, planted)
-    async with Opening(planted.settings, "principles") as opening, Client(build_server(opening)) as client:
+    async with StoreOpening(planted.settings, "principles") as opening, Client(build_server(opening)) as client:
         for name, arguments in calls:
             answer = await client.call_tool(name, arguments)
             assert isinstance(answer, CallToolResult)
@@ -272,7 +272,7 @@ async def test_who_added_it_and_how_it_fared_stand_with_it(
         assert "added by ann · helped in 1 of 1 uses" in text
     searched = (await langchain_tools(planted)).structure[0]["similar_tickets"][0]
     assert (searched["added_by"], searched["use_count"], searched["success_rate"]) == ("ann", 1, 1.0)
-    async with Opening(planted.settings, "principles") as opening, Client(build_server(opening)) as client:
+    async with StoreOpening(planted.settings, "principles") as opening, Client(build_server(opening)) as client:
         found = await client.call_tool("search_principles", {})
         added = await client.call_tool("add_principle", {"title": "Another lesson"})
     assert "added by ann · helped in 1 of 1 uses" in found.content[0].text  # type: ignore[union-attr]

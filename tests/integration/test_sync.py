@@ -28,8 +28,8 @@ from retrieval.domain.errors import (
     UnknownCollectionError,
     UnknownItemError,
 )
-from retrieval.domain.shown_item import ShownItem
-from retrieval.jobs.ingest import IngestReport
+from retrieval.domain.records.slate import ShownItem
+from retrieval.services.ingest import IngestReport
 from retrieval.sync import DualRetriever, MemoryStore, MetaphorCorpus, RetrievalService, SyncPlatform, connect
 from retrieval.sync import open as open_sync
 

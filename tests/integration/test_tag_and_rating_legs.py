@@ -13,14 +13,13 @@ import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.items.conditions import condition
-from retrieval.adapters.store.items.matching import matching
+from retrieval.adapters.store.items.conditions import condition, matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import parse_where
-from retrieval.domain.profile import LegName
-from retrieval.engine.way import choose_way
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.profile import LegName
+from retrieval.engine.plan import choose_way
 from tests.support.database import SCHEMA
 from tests.support.tagged_items import Tagged, filled
 

@@ -13,7 +13,7 @@ import pytest
 from locomo import Talks, filled, means, ranked, scored
 
 from retrieval import connect
-from retrieval.adapters.embedders.choice import configured_embedder
+from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.apps.conversations import CONVERSATION_NEIGHBOURS, CONVERSATION_PROFILE
 from retrieval.settings import Settings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from open_bandit import PIPELINE, Estimated, estimated
 
-from retrieval.domain.estimate import Estimator
+from retrieval.domain.learning.off_policy import Estimator
 
 DATA = Path(os.environ.get("RETRIEVAL_TEST_DATA", "")) / "obd"
 

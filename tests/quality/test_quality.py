@@ -14,7 +14,7 @@ from quality import VARIANTS, measure
 from tasks import CRANFIELD, SCIFACT, TICKETS
 
 from retrieval import Platform, connect
-from retrieval.adapters.embedders.choice import configured_embedder
+from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.settings import Settings
 
 DATA = os.environ.get("RETRIEVAL_TEST_DATA", "")

@@ -10,7 +10,7 @@ from tasks import TICKETS
 from tickets import by_both, by_vector, figures, loaded, title, whole
 
 from retrieval import connect
-from retrieval.adapters.embedders.choice import configured_embedder
+from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.settings import Settings
 
 DATA = os.environ.get("RETRIEVAL_TEST_DATA", "")

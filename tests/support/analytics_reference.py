@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrieval.domain.analytics import AnalyticsView
+from retrieval.domain.records.analytics import AnalyticsView
 
 
 def mark(view: AnalyticsView) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval import Collection, EmbeddingSpace, Platform
-from retrieval.domain.hit import SearchResult
+from retrieval.domain.search.hit import SearchResult
 
 Vectors = NDArray[np.float32]
 Mask = NDArray[np.bool_]

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation.embedded.lock import FileLock
+from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.adapters.store.installation.examination.activity import QueueState
+from retrieval.adapters.store.installation.examination.activity import QueueFacts
 from retrieval.adapters.store.installation.examination.collection_state import CollectionState, RecallState
 from retrieval.adapters.store.installation.examination.server_state import ServerState
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
@@ -13,8 +13,8 @@ from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.engine.defaults import default_profile
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.engine.plan import default_profile
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = Names("retrieval")
@@ -88,7 +88,7 @@ def index(**changes: Any) -> IndexState:
     return IndexState(**{**sound, **changes})
 
 
-def queue(**changes: Any) -> QueueState:
+def queue(**changes: Any) -> QueueFacts:
     """A queue with a worker and nothing to do."""
     sound: dict[str, Any] = {
         "waiting": 0,
@@ -100,7 +100,7 @@ def queue(**changes: Any) -> QueueState:
         "silent_seconds": 3.0,
         "due_seconds": 60.0,
     }
-    return QueueState(**{**sound, **changes})
+    return QueueFacts(**{**sound, **changes})
 
 
 def collection(**changes: Any) -> CollectionState:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval import Item
-from retrieval.domain.attribute import AttributeType, Filterable
-from retrieval.domain.filters import (
+from retrieval.domain.items.attribute import AttributeType, Filterable
+from retrieval.domain.search.filters import (
     AllTags,
     And,
     Compare,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from retrieval import Collection, Platform
-from retrieval.jobs.workplace import Target
+from retrieval.services.workplace import JobTarget
 
 WAITING = 300
 """Items that wait for their vector: more than two pages."""
 
 
-async def target_of(platform: Platform, collection: Collection) -> Target:
+async def target_of(platform: Platform, collection: Collection) -> JobTarget:
     """The collection as a job sees it, read now."""
-    return Target(platform.tenant_id, await collection.refresh())
+    return JobTarget(platform.tenant_id, await collection.refresh())
 
 
 async def make_pending(

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.domain.fusion import best_of
-from retrieval.domain.recorded_pool import RecordedPool
+from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.search.fusion import best_of
 
 Legs = Mapping[str, Mapping[str, float]]
 """Scores of items by leg."""

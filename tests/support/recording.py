@@ -8,12 +8,12 @@ from typing import Any
 
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.context import Context
-from retrieval.domain.fusion import Candidate
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName, Profile
-from retrieval.domain.retrieval_id import uuid7
-from retrieval.engine.plan import Plan
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName, Profile
+from retrieval.engine.plan import SearchPlan
 from retrieval.engine.ranking import ranking
 from retrieval.engine.record import Answered
 from retrieval.engine.request import SearchRequest
@@ -59,7 +59,9 @@ def answered(
         retrieval_id=uuid7(int(MOMENT.timestamp() * 1000) if ms is None else ms, chance or random.Random(1)),
         request=asked,
         context=context or Context(),
-        plan=Plan(request=CandidateRequest(collection_id=1, legs=legs, depth=100), profile=chosen, notes=("a note",)),
+        plan=SearchPlan(
+            request=CandidateRequest(collection_id=1, legs=legs, depth=100), profile=chosen, notes=("a note",)
+        ),
         query=Query(asked.query, asked.vector),
         found=found,
         **values,

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def excluded_item(where: dict[str, Any] | None) -> str | None:
-    """The item that the filter leaves out, as ``retrieval.jobs.judgements.without_item`` writes it."""
+    """The item that the filter leaves out, as ``retrieval.services.judgements.without_item`` writes it."""
     parts = (where or {}).get("and", [where or {}])
     found = [part["item_id"]["ne"] for part in parts if "item_id" in part]
     return found[0] if found else None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.testing import ConformanceError, check_embedder
 
 

@@ -1,1 +1,1 @@
-"""Embedders: the role of `retrieval.domain.embedding.Embedder`, one provider a file."""
+"""Embedders: the role of `retrieval.domain.items.embedding.Embedder`, one provider a file."""

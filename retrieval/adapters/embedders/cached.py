@@ -15,13 +15,13 @@ import numpy as np
 from retrieval.adapters.endpoints.breaker import Guard, before_deadline
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, cached_vectors
-from retrieval.domain.embedding import Embedder, TextRole, Vector, Vectors, cache_key, checked_vectors
 from retrieval.domain.errors import (
     DatabaseUnreachableError,
     EmbedderError,
     EmbedderRejectedError,
     EmbedderUnavailableError,
 )
+from retrieval.domain.items.embedding import Embedder, TextRole, Vector, Vectors, cache_key, checked_vectors
 
 _log = logging.getLogger(__name__)
 

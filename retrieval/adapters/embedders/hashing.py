@@ -10,9 +10,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from retrieval.adapters.embedders.batching import batches
-from retrieval.adapters.embedders.texts import prepared
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vector, Vectors
+from retrieval.adapters.embedders.batching import batches, prepared
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vector, Vectors
 
 _WORD = re.compile(r"\w+")
 _TRIGRAM_WEIGHT = 0.3

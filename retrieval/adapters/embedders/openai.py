@@ -1,34 +1,209 @@
-"""Embeddings from OpenAI or any endpoint that speaks its API."""
+"""An OpenAI-compatible embeddings endpoint: its options, its requests, its answers."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from openai import AsyncOpenAI, omit
 
-from retrieval.adapters.embedders.batching import batches, estimated_tokens
-from retrieval.adapters.embedders.concurrency import all_of
-from retrieval.adapters.embedders.openai_answers import parse_answer
-from retrieval.adapters.embedders.openai_options import OpenAIOptions
-from retrieval.adapters.embedders.texts import cut, prepared, without_repeats
-from retrieval.adapters.endpoints.address import OPENAI_URL
-from retrieval.adapters.endpoints.caller import Caller
-from retrieval.adapters.endpoints.refusals import Endpoint, Service
-from retrieval.adapters.endpoints.retries import Sleep
-from retrieval.adapters.endpoints.usage import Usage
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
-from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
+from retrieval.adapters.embedders.batching import all_of, batches, cut, estimated_tokens, prepared, without_repeats
+from retrieval.adapters.endpoints.caller import (
+    OPENAI_URL,
+    EndpointCaller,
+    EndpointUsage,
+    check_address,
+    check_key,
+    host_of,
+)
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, fields_of
+from retrieval.domain.errors import (
+    ConfigurationError,
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+    InvalidVectorError,
+)
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
+
+_SETTINGS = "RETRIEVAL_EMBEDDING"
+_DIMENSIONS = {
+    "text-embedding-3-large": 3072,
+    "text-embedding-3-small": 1536,
+    "text-embedding-ada-002": 1536,
+}
+_FIXED_SIZE = frozenset({"text-embedding-ada-002"})
+_SHORTENING = "text-embedding-3-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAIOptions:
+    """What ``OpenAIEmbedder`` was made with, checked. Raises ``ConfigurationError`` for what cannot work."""
+
+    api_key: str = field(repr=False)
+    base_url: str
+    model: str
+    dimensions: int | None
+    document_prefix: str
+    query_prefix: str
+    send_dimensions: bool | None
+    max_concurrency: int
+    max_texts: int
+    max_input_tokens: int
+    timeout_seconds: float
+    max_attempts: int
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ConfigurationError("no embedding model is named; set RETRIEVAL_EMBEDDING_MODEL")
+        for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; the embedder needs a positive number")
+        check_address(self.base_url, what="embedding", settings=_SETTINGS)
+        check_key(self.api_key, self.base_url, what="embedding", settings=_SETTINGS)
+        self._check_dimensions()
+
+    @property
+    def host(self) -> str:
+        """Host and port, for messages: never the credentials that a URL can hold."""
+        return host_of(self.base_url)
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that the vectors belong to."""
+        return EmbeddingSpace(
+            provider="openai",
+            model=self.model,
+            dimensions=_DIMENSIONS[self.model] if self.dimensions is None else self.dimensions,
+            document_prefix=self.document_prefix,
+            query_prefix=self.query_prefix,
+        )
+
+    @property
+    def names_dimensions(self) -> bool:
+        """Whether requests carry the ``dimensions`` parameter."""
+        if self.send_dimensions is not None:
+            return self.send_dimensions
+        if self.model in _FIXED_SIZE:
+            return False
+        return self.dimensions is not None or self.model.startswith(_SHORTENING)
+
+    def _check_dimensions(self) -> None:
+        native = _DIMENSIONS.get(self.model)
+        if native is None and self.dimensions is None:
+            raise ConfigurationError(
+                f"the dimensions of model {self.model!r} are not known; set RETRIEVAL_EMBEDDING_DIMENSIONS"
+            )
+        # A space checks its own range.
+        asked = self.space.dimensions
+        if native is None:
+            return
+        if asked > native or (self.model in _FIXED_SIZE and asked != native):
+            raise ConfigurationError(
+                f"model {self.model!r} has {native} dimensions and cannot have {asked}; "
+                f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}" + ("" if self.model in _FIXED_SIZE else " or fewer")
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingsAnswer:
+    """One answered request."""
+
+    vectors: Vectors
+    """Shape (texts of the request, dimensions), in the order of the texts, unit length."""
+    tokens: int
+    """As the server counted them; 0 when it does not."""
+
+
+def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> EmbeddingsAnswer:
+    """The vectors of an answer, one a label; the labels name the texts in messages.
+
+    Rows are put into the order of their ``index``; each is a list of numbers or base64 of little-endian
+    float32. Raises ``TryAgainError`` for a body that ends early and ``EmbedderRejectedError`` for any other
+    that does not hold one usable vector a text.
+    """
+    fields = _fields(body)
+    rows = _ordered(_rows(fields), len(labels), space.model)
+    vectors = [_numbers(row.get("embedding"), label) for row, label in zip(rows, labels, strict=True)]
+    for vector in vectors:
+        if len(vector) != space.dimensions:
+            raise EmbedderRejectedError(
+                f"model {space.model!r} answered with {len(vector)} dimensions, not {space.dimensions}; "
+                f"set RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} or choose another model"
+            )
+    try:
+        return EmbeddingsAnswer(checked_vectors(vectors, space, labels), _tokens(fields))
+    except InvalidVectorError as unusable:
+        raise EmbedderRejectedError(f"model {space.model!r} gave no usable vector for {unusable}") from None
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    fields = fields_of(body, whose="the embeddings endpoint's answer", rejected=EmbedderRejectedError)
+    if fields is None:
+        raise EmbedderRejectedError(
+            "the address is no embeddings endpoint: it answered with something other than a JSON object; "
+            "check RETRIEVAL_EMBEDDING_BASE_URL (it often ends in /v1)"
+        )
+    return fields
+
+
+def _rows(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = fields.get("data")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise EmbedderRejectedError(
+            "the endpoint's answer holds no 'data' list; check that the model of RETRIEVAL_EMBEDDING_MODEL "
+            "is one for embeddings"
+        )
+    return rows
+
+
+def _ordered(rows: list[dict[str, Any]], count: int, model: str) -> list[dict[str, Any]]:
+    if len(rows) != count:
+        raise EmbedderRejectedError(
+            f"model {model!r} answered with {len(rows)} vectors for {count} texts; the endpoint does not "
+            "embed lists of texts: limit it to one text a request, or use another"
+        )
+    places = [row.get("index", place) for place, row in enumerate(rows)]
+    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
+        raise EmbedderRejectedError(f"model {model!r} numbered its vectors so that they match no texts; use another")
+    ordered = [rows[0]] * count
+    for place, row in zip(places, rows, strict=True):
+        ordered[place] = row
+    return ordered
+
+
+def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
+    try:
+        if isinstance(embedding, str):
+            return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float64)
+        numbers = np.asarray(embedding)
+        if numbers.dtype.kind == "O":  # null, which becomes NaN, or a whole number beyond 64 bits
+            numbers = numbers.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.empty((0, 0))
+    # NumPy would take texts and booleans for numbers too.
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        raise EmbedderRejectedError(f"the endpoint's vector for {label} is no list of numbers; use another endpoint")
+    return numbers.astype(np.float64)
+
+
+def _tokens(fields: dict[str, Any]) -> int:
+    usage = fields.get("usage")
+    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return counted if isinstance(counted, int) and counted > 0 else 0
 
 
 class TooLongError(EmbedderRejectedError):
     """The texts of one request, together or one of them, have too many tokens."""
 
 
-EMBEDDINGS = Service(
+EMBEDDINGS = EndpointService(
     serves="embeddings",
     operation="embeddings",
     settings="RETRIEVAL_EMBEDDING",
@@ -118,7 +293,7 @@ class OpenAIEmbedder:
             base_url=options.base_url,
             max_retries=0,
         )
-        self._caller = Caller(
+        self._caller = EndpointCaller(
             Endpoint(EMBEDDINGS, options.host, options.model, options.api_key),
             timeout_seconds=options.timeout_seconds,
             max_concurrency=options.max_concurrency,
@@ -135,7 +310,7 @@ class OpenAIEmbedder:
         return self._space
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> EndpointUsage:
         """What has been asked so far."""
         return self._caller.usage
 

@@ -6,19 +6,69 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from httpx2 import Timeout
 from openai import APIConnectionError, APIStatusError, APITimeoutError
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
 
-from retrieval.adapters.endpoints.refusals import Endpoint
-from retrieval.adapters.endpoints.retries import Backoff, Sleep, TryAgainError, with_retries
-from retrieval.adapters.endpoints.usage import Usage
+from retrieval.adapters.endpoints.retries import Backoff, Endpoint, Sleep, TryAgainError, with_retries
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
+from retrieval.domain.errors import ConfigurationError
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+def host_of(url: str) -> str:
+    """Host and port, for messages: never the credentials that a URL can hold."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def check_address(url: str, *, what: str, settings: str) -> None:
+    """Raises ``ConfigurationError`` for what is no address of the server of ``what``.
+
+    ``settings`` is how the names of its settings begin.
+    """
+    parts = _parts(url)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigurationError(f"the {what} server needs an address like https://host/v1; set {settings}_BASE_URL")
+
+
+def _parts(url: object) -> SplitResult | None:
+    try:
+        return urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        return None
+
+
+def check_key(key: str, url: str, *, what: str, settings: str) -> None:
+    """Raises ``ConfigurationError``, without the key, for one that cannot be sent, or none where OpenAI wants one."""
+    if not key and url.rstrip("/") == OPENAI_URL:
+        raise ConfigurationError(f"OpenAI needs a key; set {settings}_API_KEY")
+    # HTTP libraries quote a header that they cannot send, and with it the key.
+    if not all("!" <= character <= "~" for character in key):
+        raise ConfigurationError(
+            f"the {what} key holds a space, a line break or a character outside ASCII; "
+            f"set {settings}_API_KEY to the key alone"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointUsage:
+    """Counts since the embedder or language model was made."""
+
+    requests: int = 0
+    """Requests sent, repeated ones included."""
+    tokens: int = 0
+    """Tokens as the provider counted them in its answers; one that does not count adds nothing."""
+    retries: int = 0
+    """How many of the requests repeated one that had failed."""
+
 
 T = TypeVar("T")
 
@@ -26,7 +76,7 @@ _CONNECT_SHARE = 0.4
 """Of an attempt's time, for the connection and again for its TLS."""
 
 
-class Caller:
+class EndpointCaller:
     """Belongs to the event loop that it is first used in."""
 
     def __init__(
@@ -54,9 +104,9 @@ class Caller:
         self._requests = self._tokens = self._retries = 0
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> EndpointUsage:
         """What has been asked so far."""
-        return Usage(requests=self._requests, tokens=self._tokens, retries=self._retries)
+        return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
     @property
     def timeout(self) -> Timeout:

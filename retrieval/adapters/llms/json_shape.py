@@ -1,4 +1,4 @@
-"""What a JSON answer has to look like: asked for, parsed, and checked against its schema."""
+"""What a prompt may hold, and what a JSON answer has to look like."""
 
 from __future__ import annotations
 
@@ -17,8 +17,27 @@ from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from retrieval.domain.checks import DECODER, JSONSyntaxError, json_of
 from retrieval.domain.errors import LLMRejectedError
-from retrieval.domain.json_text import DECODER, JSONSyntaxError, json_of
+
+
+def checked_prompt(prompt: str) -> str:
+    """The prompt, encodable as UTF-8: half a surrogate pair becomes a question mark.
+
+    Raises ``LLMRejectedError`` for what is no text, or none but space.
+    """
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise LLMRejectedError("the prompt is empty; say what is asked")
+    return prompt.encode(errors="replace").decode()
+
+
+def messages_of(prompt: str, system: str) -> list[dict[str, str]]:
+    """The messages of a chat; an empty ``system`` is left out. Raises ``LLMRejectedError`` for an empty prompt."""
+    asked = {"role": "user", "content": checked_prompt(prompt)}
+    if not system.strip():
+        return [asked]
+    return [{"role": "system", "content": system.encode(errors="replace").decode()}, asked]
+
 
 _LONGEST_REASON = 200
 _FENCED = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)

@@ -1,10 +1,12 @@
-"""Language models of OpenAI or any endpoint that speaks its chat completions."""
+"""An OpenAI-compatible chat completions endpoint: its options, its requests, its answers."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -12,16 +14,147 @@ from typing import Any
 from httpx2 import TimeoutException, TransportError
 from openai import AsyncOpenAI
 
-from retrieval.adapters.endpoints.address import OPENAI_URL
-from retrieval.adapters.endpoints.caller import Caller
-from retrieval.adapters.endpoints.refusals import Endpoint, Service
-from retrieval.adapters.endpoints.retries import Sleep, TryAgainError
-from retrieval.adapters.endpoints.usage import Usage
-from retrieval.adapters.llms.chat_answers import read_chat
-from retrieval.adapters.llms.json_shape import JSONShape
-from retrieval.adapters.llms.openai_options import OpenAILLMOptions
-from retrieval.adapters.llms.prompts import messages_of
-from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError
+from retrieval.adapters.endpoints.caller import (
+    OPENAI_URL,
+    EndpointCaller,
+    EndpointUsage,
+    check_address,
+    check_key,
+    host_of,
+)
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError, fields_of
+from retrieval.adapters.llms.json_shape import JSONShape, messages_of
+from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
+
+_SETTINGS = "RETRIEVAL_LLM"
+_LONGEST_MODEL = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAILLMOptions:
+    """What ``OpenAILLM`` was made with, checked. Raises ``ConfigurationError`` for what cannot work."""
+
+    model: str
+    api_key: str = field(repr=False)
+    base_url: str
+    timeout_seconds: float
+    max_attempts: int
+    max_concurrency: int
+    max_answer_bytes: int
+    temperature: float | None
+
+    def __post_init__(self) -> None:
+        if not self.model or not isinstance(self.model, str):
+            raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
+        if len(self.model) > _LONGEST_MODEL or not self.model.isprintable():
+            raise ConfigurationError(
+                f"a model's name has at most {_LONGEST_MODEL} characters on one line; set RETRIEVAL_LLM_MODEL"
+            )
+        for name in ("timeout_seconds", "max_attempts", "max_concurrency", "max_answer_bytes"):
+            value = getattr(self, name)
+            if not _is_number(value) or not value > 0:
+                raise ConfigurationError(f"{name} is {value!r:.80}; the language model needs a positive number")
+        if self.temperature is not None and not (_is_number(self.temperature) and 0 <= self.temperature <= 2):
+            raise ConfigurationError(f"temperature is {self.temperature!r:.80}; it is 0 to 2, or None")
+        check_address(self.base_url, what="language model's", settings=_SETTINGS)
+        check_key(self.api_key, self.base_url, what="language model's", settings=_SETTINGS)
+
+    @property
+    def host(self) -> str:
+        """Host and port, for messages: never the credentials that a URL can hold."""
+        return host_of(self.base_url)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_LONGEST_DETAIL = 200
+# Models that think aloud may put it before the answer.
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """One answered request."""
+
+    text: str
+    """Not empty, without space around it."""
+    tokens: int
+    """As the server counted them, those of the prompt included; 0 when it does not."""
+
+
+def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
+    """The first choice of an answer.
+
+    Raises ``TryAgainError`` for a body that ends early and ``LLMRejectedError`` for any other that holds no whole
+    answer: a refusal of the model, one that was cut at its length or filtered, an empty one.
+    """
+    fields = _fields(body, endpoint)
+    choices = fields.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict):
+        raise LLMRejectedError(
+            f"{endpoint.host} gave no choice of an answer{_error(fields, endpoint)}; "
+            "check that RETRIEVAL_LLM_MODEL is a model for chat"
+        )
+    _check_whole(first or {}, message, endpoint)
+    text = _THOUGHTS.sub("", _text(message.get("content"))).strip()
+    if not text:
+        raise LLMRejectedError(f"{endpoint.model!r} gave an empty answer; ask again, or use another model")
+    return ChatAnswer(_encodable(text), _tokens(fields))
+
+
+def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
+    fields = fields_of(body, whose=f"the answer of {endpoint.host}", rejected=LLMRejectedError)
+    if fields is None:
+        raise LLMRejectedError(
+            "the address is no chat completions endpoint: it answered with something other than a JSON object; "
+            "check RETRIEVAL_LLM_BASE_URL (it often ends in /v1)"
+        )
+    return fields
+
+
+def _check_whole(choice: dict[str, Any], message: dict[str, Any], endpoint: Endpoint) -> None:
+    refusal, reason = message.get("refusal"), choice.get("finish_reason")
+    if refusal and isinstance(refusal, str):
+        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {_said(refusal, endpoint)}; ask otherwise")
+    if reason == "length":
+        raise LLMRejectedError(f"the answer of {endpoint.model!r} was cut at its longest; ask for a shorter one")
+    if reason == "content_filter":
+        raise LLMRejectedError(f"the answer of {endpoint.model!r} was filtered by {endpoint.host}; ask otherwise")
+
+
+def _text(content: object) -> str:
+    """The content, which some servers give in parts."""
+    if isinstance(content, list):
+        return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
+    """What a server says that reports an error with status 200; empty where it says nothing."""
+    error = fields.get("error")
+    said = error.get("message") if isinstance(error, dict) else error
+    return f": {_said(said, endpoint)}" if said and isinstance(said, str) else ""
+
+
+def _said(words: str, endpoint: Endpoint) -> str:
+    # A terminal would obey what is not printable.
+    printable = "".join(one for one in " ".join(words.split()) if one.isprintable())
+    return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
+
+
+def _encodable(text: str) -> str:
+    """Half a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
+    return text.encode(errors="replace").decode()
+
+
+def _tokens(fields: dict[str, Any]) -> int:
+    usage = fields.get("usage")
+    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return counted if isinstance(counted, int) and counted > 0 else 0
 
 
 class Form(StrEnum):
@@ -56,7 +189,7 @@ class RefusedRequestError(LLMRejectedError):
     """The endpoint does not take something about the request: perhaps the form of answer that it asks for."""
 
 
-CHAT = Service(
+CHAT = EndpointService(
     serves="chat completions",
     operation="chat",
     settings="RETRIEVAL_LLM",
@@ -129,7 +262,7 @@ class OpenAILLM:
             base_url=options.base_url,
             max_retries=0,
         )
-        self._caller = Caller(
+        self._caller = EndpointCaller(
             self._endpoint,
             timeout_seconds=timeout_seconds,
             max_concurrency=max_concurrency,
@@ -148,7 +281,7 @@ class OpenAILLM:
         return f"openai/{self._options.model}"
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> EndpointUsage:
         """What has been asked so far."""
         return self._caller.usage
 

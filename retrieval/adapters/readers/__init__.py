@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retrieval.adapters.readers.input_line import InputLine
 from retrieval.adapters.readers.item_files import column_names, read_items, size_of
+from retrieval.adapters.readers.lines import InputLine
 from retrieval.adapters.readers.records import item_from_record
 
 __all__ = ["InputLine", "column_names", "item_from_record", "read_items", "size_of"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from retrieval.adapters.readers.records import FIELD_NAMES, item_from_fields, target_of
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
-from retrieval.domain.item import Item
+from retrieval.domain.items.item import Item
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300

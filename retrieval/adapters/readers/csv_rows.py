@@ -10,8 +10,16 @@ from itertools import chain
 from typing import Any
 
 from retrieval.adapters.readers.csv_columns import plan_columns
-from retrieval.adapters.readers.input_line import InputLine, bad_line, good_line
-from retrieval.adapters.readers.lines import MAX_LINE_BYTES, Line, decoded, read_lines, too_long_reason
+from retrieval.adapters.readers.lines import (
+    MAX_LINE_BYTES,
+    InputLine,
+    Line,
+    bad_line,
+    decoded,
+    good_line,
+    read_lines,
+    too_long_reason,
+)
 from retrieval.adapters.readers.records import item_as_it_is_or_cleaned
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 

@@ -11,10 +11,10 @@ from hashlib import sha256
 from typing import Any
 
 from retrieval.adapters.readers.lines import decoded, read_lines, too_long_reason
-from retrieval.domain.context import Context
+from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.json_text import JSONTextError, json_of
+from retrieval.domain.learning.context import Context
+from retrieval.domain.learning.feedback import Feedback
 
 MAX_LINE_BYTES = 100_000
 

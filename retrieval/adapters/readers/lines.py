@@ -1,4 +1,4 @@
-"""The bytes of a file or of standard input, line by line: unpacked, counted, bounded."""
+"""Lines of input files, and what became of each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.domain.items.item import Item
 
 STANDARD_INPUT = "-"
 """The file name that means standard input."""
@@ -173,3 +175,39 @@ def _unopened(file: str, error: Exception) -> str:
     if isinstance(error, PermissionError):
         return f"{file}: may not be read by this user; change its permissions"
     return f"{file}: cannot be opened: {error}"
+
+
+_MAX_REASON = 400
+
+
+@dataclass(frozen=True, slots=True)
+class InputLine:
+    """One line, or one CSV record, as an item or as an error: exactly one of the two is set."""
+
+    file: str
+    """The name as given; ``-`` is standard input."""
+    line: int
+    """Counts from 1; of a CSV record, the line on which it starts."""
+    raw: str
+    r"""The text as read, without its line end: what a file of rejected lines is made of.
+
+    Bytes that are not UTF-8 stand in it as ``\xff``; of a line that is too long, only the start is kept.
+    """
+    item: Item | None
+    error: BadLineError | None
+    offset: int
+    """Bytes of the input, packed as it is on disk, consumed so far; rises to the file's size."""
+    is_cleaned: bool = False
+    """Whether characters that are refused were taken out of the item."""
+
+
+def good_line(file: str, line: Line, raw: str, item: Item, *, is_cleaned: bool = False) -> InputLine:
+    """The line that held this item."""
+    return InputLine(file, line.number, raw.rstrip("\r\n"), item, None, line.offset, is_cleaned)
+
+
+def bad_line(file: str, line: Line, raw: str, reason: str) -> InputLine:
+    """The line that held no item, and why; a long reason is cut."""
+    short = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
+    error = BadLineError(file, line.number, short)
+    return InputLine(file, line.number, raw.rstrip("\r\n"), None, error, line.offset)

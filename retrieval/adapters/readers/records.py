@@ -1,4 +1,4 @@
-"""From a record, as BEIR files and Python programs write it, to an item."""
+"""Records of files and documents of LangChain, as items. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from retrieval.domain.checks import clean_text, clean_value, text_fault
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
-from retrieval.domain.item import Item
-from retrieval.domain.stored_text import clean_text, clean_value
+from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
@@ -50,7 +50,7 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     - Every other entry, at the top or in the metadata, becomes an attribute; so does the second of two names
       for one field, and a field's name in the metadata when the top has it already. The top goes first.
     - An entry that is null counts as missing.
-    - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.stored_text``).
+    - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.checks``).
 
     Raises ``InvalidItemError`` for anything else.
     """
@@ -235,3 +235,33 @@ _JSON_KINDS: Mapping[type, str] = {
     list: "a list",
     dict: "an object",
 }
+
+
+EXPLANATION_KEY = "_retrieval"
+"""The name in a document's metadata under which its hit is explained. No metadata of this name are stored."""
+
+_KEY_FIELDS = ("kind", "source", "status")
+_HIDDEN = "archived"
+
+
+def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
+    """The text is the body and the metadata the attributes, so that both come back as they were given.
+
+    Metadata that an item has a field for (``kind``, ``source``, ``status``, ``tags``) fill that field too: a filter
+    that names it then finds the document, as it finds any other item. Raises ``InvalidItemError``.
+    """
+    attributes = {name: value for name, value in metadata.items() if name != EXPLANATION_KEY}
+    fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
+    # An archived item would not be found, which nobody asks of a document.
+    if fields.get("status") == _HIDDEN:
+        del fields["status"]
+    tags = attributes.get("tags")
+    if isinstance(tags, list | tuple) and all(map(_is_key, tags)):
+        fields["tags"] = tuple(tags)
+    return Item(item_id=item_id, body=text, attributes=attributes, **fields)
+
+
+def _is_key(value: object) -> bool:
+    """Whether it is a text that a field can hold."""
+    is_short = isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
+    return is_short and text_fault(str(value), is_line=True) is None

@@ -14,7 +14,7 @@ from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
-from retrieval.domain.embedding import Vector, Vectors
+from retrieval.domain.items.embedding import Vector, Vectors
 
 _JSONB = 3802
 """The number of the type."""

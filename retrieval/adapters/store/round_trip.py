@@ -1,28 +1,130 @@
 """Several statements in one round trip and one implicit transaction, their answers in binary.
 
+Role, search path and tenant are set when a connection changes its tenant. Behind a pooler in transaction mode a session
+serves somebody else next: there each transaction sets everything for itself, and no statement is kept.
+
 The driver's own pipeline and cursors do the same with more ceremony, which cost more than a search in the index does:
 this speaks to libpq's pipeline directly, through the parts of psycopg that turn values into parameters and back.
+
+Spans tell where the server is, when a connection was to be had, how many statements went there, and how many rows
+came back; no value and no statement's text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Hashable, Sequence
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import psycopg
+from opentelemetry.trace import Span
+from opentelemetry.util.types import AttributeValue
 from psycopg import abc, errors, generators, pq
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.session import SessionConnection
+from retrieval.adapters.store.translate import is_readable
+
+MOST_KEPT = 200
+"""Statements that one connection keeps; the one that was not used for longest makes room."""
+
+KEPT_SECONDS = 60.0
+"""How long a plan is kept. The tables that the plan was made for may have grown meanwhile, and nobody analyzed them."""
+
+_RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A statement that the server keeps under a name."""
+
+    name: bytes
+    is_new: bool
+    """Whether the server does not know the statement yet."""
+    dropped: bytes = b""
+    """The statement that makes room for it; empty: none does."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """What one connection has set, and which statements it keeps.
+
+    The server takes back what a failed transaction set. After any failure nothing is known, and the next use sets
+    everything anew.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    most: int = MOST_KEPT
+    _values: Mapping[str, str] | None = None
+    """Settings by name; None: not known."""
+    _kept: dict[Hashable, tuple[bytes, float]] = field(default_factory=dict)
+    """The name of each statement, and until when its plan is kept; the statement used last stands last."""
+    _names: int = 0
+
+    def changes(self, wanted: Mapping[str, str]) -> list[Compiled]:
+        """The statements that set what is wanted and nothing else; the caller runs them first, then says ``settled``.
+
+        Empty: the session is left as it is.
+        """
+        if not wanted:
+            return []
+        values, self._values = self._values, None
+        return [] if values == wanted else self._from(values, wanted)
+
+    def settled(self, wanted: Mapping[str, str]) -> None:
+        """What ``changes`` gave was run, and all that was to run with it."""
+        self._values = wanted or None
+
+    def _from(self, values: Mapping[str, str] | None, wanted: Mapping[str, str]) -> list[Compiled]:
+        if values is None:
+            self._kept.clear()
+            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(wanted)]
+        changed = {name: value for name, value in wanted.items() if values.get(name) != value}
+        resets = [Compiled(f"RESET {name}") for name in values if name not in wanted]
+        return [*resets, set_statement(changed)] if changed else resets
+
+    def keep(self, statement: Hashable) -> Kept:
+        """The name that the server keeps a statement under; ``statement``: all that its plan depends on."""
+        now = self.clock()
+        name, until = self._kept.pop(statement, (b"", 0.0))
+        if now < until:
+            self._kept[statement] = name, until
+            return Kept(name, is_new=False)
+        if not name and len(self._kept) >= self.most:
+            name, _ = self._kept.pop(next(iter(self._kept)))
+        self._names += 1
+        kept = Kept(b"kept_%d" % self._names, is_new=True, dropped=name)
+        self._kept[statement] = kept.name, now + KEPT_SECONDS
+        return kept
+
+
+class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection of the pool, with its session."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.session = Session()
+
+
+def set_statement(values: Mapping[str, str], *, is_local: bool = False) -> Compiled:
+    """The statement that sets these values; ``is_local``: until its transaction ends."""
+    parameters = {f"value_{place}": value for place, value in enumerate(values.values())}
+    return Compiled(_set_text(tuple(values), is_local), parameters)
+
+
+@cache
+def _set_text(names: tuple[str, ...], is_local: bool) -> str:  # noqa: FBT001 - the cache tells arguments apart by position
+    end = "true" if is_local else "false"
+    return "SELECT " + ", ".join(f"set_config('{name}', %(value_{place})s, {end})" for place, name in enumerate(names))
+
 
 Row = tuple[Any, ...]
 
@@ -58,7 +160,7 @@ async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenValue:
     """A parameter as it goes over the wire, with the number of its type (0: the statement says it)."""
 
     data: abc.Buffer | None
@@ -107,7 +209,7 @@ def _as_written(value: object) -> object:
     except psycopg.ProgrammingError:
         return value  # of an extension's type, which connections alone know
     [oid], [how] = transformer.types or (0,), transformer.formats or (pq.Format.TEXT,)
-    return Written(data, oid, how)
+    return WrittenValue(data, oid, how)
 
 
 async def run_together(
@@ -174,7 +276,7 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     text, names = _numbered(statement.text)
     reader = Transformer(connection)
     given = [statement.parameters[name] for name in names]
-    ready = {place: value for place, value in enumerate(given) if type(value) is Written}
+    ready = {place: value for place, value in enumerate(given) if type(value) is WrittenValue}
     for place in ready:
         given[place] = None
     values = list(reader.dump_sequence(given, [PyFormat.AUTO] * len(names)))
@@ -204,3 +306,47 @@ def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
 
     numbered = _PLACEHOLDER.sub(replaced, text)
     return numbered.encode(), tuple(numbers)
+
+
+Server = Mapping[str, AttributeValue]
+"""Which database it is."""
+
+ROUND_TRIP, TRANSACTION = "postgresql statements", "postgresql transaction"
+"""The spans' names."""
+
+_CHANGE = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+
+
+def server_of(url: str) -> Server:
+    """Which database a URL names, without user and password; of one that cannot be read, that it is PostgreSQL."""
+    told: dict[str, AttributeValue] = {"db.system.name": "postgresql"}
+    if not is_readable(url):
+        return told
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    named = {"server.address": "host", "server.port": "port", "db.namespace": "dbname"}
+    return told | {name: str(parts[key]) for name, key in named.items() if parts.get(key)}
+
+
+def tell_connected(traced: Span | None, server: Server, statements: Sequence[Compiled] = ()) -> None:
+    """A connection was to be had at this moment, for those statements."""
+    if traced is not None:
+        traced.add_event("connected")
+        traced.set_attributes(server)
+        if statements:
+            names = {_operation(statement.text) for statement in statements}
+            traced.set_attribute("db.operation.name", names.pop() if len(names) == 1 else "BATCH")
+        if len(statements) > 1:
+            traced.set_attribute("db.operation.batch.size", len(statements))
+
+
+@lru_cache(maxsize=1024)
+def _operation(text: str) -> str:
+    """What the statement does; one that changes something may read on its way."""
+    found = _CHANGE.search(text)
+    return found[0].upper() if found else "SELECT"
+
+
+def tell_rows(traced: Span | None, answers: Sequence[Sequence[Row]]) -> None:
+    """So many rows came back."""
+    if traced is not None:
+        traced.set_attribute("db.response.returned_rows", sum(map(len, answers)))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from retrieval.apps.memories.engine import RetrievalEngine
-from retrieval.apps.memories.profile import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES
-from retrieval.apps.memories.related import related_types
-from retrieval.apps.memories.relevant_memory import RelevantMemory
+from retrieval.apps.memories.ranking import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES, RelevantMemory
+from retrieval.apps.memories.requests import related_types
 from retrieval.apps.memories.store import MemoryStore
-from retrieval.domain.memory import Duplicate, Memory, StoredMemory
-from retrieval.domain.memory_text import extract_text
+from retrieval.domain.items.memory import Duplicate, Memory, StoredMemory, extract_text
 
 __all__ = [
     "SEED_PROFILE",

@@ -1,41 +1,121 @@
-"""Memories are stored here: with their links, once where they say the same, until they are superseded or forgotten."""
+"""The store of memories: its collection, what is added and changed, and lists page by page."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, overload
 
-from retrieval.apps.memories.collection import COLLECTION, memories_collection
-from retrieval.apps.memories.listing import MemoryPage, list_page
+from retrieval.apps.memories.ranking import SEED_PROFILE
+from retrieval.apps.memories.requests import checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.duplicates import THRESHOLD, similarity
-from retrieval.domain.entity_links import Links, links_of
-from retrieval.domain.errors import InvalidRequestError, UnknownItemError
-from retrieval.domain.hit import Hit
-from retrieval.domain.item import Item
-from retrieval.domain.memory import (
+from retrieval.domain.checks import fault_of
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownItemError
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.memory import (
+    FILTERABLE,
     PROJECT,
     USER,
     Duplicates,
+    Links,
     Memory,
     NewMemory,
     StoredMemory,
+    check_current,
     checked_name,
     checked_relevance,
     duplicates_named,
+    has_expired,
+    links_of,
 )
-from retrieval.domain.memory_changes import check_current, has_expired
-from retrieval.domain.profile import Profile
-from retrieval.domain.retrieval_id import uuid7
+from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.domain.search.diversity import THRESHOLD, similarity
+from retrieval.domain.search.hit import Hit
+from retrieval.domain.search.profile import Profile
 from retrieval.engine.collection_handle import FRESH_SECONDS
-from retrieval.engine.item_ids import checked_item_ids
-from retrieval.jobs.add import AddReport, Writer
-from retrieval.jobs.memory_records import MemoryRecords
-from retrieval.jobs.remember import Look, MemoryWriter, Near
+from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
+from retrieval.services.add import AddReport, Writer
+from retrieval.services.memories import Look, MemoryRecords, MemoryWriter, Near
+
+COLLECTION = "memories"
+"""The collection of a store or an engine that names no other."""
+
+
+async def memories_collection(platform: Platform, name: str = COLLECTION) -> Collection:
+    """The collection of that name; made if missing, ranked by the hybrid, with projects and users by index."""
+    return await platform.collection(name, profile=SEED_PROFILE, filterable=FILTERABLE)
+
+
+MOST_LISTED = 1000
+"""Memories of one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPage(Sequence[Memory]):
+    """Some of a project's memories, the latest first. Reads like a list of them."""
+
+    memories: tuple[Memory, ...]
+    next: str | None
+    """What to give as ``after`` for the next page; None: this is the last."""
+
+    @overload
+    def __getitem__(self, index: int) -> Memory: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Memory]: ...
+    def __getitem__(self, index: int | slice) -> Memory | Sequence[Memory]:
+        return self.memories[index]
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.memories)
+
+
+async def list_page(
+    records: MemoryRecords,
+    project_id: str,
+    *,
+    kinds: Sequence[str] | None,
+    user_id: str | None,
+    are_archived_too: bool,
+    now: datetime,
+    limit: int,
+    after: str | None,
+) -> MemoryPage:
+    """A page of at most ``limit`` memories behind ``after``. One more is read, to know whether another page follows."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
+    found = await records.page(
+        checked_project(project_id),
+        kinds=checked_types(kinds) or None,
+        user_id=None if user_id is None else checked_name("user_id", user_id),
+        are_archived_too=are_archived_too,
+        now=now,
+        before=None if after is None else _place(after),
+        most=limit + 1,
+    )
+    shown = tuple(found[:limit])
+    return MemoryPage(shown, _said(shown[-1]) if len(found) > limit else None)
+
+
+def _said(memory: Memory) -> str:
+    return f"{memory.occurred_at.isoformat()} {memory.memory_id}"
+
+
+def _place(after: str) -> tuple[datetime, str]:
+    moment, _, memory_id = after.partition(" ") if isinstance(after, str) else ("", "", "")
+    try:
+        happened_at = datetime.fromisoformat(moment)
+    except ValueError:
+        happened_at = None
+    if happened_at is None or fault_of(happened_at) or not memory_id or "\x00" in memory_id:
+        raise InvalidRequestError(f"after is {after!r:.80}; it must be the `next` of the page before")
+    return happened_at, memory_id
+
 
 MOST = 20
 """Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
@@ -96,7 +176,7 @@ class MemoryStore:
         is to be forgotten. ``memory_id`` is the application's own key; left out: a new one. Stored under a key that is
         known, it replaces what is there, and keeps its access count.
         ``duplicates``: ``report`` (stored, and those that say nearly the same are named), ``merge`` (it joins the most
-        alike one of its project, user and type, see ``retrieval.domain.memory_changes.merged``), ``keep`` (stored,
+        alike one of its project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (stored,
         nobody looks). Raises ``InvalidRequestError`` for what cannot be stored.
         """
         how = duplicates_named(duplicates)

@@ -1,18 +1,11 @@
 """Metaphors that may fit a problem: found by meaning, by what helped before, and by a language model."""
 
-from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
-from retrieval.apps.metaphors.metrics import RetrievalMetrics
-from retrieval.apps.metaphors.model import RetrievalModel
-from retrieval.apps.metaphors.operation import Operation
-from retrieval.apps.metaphors.origin import Origin
-from retrieval.apps.metaphors.problem import Problem
-from retrieval.apps.metaphors.profile import METAPHORS_PROFILE
-from retrieval.apps.metaphors.retrieved import Retrieved
+from retrieval.apps.metaphors.corpus import STANDARD_CORPUS, MetaphorCorpus
+from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor, Operation, Origin
+from retrieval.apps.metaphors.problem import Problem, validate_metaphor
+from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE, combine_scores
+from retrieval.apps.metaphors.retrieved import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.retriever import MetaphorRetriever
-from retrieval.apps.metaphors.scores import combine_scores
-from retrieval.apps.metaphors.standard import STANDARD_CORPUS
-from retrieval.apps.metaphors.validation import validate_metaphor
 
 __all__ = [
     "GENERATED",

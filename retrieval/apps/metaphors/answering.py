@@ -1,25 +1,200 @@
-"""How a retrieval is answered: from the corpus, and with generated candidates where they are called for."""
+"""The searches that a retrieval is made of, what is explored, and the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from retrieval.apps.metaphors.asked import Asked
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.failures import Preference
 from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
-from retrieval.apps.metaphors.metaphor_item import IN_CORPUS
-from retrieval.apps.metaphors.metrics import RetrievalMetrics
-from retrieval.apps.metaphors.retrieved import Retrieved
-from retrieval.apps.metaphors.searching import Entry, Searches, entries
-from retrieval.apps.metaphors.triggers import KNOWN_FROM_VERDICTS, Situation, is_unusual, why_generate
+from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, IN_CORPUS, Metaphor, metaphor_of
+from retrieval.apps.metaphors.problem import MetaphorSearch
+from retrieval.apps.metaphors.ranking import (
+    KNOWN_FROM_VERDICTS,
+    LEARNED_SHARE,
+    DirectionPreference,
+    Situation,
+    is_unusual,
+    untried_explanation,
+    untried_score,
+    why_generate,
+)
+from retrieval.apps.metaphors.retrieved import RetrievalMetrics, Retrieved
 from retrieval.collection import Collection
-from retrieval.domain.hit import SearchResult
-from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.arm import Expectation
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.stopwatch import Clock
+
+_LEARNED = "learned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A metaphor in an answer."""
+
+    metaphor: Metaphor
+    score: float
+    relevance: float
+    """How well it fits by itself, 0 to 1: what a model of the learned reward is told of it."""
+    explanation: Explanation
+
+    @property
+    def shown(self) -> ShownItem:
+        """As it is recorded."""
+        return ShownItem(item_id=self.metaphor.id, score=self.score, signals={"relevance": self.relevance})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searches:
+    """The corpus's collection, asked with and without a record."""
+
+    collection: Collection
+    actor: str = ""
+
+    async def answer(self, asked: MetaphorSearch) -> SearchResult:
+        """The best of the corpus, recorded."""
+        return await self._of_corpus(self.collection, asked)
+
+    async def look(self, asked: MetaphorSearch) -> SearchResult:
+        """The best of the corpus, unrecorded: perhaps the answer holds more than these."""
+        return await self._of_corpus(await self._unrecorded(), asked)
+
+    async def similar(self, asked: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
+        """The best by similarity alone, unrecorded."""
+        collection = await self._unrecorded()
+        profile = replace(asked.profile(collection.profile), learned=Learned(combination=Combination.OFF))
+        found = await collection.search(
+            asked.problem.description,
+            vector=asked.vector,
+            where=asked.where(status),
+            limit=asked.limit,
+            profile=profile,
+            syntax=False,
+        )
+        return entries(found)
+
+    async def candidates(self, asked: MetaphorSearch) -> list[Entry]:
+        """The candidates that no use has proved yet, by 0.9 × similarity, whatever is preferred."""
+        plain = replace(asked, preference=type(asked.preference)())
+        return [
+            Entry(
+                metaphor=one.metaphor,
+                score=untried_score(one.score),
+                relevance=one.score,
+                explanation=untried_explanation(one.score, rank),
+            )
+            for rank, one in enumerate(await self.similar(plain, CANDIDATE), 1)
+        ]
+
+    async def _unrecorded(self) -> Collection:
+        """The collection as it is known now: a handle that was made earlier would not hear of a new model."""
+        await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
+        return self.collection.unrecorded()
+
+    async def _of_corpus(self, collection: Collection, asked: MetaphorSearch) -> SearchResult:
+        usual = collection.profile
+        chosen = asked.profile(usual)
+        return await collection.search(
+            asked.problem.description,
+            vector=asked.vector,
+            about=asked.about,
+            where=asked.where(ACTIVE),
+            limit=asked.limit,
+            profile=None if chosen is usual else chosen,
+            syntax=False,
+            context=asked.context(actor=self.actor),
+        )
+
+
+def entries(found: Sequence[Hit]) -> list[Entry]:
+    """The hits as metaphors."""
+    return [
+        Entry(metaphor=metaphor_of(hit), score=hit.score, relevance=relevance_of(hit), explanation=hit.explanation)
+        for hit in found
+    ]
+
+
+def relevance_of(hit: Hit) -> float:
+    """The part of its score that what was learned has no part in, 0 to 1."""
+    learned = [part for part in hit.explanation.contributions if part.leg == _LEARNED]
+    if not learned:
+        return hit.score
+    share = learned[0].weight if learned[0].weight < 1 else LEARNED_SHARE
+    return (hit.score - learned[0].value) / (1 - share)
+
+
+RELEVANCE_MAX = 1 + 1e-6
+"""What rounding may make of a cosine of 1."""
+
+
+def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
+    """How well each fits by itself, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
+    relevance = {one.metaphor.id: one.relevance for one in found}
+    if any(not 0 <= one <= RELEVANCE_MAX for one in relevance.values()):
+        raise InvalidRequestError(
+            "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
+            "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
+        )
+    return {key: min(1.0, one) for key, one in relevance.items()}
+
+
+def learned_entries(
+    metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
+) -> list[Entry]:
+    """The metaphors by the reward that is expected of them; those of which nothing is known are left out."""
+    known = [one for one in metaphors if one.id in expected]
+    best = sorted(known, key=lambda one: (-expected[one.id].mean, one.id))
+    return [
+        _entry(one, relevance.get(one.id, 0.0), [_part("learned", rank, expected[one.id].mean)])
+        for rank, one in enumerate(best, 1)
+    ]
+
+
+def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
+    """The entries by score + rate × uncertainty of the expected reward, best first; equal ones by id."""
+    bonus = {one.metaphor.id: expected[one.metaphor.id].uncertainty for one in base if one.metaphor.id in expected}
+    surest = sorted(bonus, key=lambda key: (-bonus[key], key))
+    ranks = {key: rank for rank, key in enumerate(surest, 1)}
+    found = [
+        _entry(
+            one.metaphor,
+            one.relevance,
+            [*one.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
+            list(one.explanation.contributions),
+        )
+        for one in base
+        for key in [one.metaphor.id]
+    ]  # fmt: skip
+    return sorted(found, key=lambda one: (-one.score, one.metaphor.id))
+
+
+def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
+    """As they are recorded: what stands there for its uncertainty alone is there to learn about it."""
+    usual = {one.metaphor.id for one in base[: len(shown)]}
+    return [
+        ShownItem(
+            item_id=one.metaphor.id,
+            score=one.score,
+            signals={"relevance": one.relevance},
+            slot=Slot.EXPLOIT if one.metaphor.id in usual else Slot.EXPLORE,
+        )
+        for one in shown
+    ]
+
+
+def _entry(metaphor: Metaphor, relevance: float, parts: Sequence[Contribution]) -> Entry:
+    explanation = Explanation("union", tuple(parts))
+    return Entry(metaphor=metaphor, score=explanation.score, relevance=relevance, explanation=explanation)
+
+
+def _part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
+    return Contribution(leg, rank, raw, weight, weight * raw)
+
 
 TRIED = 3
 """The best of the corpus, so many, are told to the model as not fitting well, before what is excluded."""
@@ -50,7 +225,7 @@ class Answers:
     rules: Rules
     clock: Clock
 
-    async def answer(self, asked: Asked) -> Retrieved:
+    async def answer(self, asked: MetaphorSearch) -> Retrieved:
         """The best of the corpus; together with candidates, if that is called for and there are any, or may be."""
         started = self.clock()
         if not await self._may_generate(asked):
@@ -62,7 +237,7 @@ class Answers:
         return await self._with_candidates(asked, entries(found), why, started)
 
     async def composed(
-        self, asked: Asked, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str, started: float,
+        self, asked: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str, started: float,
         why_generated: str | None = None, notes: Sequence[str] = (),
     ) -> Retrieved:  # fmt: skip
         """An answer that no search gave as it is; recorded all the same."""
@@ -80,7 +255,7 @@ class Answers:
         )
         return retrieved(asked, shown, retrieval_id, milliseconds, why_generated=why_generated, notes=notes)
 
-    async def _may_generate(self, asked: Asked) -> bool:
+    async def _may_generate(self, asked: MetaphorSearch) -> bool:
         """Whether there is a model to ask, or a candidate that it left."""
         if self.generator is not None:
             return True
@@ -89,7 +264,7 @@ class Answers:
             return False
         return bool(await self.searches.candidates(replace(asked, limit=1)))
 
-    async def _why_generate(self, asked: Asked, found: SearchResult) -> str | None:
+    async def _why_generate(self, asked: MetaphorSearch, found: SearchResult) -> str | None:
         situation = Situation(
             top_score=await self._top_score(asked, found), context=asked.why, backtracks=asked.backtracks
         )
@@ -99,16 +274,16 @@ class Answers:
             return why_generate(replace(situation, unusual_domain=domain), below=below, after_backtracks=after)
         return why
 
-    async def _top_score(self, asked: Asked, found: SearchResult) -> float:
+    async def _top_score(self, asked: MetaphorSearch, found: SearchResult) -> float:
         """How well the corpus fits the problem itself.
 
         A question that was moved away from it scores lower, and what is preferred scores high however little it fits.
         """
-        if asked.moved is not None or asked.preference != Preference():
-            found = await self.searches.look(replace(asked, moved=None, preference=Preference(), limit=1))
+        if asked.moved is not None or asked.preference != DirectionPreference():
+            found = await self.searches.look(replace(asked, moved=None, preference=DirectionPreference(), limit=1))
         return found[0].score if found else 0.0
 
-    async def _with_candidates(self, asked: Asked, corpus: list[Entry], why: str, started: float) -> Retrieved:
+    async def _with_candidates(self, asked: MetaphorSearch, corpus: list[Entry], why: str, started: float) -> Retrieved:
         suggested = await self._suggested(asked, corpus, why)
         candidates = await self.searches.candidates(asked)
         # What use has proved is of the corpus from the next retrieval on: this one has looked at it already.
@@ -124,7 +299,7 @@ class Answers:
             notes=(*asked.notes, *suggested.notes),
         )
 
-    async def _suggested(self, asked: Asked, corpus: Sequence[Entry], why: str) -> Suggested:
+    async def _suggested(self, asked: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggested:
         """New suggestions; none where the model made some for this text that are still to be tried."""
         if self.generator is None:
             return Suggested(notes=(NO_MODEL,))
@@ -138,14 +313,14 @@ class Answers:
             await self.generator.in_time(wanted, min(left, self.rules.seconds)) if left > 0 else Suggested((), (LATE,))
         )
 
-    def _of_corpus(self, asked: Asked, found: SearchResult) -> Retrieved:
+    def _of_corpus(self, asked: MetaphorSearch, found: SearchResult) -> Retrieved:
         notes = (*asked.notes, *found.notes)
         milliseconds = found.timings_ms.get("total", 0.0)
         return retrieved(asked, entries(found), found.retrieval_id, milliseconds, notes=notes)
 
 
 def retrieved(
-    asked: Asked, shown: Sequence[Entry], retrieval_id: UUID | None, milliseconds: float, *,
+    asked: MetaphorSearch, shown: Sequence[Entry], retrieval_id: UUID | None, milliseconds: float, *,
     why_generated: str | None = None, notes: Sequence[str] = (),
 ) -> Retrieved:  # fmt: skip
     """The answer, with its figures."""

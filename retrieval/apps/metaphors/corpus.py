@@ -1,43 +1,109 @@
-"""The metaphors that there are: the curated ones, those that were added, and candidates that wait to be settled."""
+"""The corpus of metaphors: the curated ones, those that were added, and those that are nearly the same."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any, Self
 
-from retrieval.apps.metaphors.checks import checked_metaphor
-from retrieval.apps.metaphors.duplicates import DUPLICATE_FROM, near_duplicates, text_vector
-from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor
-from retrieval.apps.metaphors.metaphor_item import (
+from retrieval.apps.metaphors.metaphor import (
     ACTIVE,
     CANDIDATE,
     FILTERABLE,
+    GENERATED,
     IN_CORPUS,
     KIND,
+    NAME_KEY,
     REJECTED,
+    STATIC,
+    Metaphor,
+    Origin,
     embedded_text,
+    metaphor_from_record,
     metaphor_item,
     metaphor_of,
+    name_key,
     provenance_of,
 )
-from retrieval.apps.metaphors.origin import Origin
-from retrieval.apps.metaphors.profile import METAPHORS_PROFILE
-from retrieval.apps.metaphors.standard import STANDARD_CORPUS
-from retrieval.apps.metaphors.validation import validate_metaphor
-from retrieval.apps.probation import Verdict, probation
+from retrieval.apps.metaphors.problem import checked_metaphor, validate_metaphor
+from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
+from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import Collection
-from retrieval.domain.embedding import Vector, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
-from retrieval.domain.item import Item
-from retrieval.domain.profile_numbers import check_share
+from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
+from retrieval.domain.items.item import Item
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile_parts import check_share
 from retrieval.platform import Platform
+
+_FILE = "standard_corpus.json"
+
+
+def _curated() -> list[Metaphor]:
+    text = files("retrieval.apps.metaphors").joinpath(_FILE).read_text(encoding="utf-8")
+    return [metaphor_from_record(record) for record in json.loads(text)]
+
+
+STANDARD_CORPUS: list[Metaphor] = _curated()
+"""Each with its operations, their effects, and problems that it helps to think about."""
+
+
+DUPLICATE_FROM = 0.52
+"""The cosine from which on two are near-duplicates: measured with MiniLM, see docs/decisions/0024-metaphors.md."""
+
+MOST = 20
+"""Metaphors compared by meaning: the nearest."""
+
+_BY_MEANING = Profile(legs={"dense": 1.0})
+
+
+async def near_duplicates(collection: Collection, metaphor: Metaphor, above: float) -> list[tuple[Metaphor, float]]:
+    """Those with the same name, at 1, and those whose cosine is at least ``above``; the most alike first, then by id.
+
+    The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
+    """
+    found = {one.id: (one, 1.0) async for one in _namesakes(collection, metaphor)}
+    for one, cosine in await _nearest(collection, metaphor):
+        if cosine >= above:
+            found.setdefault(one.id, (one, cosine))
+    found.pop(metaphor.id, None)
+    return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
+
+
+async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
+    """The vector that the metaphor has once it is stored. Raises as ``Collection.vectors_of``."""
+    vector: Vector = (await collection.vectors_of([embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
+    return vector
+
+
+async def _namesakes(collection: Collection, metaphor: Metaphor) -> AsyncIterator[Metaphor]:
+    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, REJECTED], NAME_KEY: name_key(metaphor.name)}
+    async for item in collection.scan(where):
+        yield metaphor_of(item)
+
+
+async def _nearest(collection: Collection, metaphor: Metaphor) -> list[tuple[Metaphor, float]]:
+    """The nearest by meaning with their cosines, -1 to 1; none in a collection without an embedding space."""
+    if await collection.space() is None:
+        return []
+    vector = metaphor.embedding or (await text_vector(collection, metaphor))
+    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE]}
+    hits = await collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
+    return [
+        (metaphor_of(hit), part.raw_score)
+        for hit in hits
+        for part in hit.explanation.contributions
+        if part.leg == "dense" and part.raw_score is not None
+    ]
+
 
 COLLECTION = "metaphors"
 """The collection of a corpus that names no other."""
 
-_BECOMES = {Verdict.PROVED: ACTIVE, Verdict.FAILED: REJECTED}
+_BECOMES = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: REJECTED}
 
 _log = logging.getLogger(__name__)
 

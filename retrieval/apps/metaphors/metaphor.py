@@ -1,12 +1,86 @@
-"""A metaphor: a framework from another domain that a problem can be thought about in."""
+"""A metaphor: a framework from another domain that a problem can be thought about in; as JSON and as an item. Pure."""
 
 from __future__ import annotations
 
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
 
-from retrieval.apps.metaphors.operation import Operation
-from retrieval.apps.metaphors.texts import checked_numbers, checked_text, checked_texts
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.item import Item
+from retrieval.domain.search.hit import Hit
+
+
+def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
+    """The text. Raises ``InvalidRequestError`` for anything else, and for an empty one that is needed."""
+    if not isinstance(value, str) or "\x00" in value:
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a text without NUL")
+    if is_needed and not value.strip():
+        raise InvalidRequestError(f"{name} is empty; give one")
+    return value
+
+
+def checked_texts(name: str, values: object) -> tuple[str, ...]:
+    """The texts. Raises ``InvalidRequestError`` for anything else than a list of them."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidRequestError(f"{name} are {values!r:.80}; give a list of texts")
+    return tuple(checked_text(f"one of {name}", value) for value in values)
+
+
+def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:
+    """The numbers; None for None. Raises ``InvalidRequestError`` for anything else than a list of finite ones."""
+    if values is None:
+        return None
+    try:
+        numbers = () if isinstance(values, str | bytes) else tuple(map(float, cast("Iterable[float]", values)))
+    except (TypeError, ValueError, OverflowError):
+        numbers = ()
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise InvalidRequestError(f"{name} is {values!r:.80}; give a list of finite numbers, or None")
+    return numbers
+
+
+_ARTICLES = frozenset({"a", "an", "the"})
+
+
+def name_key(name: str) -> str:
+    """The name without case, punctuation and English articles: equal for ``The Ant-Colony`` and ``ant colony``."""
+    folded = unicodedata.normalize("NFKC", name).casefold().replace("'", "").replace("’", "")
+    words = re.sub(r"[\W_]+", " ", folded).split()
+    return " ".join([word for word in words if word not in _ARTICLES] or words) or folded.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a corpus keeps of a metaphor besides itself."""
+
+    source: str
+    """``static``, ``generated``, or an application's own word."""
+    status: str
+    """``active``: in the corpus; ``candidate``: not settled yet; ``archived``: rejected."""
+    provenance: Mapping[str, Any]
+    """What was said of where it came from, such as model and time; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An operation with its effects. Raises ``InvalidRequestError`` for a missing name, or what is no text."""
+
+    name: str
+    """What it is called, such as ``add_reservoir``."""
+    effects: tuple[str, ...] = ()
+    """What it brings about; an operation without effects makes a generated metaphor invalid."""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        checked_text("an operation's name", self.name, is_needed=True)
+        checked_text("an operation's description", self.description)
+        object.__setattr__(self, "effects", checked_texts("the effects of an operation", self.effects))
+
 
 STATIC, GENERATED = "static", "generated"
 """Sources: the curated corpus, and a language model. Any other text is an application's own."""
@@ -48,3 +122,126 @@ class Metaphor:
 def _check_share(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
+
+
+def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
+    """The metaphor of that record; what is left out is empty. Raises ``InvalidRequestError`` for what cannot be one."""
+    return Metaphor(
+        id=record.get("id", ""),
+        name=record.get("name", ""),
+        domain=record.get("domain", ""),
+        description=record.get("description", ""),
+        operations=operations_from_records(record.get("operations", ())),
+        examples=tuple(record.get("examples", ())),
+        concreteness=record.get("concreteness"),
+    )
+
+
+def operations_from_records(records: Sequence[Mapping[str, Any]]) -> tuple[Operation, ...]:
+    """The operations of their records."""
+    return tuple(
+        Operation(
+            name=record.get("name", ""),
+            effects=tuple(record.get("effects", ())),
+            description=record.get("description", ""),
+        )
+        for record in records
+    )
+
+
+def operations_as_records(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    """Plain JSON values of operations."""
+    return [
+        {"name": operation.name, "description": operation.description, "effects": list(operation.effects)}
+        for operation in operations
+    ]
+
+
+KIND = "metaphor"
+
+ACTIVE, CANDIDATE, REJECTED = "active", "candidate", "archived"
+"""Statuses: in the corpus; suggested and not settled yet; kept so that it is not suggested again."""
+
+IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
+"""The filter of those that a problem may be given."""
+
+NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
+SUGGESTED_FOR = "suggested_for"
+"""What a suggestion was made for, as its provenance names it (``problem_hash``): an attribute, to be looked up by."""
+
+FILTERABLE: Mapping[str, str] = MappingProxyType({NAME_KEY: "text", "domain": "text", SUGGESTED_FOR: "text"})
+
+RICH_FROM = 6
+"""Operations with which a metaphor is as rich as can be."""
+
+_PROVENANCE = "provenance"
+
+
+FoundMetaphor = Item | Hit
+"""What a metaphor comes out of the database as."""
+
+
+def metaphor_item(
+    metaphor: Metaphor, *, source: str = STATIC, status: str = ACTIVE, provenance: Mapping[str, Any] | None = None
+) -> Item:
+    """The item that a metaphor is stored as. Raises ``InvalidItemError`` for what no item can hold."""
+    attributes: dict[str, Any] = {
+        "domain": metaphor.domain,
+        "description": metaphor.description,
+        "operations": operations_as_records(metaphor.operations),
+        "examples": list(metaphor.examples),
+        NAME_KEY: name_key(metaphor.name),
+        RICHNESS: richness(metaphor),
+    }
+    if metaphor.concreteness is not None:
+        attributes[CONCRETENESS] = metaphor.concreteness
+    if provenance:
+        attributes[_PROVENANCE] = dict(provenance)
+        if "problem_hash" in provenance:
+            attributes[SUGGESTED_FOR] = provenance["problem_hash"]
+    return Item(
+        item_id=metaphor.id,
+        title=metaphor.name,
+        body=_body(metaphor),
+        kind=KIND,
+        attributes=attributes,
+        status=status,
+        source=source,
+    )
+
+
+def metaphor_of(found: FoundMetaphor, embedding: tuple[float, ...] | None = None) -> Metaphor:
+    """The metaphor of an item, or of a hit, that ``metaphor_item`` made."""
+    return Metaphor(
+        id=found.item_id,
+        name=found.title,
+        domain=found.attributes.get("domain", ""),
+        description=found.attributes.get("description", ""),
+        operations=operations_from_records(found.attributes.get("operations", ())),
+        examples=tuple(found.attributes.get("examples", ())),
+        concreteness=found.attributes.get(CONCRETENESS),
+        embedding=embedding,
+    )
+
+
+def provenance_of(found: FoundMetaphor) -> Mapping[str, Any]:
+    """What was kept of where it came from; empty where nothing was."""
+    return MappingProxyType(dict(found.attributes.get(_PROVENANCE) or {}))
+
+
+def embedded_text(metaphor: Metaphor) -> str:
+    """What its vector stands for: name, description and examples.
+
+    Operations are left out: with them fitting ones are found less often (docs/decisions/0024-metaphors.md).
+    """
+    return f"{metaphor.name}\n{_body(metaphor)}".strip()
+
+
+def richness(metaphor: Metaphor) -> float:
+    """How much can be done with it, 0 to 1: its operations, six or more being 1."""
+    return min(1.0, len(metaphor.operations) / RICH_FROM)
+
+
+def _body(metaphor: Metaphor) -> str:
+    helped = f"Helped with: {'; '.join(metaphor.examples)}." if metaphor.examples else ""
+    return f"{metaphor.description}\n{helped}".strip()

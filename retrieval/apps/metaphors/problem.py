@@ -1,11 +1,28 @@
-"""A problem that wants a metaphor."""
+"""A problem that wants a metaphor, what is asked for it, and what a model suggests, checked. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-from retrieval.apps.metaphors.texts import checked_numbers, checked_text
-from retrieval.domain.context import Context
+from retrieval.apps.metaphors.metaphor import (
+    CONCRETENESS,
+    KIND,
+    RICHNESS,
+    Metaphor,
+    checked_numbers,
+    checked_text,
+    checked_texts,
+)
+from retrieval.apps.metaphors.ranking import DirectionPreference
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
+from retrieval.domain.llm import LLM, is_llm
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.signal import Signal
+from retrieval.domain.search.signals import AttributeValue, VectorSimilarity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +44,214 @@ class Problem:
         Context(domain=self.domain, complexity=self.complexity)
         object.__setattr__(self, "domain", self.domain.strip().casefold())
         object.__setattr__(self, "embedding", checked_numbers("a problem's embedding", self.embedding))
+
+
+LIMIT_MAX = 1000
+"""The most metaphors that one call gives."""
+
+BATCH_MAX = 1000
+"""The most problems in one call."""
+
+SECONDS_MAX = 86_400.0
+RATE_MAX = 1e6
+
+
+def checked_problem(problem: object) -> Problem:
+    """The problem. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(problem, Problem):
+        raise InvalidRequestError(f"problem is {problem!r:.80}; give a Problem(id=..., description=...)")
+    return problem
+
+
+def checked_problems(problems: object) -> list[Problem]:
+    """The problems. Raises ``InvalidRequestError`` for other than at most 1000 of them, and for an id given twice."""
+    if isinstance(problems, str | Problem) or not isinstance(problems, Iterable):
+        raise InvalidRequestError(f"problems is {problems!r:.80}; give a list of Problem(id=..., description=...)")
+    given = [checked_problem(one) for one in problems]
+    if len(given) > BATCH_MAX:
+        raise InvalidRequestError(f"there are {len(given)} problems; at most {BATCH_MAX} in one call")
+    if len({one.id for one in given}) < len(given):
+        raise InvalidRequestError("two problems have the same id, under which each has its answer; name them apart")
+    return given
+
+
+def checked_llm(llm: object) -> LLM:
+    """The language model. Raises ``InvalidRequestError`` for anything else."""
+    try:
+        is_one = is_llm(llm)
+    except Exception as error:
+        raise InvalidRequestError(
+            "llm has a name that cannot be read; give a language model, such as platform.llm"
+        ) from error
+    if not is_one:
+        raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
+    return cast("LLM", llm)
+
+
+def checked_metaphor(name: str, metaphor: object) -> Metaphor:
+    """The metaphor. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(metaphor, Metaphor):
+        raise InvalidRequestError(f"{name} is {metaphor!r:.80}; give a Metaphor, such as one that was retrieved")
+    return metaphor
+
+
+def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
+    """The metaphors. Raises ``InvalidRequestError`` for anything else than a list of them."""
+    if isinstance(metaphors, str) or not isinstance(metaphors, Sequence):
+        raise InvalidRequestError(f"{name} is {metaphors!r:.80}; give a list of metaphors")
+    return [checked_metaphor(f"one of {name}", one) for one in metaphors]
+
+
+def checked_limit(limit: object) -> int:
+    """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {LIMIT_MAX}")
+    return limit
+
+
+def checked_ids(exclude: object) -> tuple[str, ...]:
+    """The ids, each once; none of None. Raises ``InvalidRequestError`` for what are no texts."""
+    if exclude is None:
+        return ()
+    if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes | Sequence):
+        exclude = list(exclude)
+    return tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
+
+
+def checked_context(context: object) -> str:
+    """The text; an empty one for None. Raises ``InvalidRequestError`` for anything else."""
+    return "" if context is None else checked_text("context", context)
+
+
+def checked_count(name: str, number: object) -> int:
+    """A whole number of at least 0. Raises ``InvalidRequestError`` for anything else."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise InvalidRequestError(f"{name} is {number!r:.80}; it must be a whole number of at least 0")
+    return number
+
+
+def checked_flag(name: str, value: object) -> bool:
+    """True or False. Raises ``InvalidRequestError`` for anything else, such as the text "no"."""
+    if not isinstance(value, bool):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
+    return value
+
+
+def checked_share(name: str, number: object) -> float:
+    """A number from 0 to 1. Raises ``InvalidRequestError`` for anything else."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+        raise InvalidRequestError(f"{name} is {number!r:.80}; it must be a number from 0 to 1")
+    return float(number)
+
+
+def checked_rate(rate: Any) -> float:
+    """A number from 0 to 1e6. Raises ``InvalidRequestError`` for anything else."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= RATE_MAX:
+        raise InvalidRequestError(f"exploration_rate is {rate!r:.80}; it must be a number from 0 to {RATE_MAX:g}")
+    return float(rate)
+
+
+def checked_seconds(seconds: Any) -> float:
+    """How long suggestions are waited for, above 0. Raises ``InvalidRequestError`` for anything else."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
+        raise InvalidRequestError(
+            f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
+        )
+    return float(seconds)
+
+
+LEAST_OPERATIONS = 2
+LEAST_DESCRIPTION = 20
+"""Characters."""
+
+_TOO_FEW = f"Too few operations (need at least {LEAST_OPERATIONS})"
+_NO_EFFECTS = "has no effects"
+
+
+def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
+    """Whether it can be used, and every issue found.
+
+    Fewer than two operations, or one without effects, make it invalid. A description of less than 20 characters and
+    missing examples are named only. Raises ``InvalidRequestError`` for what is no metaphor.
+    """
+    checked_metaphor("metaphor", metaphor)
+    issues = []
+    if len(metaphor.operations) < LEAST_OPERATIONS:
+        issues.append(_TOO_FEW)
+    without = [operation for operation in metaphor.operations if not operation.effects]
+    issues += [f"Operation '{operation.name}' {_NO_EFFECTS}" for operation in without]
+    is_valid = not issues
+    if len(metaphor.description) < LEAST_DESCRIPTION:
+        issues.append("Description too short")
+    if not metaphor.examples:
+        issues.append("No examples provided (recommended)")
+    return is_valid, issues
+
+
+PREFERENCE_SHARE = 0.3
+"""Of what is preferred in the score by relevance; the rest is similarity's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaphorSearch:
+    """A retrieval."""
+
+    problem: Problem
+    limit: int
+    exclude: tuple[str, ...] = ()
+    why: str = ""
+    """Why the caller comes back, in words."""
+    preference: DirectionPreference = field(default_factory=DirectionPreference)
+    backtracks: int = 0
+    moved: Vector | None = None
+    """The question's vector, moved away from what failed; None: as it is."""
+    about: Vector | None = None
+    """The question's vector as it was, which tells the problem's cluster, where it was moved."""
+    notes: tuple[str, ...] = ()
+    until: float | None = None
+    """When nobody waits for suggestions any more, by the retriever's clock; None: there is no such time."""
+
+    @property
+    def vector(self) -> object:
+        """What to search with; None: the embedded description."""
+        return self.problem.embedding if self.moved is None else self.moved
+
+    def where(self, status: str) -> dict[str, Any]:
+        """The filter: metaphors of that status, none of those excluded."""
+        wanted: dict[str, Any] = {"kind": KIND, "status": status}
+        return wanted | {"not": {"item_id": list(self.exclude)}} if self.exclude else wanted
+
+    def profile(self, usual: Profile) -> Profile:
+        """The corpus's profile, with what is preferred in it."""
+        wanted = preferred(self.preference)
+        if not wanted:
+            return usual
+        share = PREFERENCE_SHARE / len(wanted)
+        signals: list[Signal] = [VectorSimilarity(weight=1 - PREFERENCE_SHARE)]
+        return replace(usual, signals=(*signals, *(AttributeValue(weight=share, attribute=name) for name in wanted)))
+
+    def context(self, *, actor: str = "", is_generated: bool = False) -> Context:
+        """The situation: what is learned by, and what a record says of it. All about one problem is a session."""
+        return replace(
+            situation_of(self.problem),
+            actor=actor,
+            session=session_of(self.problem),
+            backtracks=self.backtracks,
+            generated=is_generated,
+        )
+
+
+def preferred(preference: DirectionPreference) -> list[str]:
+    """The attributes that are preferred."""
+    chosen = {CONCRETENESS: preference.concrete, RICHNESS: preference.rich}
+    return [name for name, is_wanted in chosen.items() if is_wanted]
+
+
+def situation_of(problem: Problem) -> Context:
+    """What is learned by: the problem's domain and complexity."""
+    return Context(domain=problem.domain, complexity=problem.complexity)
+
+
+def session_of(problem: Problem) -> str:
+    """The problem's id; empty where it is too long for a session's name."""
+    return problem.id if len(problem.id) <= MAX_NAME_LENGTH else ""

@@ -1,14 +1,55 @@
-"""An answer: a list of metaphors with their scores that also says how it came about."""
+"""An answer: metaphors with their scores, how it came about, and its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 from uuid import UUID
 
-from retrieval.apps.metaphors.metrics import RetrievalMetrics
-from retrieval.apps.metaphors.problem import Problem
-from retrieval.apps.metaphors.scores import Scored
-from retrieval.domain.hit import Explanation
+from retrieval.apps.metaphors.corpus import MetaphorCorpus
+from retrieval.apps.metaphors.metaphor import Metaphor
+from retrieval.apps.metaphors.problem import Problem, checked_metaphor, checked_problem, situation_of
+from retrieval.apps.metaphors.ranking import Scored, spread
+from retrieval.domain.errors import UnknownItemError
+from retrieval.domain.learning.arm import Expectation
+from retrieval.domain.search.hit import Explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalMetrics:
+    """What is tracked of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
+
+    Of an empty answer the view has no scores (NULL) where these are 0.
+    """
+
+    retrieval_time_ms: float = 0.0
+    """Milliseconds that it took to find and rank the candidates."""
+    top_score: float = 0.0
+    """The highest score; 0 without any."""
+    score_spread: float = 0.0
+    """The first score minus the fifth, or the last where there are fewer; 0 without any."""
+    generation_triggered: bool = False
+    """Whether generation was called for: a model was asked, or candidates that it had suggested were looked at."""
+    backtrack_count: int = 0
+    """How often the caller came back with this problem."""
+
+    @classmethod
+    def of(
+        cls, scores: Sequence[float], *, retrieval_time_ms: float, generation_triggered: bool, backtrack_count: int
+    ) -> RetrievalMetrics:
+        """The figures of an answer with those scores, best first."""
+        return cls(
+            retrieval_time_ms=retrieval_time_ms,
+            top_score=scores[0] if scores else 0.0,
+            score_spread=spread(scores),
+            generation_triggered=generation_triggered,
+            backtrack_count=backtrack_count,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
 
 
 class Retrieved(list[Scored]):
@@ -34,7 +75,7 @@ class Retrieved(list[Scored]):
         *,
         problem: Problem,
         retrieval_id: UUID | None = None,
-        metrics: RetrievalMetrics = RetrievalMetrics(),  # noqa: B008 - a frozen value
+        metrics: RetrievalMetrics = RetrievalMetrics(),
         explanations: Iterable[Explanation] = (),
         notes: Iterable[str] = (),
         why_generated: str | None = None,
@@ -46,3 +87,52 @@ class Retrieved(list[Scored]):
         self.explanations = tuple(explanations)
         self.notes = tuple(notes)
         self.why_generated = why_generated
+
+
+class RetrievalModel:
+    """The learned reward of a corpus's metaphors.
+
+    It knows a problem by its domain, its complexity and the cluster of its embedding, and how each metaphor fared in
+    the domain, in the range of complexity (thirds) and in the cluster; see docs/concepts/learning.md.
+    """
+
+    def __init__(self, corpus: MetaphorCorpus) -> None:
+        self._corpus = corpus
+
+    async def is_trained(self) -> bool:
+        """Whether a model is in use; before, counts alone say something of a metaphor, and nothing of a problem."""
+        return await self._corpus.collection.is_trained()
+
+    async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
+        """The reward to be expected of the metaphor, 0 to 1. Raises ``UnknownItemError`` for one of no corpus."""
+        return (await self._expectation(problem, metaphor)).mean
+
+    async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
+        """How far that expectation may be off, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
+
+        See ``Expectation.uncertainty``: no use raises it. The simple estimate, the inverse of the uses of (domain,
+        metaphor), is infinite for what was never tried; this one is on the scale of the reward.
+        """
+        return (await self._expectation(problem, metaphor)).uncertainty
+
+    async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
+        wanted = checked_metaphor("metaphor", metaphor).id
+        if not await self._corpus.get([wanted]):
+            raise UnknownItemError(f"metaphor {wanted!r:.80} is not in the corpus; add it first: await corpus.add(...)")
+        return (await self.expectations(problem, [wanted]))[wanted]
+
+    async def expectations(
+        self, problem: Problem, ids: Sequence[str], relevance: Mapping[str, float] | None = None
+    ) -> dict[str, Expectation]:
+        """What is expected of each of these metaphors, by id, in one go; see ``Collection.expectations``.
+
+        ``relevance``: how similar each is, 0 to 1 by id; models that are fitted on many verdicts use it.
+        """
+        asked = checked_problem(problem)
+        return await self._corpus.collection.expectations(
+            ids,
+            context=situation_of(asked),
+            vector=asked.embedding,
+            query=None if asked.embedding is not None else asked.description,
+            relevance=relevance,
+        )

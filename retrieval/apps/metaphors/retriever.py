@@ -11,10 +11,25 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from retrieval.apps.metaphors.answering import NO_MODEL, Answers, Rules, retrieved
-from retrieval.apps.metaphors.asked import Asked, session_of, situation_of
-from retrieval.apps.metaphors.checks import (
+from retrieval.apps.metaphors.answering import (
+    NO_MODEL,
+    Answers,
+    Entry,
+    Rules,
+    Searches,
+    explored_entries,
+    explored_items,
+    learned_entries,
+    relevance_of_each,
+    retrieved,
+)
+from retrieval.apps.metaphors.corpus import MetaphorCorpus, text_vector
+from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
+from retrieval.apps.metaphors.metaphor import Metaphor, checked_text
+from retrieval.apps.metaphors.problem import (
     LIMIT_MAX,
+    MetaphorSearch,
+    Problem,
     checked_context,
     checked_count,
     checked_flag,
@@ -28,22 +43,22 @@ from retrieval.apps.metaphors.checks import (
     checked_rate,
     checked_seconds,
     checked_share,
+    session_of,
+    situation_of,
 )
-from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.duplicates import text_vector
-from retrieval.apps.metaphors.exploring import explored_entries, explored_items, learned_entries, relevance_of_each
-from retrieval.apps.metaphors.failures import AWAY, Preference, away_from, context_after, preference_after
-from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
-from retrieval.apps.metaphors.metaphor import Metaphor
-from retrieval.apps.metaphors.model import RetrievalModel
-from retrieval.apps.metaphors.problem import Problem
-from retrieval.apps.metaphors.retrieved import Retrieved
-from retrieval.apps.metaphors.searching import Entry, Searches
-from retrieval.apps.metaphors.texts import checked_text
-from retrieval.apps.metaphors.triggers import GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
-from retrieval.domain.embedding import Vector, checked_vectors
+from retrieval.apps.metaphors.ranking import (
+    AWAY,
+    GENERATE_AFTER_BACKTRACKS,
+    GENERATE_BELOW,
+    DirectionPreference,
+    away_from,
+    context_after,
+    preference_after,
+)
+from retrieval.apps.metaphors.retrieved import RetrievalModel, Retrieved
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
-from retrieval.domain.feedback import FeedbackReport
+from retrieval.domain.items.embedding import Vector, checked_vectors
+from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
 from retrieval.engine.stopwatch import Clock
 from retrieval.platform import Platform
@@ -146,12 +161,12 @@ class MetaphorRetriever:
         ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``), and what ``Collection.search`` raises.
         """
         return await self._answered(
-            Asked(
+            MetaphorSearch(
                 problem=checked_problem(problem),
                 limit=checked_limit(limit),
                 exclude=checked_ids(exclude),
                 why=checked_context(context),
-                preference=Preference(
+                preference=DirectionPreference(
                     concrete=checked_flag("prefer_concrete", prefer_concrete),
                     rich=checked_flag("prefer_rich_operations", prefer_rich_operations),
                 ),
@@ -179,7 +194,7 @@ class MetaphorRetriever:
         failed = checked_metaphor("failed_metaphor", failed_metaphor)
         reason = checked_text("failure_reason", failure_reason)
         excluded = tuple(dict.fromkeys([*checked_ids(exclude), failed.id]))
-        asked = Asked(
+        asked = MetaphorSearch(
             problem=checked_problem(problem),
             limit=checked_limit(limit),
             exclude=excluded,
@@ -253,7 +268,7 @@ class MetaphorRetriever:
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
         known = {one.id: tuple(vector.tolist()) for one, vector in zip(bare, vectors, strict=True)}
         asked = [
-            Asked(
+            MetaphorSearch(
                 problem=replace(one, embedding=known.get(one.id, one.embedding)),
                 limit=wanted,
                 until=self._clock() + self._answers.rules.seconds,
@@ -303,18 +318,18 @@ class MetaphorRetriever:
             await self.corpus.settle(item_id)
         return report
 
-    def _all(self, problem: Problem, limit: int | None) -> Asked:
+    def _all(self, problem: Problem, limit: int | None) -> MetaphorSearch:
         wanted = LIMIT_MAX if limit is None else checked_limit(limit)
-        return Asked(problem=checked_problem(problem), limit=wanted)
+        return MetaphorSearch(problem=checked_problem(problem), limit=wanted)
 
-    async def _learned(self, asked: Asked) -> list[Entry]:
+    async def _learned(self, asked: MetaphorSearch) -> list[Entry]:
         metaphors = [one async for one in self.corpus]
         similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
         relevance = relevance_of_each(similar)
         expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
-    async def _moved(self, asked: Asked, failed: Metaphor) -> Asked:
+    async def _moved(self, asked: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
         """The same with the question moved away from the failed metaphor."""
         if not self._away:
             return asked
@@ -339,10 +354,10 @@ class MetaphorRetriever:
         vector: Vector = checked_vectors([embedding], space, ["problem"])[0]
         return vector
 
-    def _unrecorded(self, asked: Asked, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
+    def _unrecorded(self, asked: MetaphorSearch, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
         return self._named(retrieved(asked, found, None, (self._clock() - started) * 1e3, notes=notes))
 
-    async def _answered(self, asked: Asked) -> Retrieved:
+    async def _answered(self, asked: MetaphorSearch) -> Retrieved:
         found = self._named(await self._answers.answer(asked))
         if len(found) < asked.limit and (waiting := (await self.corpus.collection.info()).pending):
             known = await self.corpus.count()

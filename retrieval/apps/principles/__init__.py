@@ -6,12 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
     from retrieval.apps.principles.principle import Principle
-    from retrieval.apps.principles.profile import PRINCIPLES_PROFILE, principles_profile
-    from retrieval.apps.principles.stats import PrincipleStats
-    from retrieval.apps.principles.store import PrincipleScore, PrincipleStore
-    from retrieval.apps.principles.trace import Outcome, Trace
+    from retrieval.apps.principles.search import PRINCIPLES_PROFILE, FoundPrinciple, FoundPrinciples, principles_profile
+    from retrieval.apps.principles.store import PrincipleScore, PrincipleStats, PrincipleStore
+    from retrieval.apps.principles.traces import Outcome, Trace
 
 __all__ = [
     "PRINCIPLES_PROFILE",
@@ -27,12 +25,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "found": ("FoundPrinciple", "FoundPrinciples"),
     "principle": ("Principle",),
-    "profile": ("PRINCIPLES_PROFILE", "principles_profile"),
-    "stats": ("PrincipleStats",),
-    "store": ("PrincipleScore", "PrincipleStore"),
-    "trace": ("Outcome", "Trace"),
+    "search": ("FoundPrinciple", "FoundPrinciples", "PRINCIPLES_PROFILE", "principles_profile"),
+    "store": ("PrincipleScore", "PrincipleStats", "PrincipleStore"),
+    "traces": ("Outcome", "Trace"),
 }
 
 if not TYPE_CHECKING:

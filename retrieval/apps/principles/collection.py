@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from retrieval.apps.principles.profile import PRINCIPLES_PROFILE, WORDS_PROFILE
+from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.recording import Recording
-from retrieval.domain.signals.recency import Recency
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Recording
+from retrieval.domain.search.signals import Recency
 from retrieval.platform import Platform
 
 COLLECTION = "principles"

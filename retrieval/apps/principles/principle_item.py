@@ -8,9 +8,9 @@ from datetime import datetime
 
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.hit import Hit
-from retrieval.domain.item import Item
-from retrieval.domain.standing import Standing
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Standing
+from retrieval.domain.search.hit import Hit
 
 KIND = "principle"
 

@@ -1,27 +1,193 @@
-"""One search for principles: the best by their score, and some that are explored."""
+"""One search for principles: what is asked, how it is ranked, what is found, and some that are explored."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, overload
+from uuid import UUID
 
-from retrieval.apps.principles.asked import MOST_FOUND, little_known, proven
-from retrieval.apps.principles.exploration import SLOTS, Pick, Tried, thompson
-from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
-from retrieval.apps.principles.principle import Principle
-from retrieval.apps.principles.principle_item import principle_of
-from retrieval.apps.principles.profile import relevance_only
+from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Tried, thompson
+from retrieval.apps.principles.principle import ACTIVE, Principle
+from retrieval.apps.principles.principle_item import IN_USE, KIND, principle_of
+from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection
-from retrieval.domain.context import Context
-from retrieval.domain.filters import Where
-from retrieval.domain.hit import Hit, SearchResult
-from retrieval.domain.item import Item
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.slate import Slot
-from retrieval.domain.standing import Standing
+from retrieval.domain.checks import fault_of
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Standing
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.filters import Where
+from retrieval.domain.search.hit import Explanation, Hit, SearchResult
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.domain.search.signal import Signal
+from retrieval.domain.search.signals import KeywordOverlap, Rating, TagMatch, VectorSimilarity
 from retrieval.engine.collection_handle import FRESH_SECONDS
+
+SIMILARITY_WEIGHT = 2.0
+"""Of the similarity of meaning, beside the principle's score with 1: measured, see decision 25."""
+
+
+def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vectors: bool = True) -> Profile:
+    """principle score + 0.1 × each matching tag + ``similarity_weight`` × similarity of meaning.
+
+    The principle score is (successes + 1) / (uses + 2). Where there are no vectors, the share of the question's words
+    that a principle has takes the place of its similarity. What is learned beyond that does not count: the score is
+    the formula's.
+    """
+    likeness: Signal = VectorSimilarity(weight=similarity_weight)
+    if not has_vectors:
+        likeness = KeywordOverlap(weight=similarity_weight)
+    legs = ("tagged", "dense", "lexical", "rated", "recent")
+    return Profile(
+        legs={leg: 1.0 for leg in legs if has_vectors or leg != "dense"},
+        depth=100,
+        fusion=Fusion(kind=FusionKind.UNION),
+        signals=(Rating(weight=1.0), TagMatch(weight=10 * TAG_BOOST, most=10), likeness),
+        learned=Learned(combination=Combination.OFF),
+    )
+
+
+PRINCIPLES_PROFILE = principles_profile()
+"""Where there are vectors."""
+
+WORDS_PROFILE = principles_profile(has_vectors=False)
+"""Where there are none."""
+
+
+def relevance_only(profile: Profile) -> Profile:
+    """The profile without what use says of a principle: for who is to be explored, where little of it is known.
+
+    One that goes by use alone says nothing of relevance: then words and tags do.
+    """
+    legs = {leg: weight for leg, weight in profile.legs.items() if leg != "rated"}
+    signals = tuple(one for one in profile.signals if not isinstance(one, Rating))
+    if not legs or (profile.signals and not signals):
+        return relevance_only(WORDS_PROFILE)
+    return replace(profile, legs=legs, signals=signals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPrinciple:
+    """A principle of an answer."""
+
+    principle: Principle
+    score: float
+    """What it was ranked by: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
+    is_exploratory: bool = False
+    """Whether it is there to learn about it."""
+    propensity: float = 1.0
+    """The probability that it was shown, above 0 and at most 1."""
+    rank_propensity: float = 1.0
+    """The probability that it was shown at this place, above 0 and at most ``propensity``."""
+    explanation: Explanation | None = None
+    """The signals with their values and weights; None where the answer was not a search's."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        one = self.principle
+        return {
+            "id": one.id,
+            "title": one.title,
+            "body": one.body,
+            "tags": list(one.tags),
+            "status": one.status,
+            "score": one.score,
+            "use_count": one.use_count,
+            "success_rate": one.success_rate,
+            "last_used_at": one.last_used_at.isoformat() if one.last_used_at else None,
+            "exploring": self.is_exploratory,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPrinciples(Sequence[FoundPrinciple]):
+    """An answer: the best first, then those that are explored. Reads like a list of them."""
+
+    found: tuple[FoundPrinciple, ...]
+    retrieval_id: UUID | None = None
+    """Under which the answer is recorded; None: it is not."""
+    notes: tuple[str, ...] = ()
+    """What the caller should know: a leg that could not run and why."""
+
+    @overload
+    def __getitem__(self, index: int) -> FoundPrinciple: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[FoundPrinciple]: ...
+    def __getitem__(self, index: int | slice) -> FoundPrinciple | Sequence[FoundPrinciple]:
+        return self.found[index]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[FoundPrinciple]:
+        return iter(self.found)
+
+
+MOST_FOUND = 1000
+"""Principles or traces of one answer."""
+
+TimeRange = tuple[datetime | None, datetime | None]
+"""From when on, and until when, both included; None: without bound."""
+
+
+def checked_count(name: str, count: object) -> int:
+    """The number. Raises ``InvalidLimitError`` for anything but a whole number from 1 to 1000."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_FOUND:
+        raise InvalidLimitError(f"{name} is {count!r:.80}; it must be 1 to {MOST_FOUND}")
+    return count
+
+
+def checked_words(query: object) -> str | None:
+    """The words; None where there are none. Raises ``InvalidRequestError`` for what is no text."""
+    if query is not None and not isinstance(query, str):
+        raise InvalidRequestError(f"query is {query!r:.80}; it must be a text, or None")
+    return query if query and query.strip() else None
+
+
+def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
+    """The filter: active principles with at least that score, and any of the tags where some are given.
+
+    Raises ``InvalidRequestError`` for anything but a score from 0 to 1.
+    """
+    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
+        raise InvalidRequestError(f"min_principle_score is {min_score!r:.80}; it must be a number from 0 to 1")
+    where: dict[str, Any] = {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": float(min_score)}}
+    return where | _tagged(tags)
+
+
+def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
+    """The filter: those that ``exploration.is_eligible`` says may be explored, with any of the tags."""
+    is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
+    either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
+    return {"kind": KIND, "status": list(IN_USE), "or": either} | _tagged(tags)
+
+
+def _tagged(tags: Sequence[str]) -> dict[str, Any]:
+    return {"tags": list(tags)} if tags else {}
+
+
+def ended(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
+    """The filter of traces. Raises ``InvalidRequestError`` for what is no pair of times, and no word."""
+    where: dict[str, Any] = {}
+    if time_range is not None:
+        if not isinstance(time_range, tuple | list) or len(time_range) != 2:
+            raise InvalidRequestError(f"time_range is {time_range!r:.80}; give (start, end), each a time or None")
+        bounds = dict(zip(("gte", "lte"), time_range, strict=True))
+        for moment in filter(None, bounds.values()):
+            if fault := fault_of(moment):
+                raise InvalidRequestError(f"time_range has {moment!r:.80}; {fault}")
+        where["occurred_at"] = {name: moment for name, moment in bounds.items() if moment is not None}
+    if status is not None:
+        if not isinstance(status, str):
+            raise InvalidRequestError(f"status is {status!r:.80}; it must be a word such as 'success'")
+        where["outcome"] = status.strip().casefold()
+    return {name: value for name, value in where.items() if value != {}}
+
 
 ORIGIN = "principles-search"
 """What puts answers together that hold explored principles."""
@@ -31,7 +197,7 @@ MOST_ELIGIBLE = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PrincipleQuestion:
     """What is asked."""
 
     words: str | None
@@ -49,13 +215,13 @@ class PrincipleSearch:
     chance: random.Random
     now: datetime
 
-    async def proven(self, question: Question) -> FoundPrinciples:
+    async def proven(self, question: PrincipleQuestion) -> FoundPrinciples:
         """The best by score; recorded as a search."""
         result = await self._search(self.collection, question)
         found = tuple(await self._found(result))
         return FoundPrinciples(found=found, retrieval_id=result.retrieval_id, notes=result.notes)
 
-    async def with_explored(self, question: Question) -> FoundPrinciples:
+    async def with_explored(self, question: PrincipleQuestion) -> FoundPrinciples:
         """The best by score, then up to two that are explored; recorded as an answer of one's own."""
         # What is not recorded goes by what the collection's own handle has read.
         await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
@@ -91,7 +257,7 @@ class PrincipleSearch:
         """Every principle that the filter lets through, by id."""
         return await self.principles([one async for one in self.collection.scan(where)])
 
-    async def _search(self, collection: Collection, question: Question) -> SearchResult:
+    async def _search(self, collection: Collection, question: PrincipleQuestion) -> SearchResult:
         return await collection.search(
             question.words,
             tags=question.tags,
@@ -101,7 +267,7 @@ class PrincipleSearch:
             syntax=False,
         )
 
-    async def _picks(self, question: Question, shown: Sequence[str]) -> list[Pick]:
+    async def _picks(self, question: PrincipleQuestion, shown: Sequence[str]) -> list[Pick]:
         """Whom to explore: of the most relevant that are not shown anyway, those on top of a draw."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
         if question.words is None and not question.tags:
@@ -124,7 +290,7 @@ class PrincipleSearch:
         """All that the filter lets through, by id: what they say is read of those that are picked."""
         return _tried(await self.collection.standings_where(where))
 
-    async def _scored(self, question: Question, picks: Sequence[Pick]) -> SearchResult:
+    async def _scored(self, question: PrincipleQuestion, picks: Sequence[Pick]) -> SearchResult:
         """The picked ones as the profile scores them, so that theirs can be compared with the others' scores."""
         wanted = [pick.id for pick in picks]
         return await self.collection.unrecorded().search(

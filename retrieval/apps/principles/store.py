@@ -1,36 +1,82 @@
-"""Principles are kept here: found by use, tags and meaning, judged, and given a chance to be judged."""
+"""The store of principles: what is added and changed, and figures at a glance."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
-from retrieval.apps.principles.asked import TimeRange, checked_count, checked_words, proven
-from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE
-from retrieval.apps.principles.collection import (
-    COLLECTION,
-    checked_platform,
-    principles_collection,
-)
-from retrieval.apps.principles.found import FoundPrinciple, FoundPrinciples
-from retrieval.apps.principles.principle import ACTIVE, Principle
+from retrieval.apps.principles.choosing import FEWER_USES_THAN, MIN_PRINCIPLE_SCORE, normalised_tags
+from retrieval.apps.principles.collection import COLLECTION, checked_platform, principles_collection
+from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.principles.principle_item import IN_USE, KIND, principle_id_for, principle_item
-from retrieval.apps.principles.search import PrincipleSearch, Question
-from retrieval.apps.principles.stats import PrincipleStats, stats_of
-from retrieval.apps.principles.tags import normalised_tags
-from retrieval.apps.principles.trace import Outcome, Trace
-from retrieval.apps.principles.traces import Traces
-from retrieval.apps.principles.usage import Usage, record_usage, settle
+from retrieval.apps.principles.search import (
+    FoundPrinciple,
+    FoundPrinciples,
+    PrincipleQuestion,
+    PrincipleSearch,
+    TimeRange,
+    checked_count,
+    checked_words,
+    proven,
+)
+from retrieval.apps.principles.traces import Outcome, Trace, Traces
+from retrieval.apps.principles.usage import PrincipleUsage, record_usage, settle
 from retrieval.collection import Collection
-from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.item import Item
-from retrieval.domain.slate import Slot
-from retrieval.domain.value_count import ValueCount
+from retrieval.domain.items.collection import ValueCount
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.slate import Slot
 from retrieval.platform import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipleStats:
+    """Counts over all principles."""
+
+    active: int
+    candidates: int
+    archived: int
+    """Candidates that failed."""
+    untested: int
+    """In use, and never judged."""
+    under_tested: int
+    """In use, with fewer than 5 verdicts; the untested are among them."""
+    uses: int
+    """Verdicts on all of them."""
+    successes: int
+    tags: int
+    """Different tags of those in use."""
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of good verdicts, 0 to 1; None: there are none."""
+        return self.successes / self.uses if self.uses else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**asdict(self), "success_rate": self.success_rate}
+
+
+def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
+    """The counts."""
+    every = list(principles)
+    in_use = [one for one in every if one.status in (ACTIVE, CANDIDATE)]
+    return PrincipleStats(
+        active=sum(one.status == ACTIVE for one in every),
+        candidates=sum(one.status == CANDIDATE for one in every),
+        archived=len(every) - len(in_use),
+        untested=sum(one.use_count == 0 for one in in_use),
+        under_tested=sum(one.use_count < FEWER_USES_THAN for one in in_use),
+        uses=sum(one.use_count for one in every),
+        successes=sum(one.success_count for one in every),
+        tags=len({tag for one in in_use for tag in one.tags}),
+    )
+
 
 SESSION_START = "session-start"
 """What puts the answers together that sessions are started with."""
@@ -126,7 +172,7 @@ class PrincipleStore:
         """
         wanted = normalised_tags(tags)
         proven(wanted, min_principle_score)  # a score that cannot be is refused before anything is read
-        question = Question(
+        question = PrincipleQuestion(
             words=checked_words(query),
             tags=wanted,
             limit=checked_count("limit", limit),
@@ -155,7 +201,7 @@ class PrincipleStore:
         it, it does not count. Raises ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``,
         and ``InvalidRequestError``.
         """
-        usage = Usage(
+        usage = PrincipleUsage(
             principle_id=principle_id,
             was_helpful=was_helpful,
             session=session,

@@ -10,17 +10,17 @@ from uuid import UUID, uuid4
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.principles.principle_item import KIND
 from retrieval.apps.principles.search import PrincipleSearch
-from retrieval.apps.probation import Verdict, probation
+from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
-from retrieval.domain.feedback import Feedback
-from retrieval.domain.item import Item
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.feedback import Feedback
 from retrieval.platform import Platform
 
-_BECOMES: Final = {Verdict.PROVED: ACTIVE, Verdict.FAILED: "archived"}
+_BECOMES: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class PrincipleUsage:
     """A verdict on a principle. Raises ``InvalidRequestError`` for one that is neither True nor False."""
 
     principle_id: str
@@ -58,7 +58,7 @@ class Usage:
         )
 
 
-async def record_usage(platform: Platform, search: PrincipleSearch, usage: Usage) -> Principle:
+async def record_usage(platform: Platform, search: PrincipleSearch, usage: PrincipleUsage) -> Principle:
     """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
     name = usage.principle_id
     await _checked_item(search, name)  # of another kind, an item would be judged as well

@@ -8,14 +8,10 @@ found = await memory.recall("Who do I know at Acme?")
 
 from __future__ import annotations
 
-from retrieval.apps.recall.checks import SEARCH_LIMIT_MAX
-from retrieval.apps.recall.entity import Entity
+from retrieval.apps.recall.entity import Entity, Recalled, TimeExpressions
 from retrieval.apps.recall.memory import Memory
-from retrieval.apps.recall.profile import RECALL_PROFILE
-from retrieval.apps.recall.recalled import Recalled
-from retrieval.apps.recall.retriever import DualRetriever
-from retrieval.apps.recall.stretch import TimeExpressions
-from retrieval.apps.recall.triggers import deep_triggers
+from retrieval.apps.recall.retriever import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever
+from retrieval.apps.recall.rewriter import deep_triggers
 
 __all__ = [
     "RECALL_PROFILE",

@@ -1,15 +1,83 @@
-"""What recall stores and gives: one remembered thing."""
+"""What recall stores and gives: one remembered thing, an answer of several, and the times it is bound to. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Self
+from uuid import UUID
 
-from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.hit import Explanation, Hit
-from retrieval.domain.item import Item
+from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, quoted_block
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Standing
+from retrieval.domain.search.fusion import Candidate, Fused, fuse
+from retrieval.domain.search.hit import Explanation, Hit
+from retrieval.domain.search.profile import Fusion
+from retrieval.domain.search.time_expressions import TimeExpression
+from retrieval.domain.search.time_phrases import Certainty
+
+TimeRange = tuple[datetime | None, datetime | None]
+"""From the first moment on, and before the second; None: without an end on that side."""
+
+TOLD_LATER = timedelta(days=1)
+"""How long after a date something is still told of it: measured, see decision 0020."""
+
+
+class TimeExpressions(StrEnum):
+    """What becomes of "last week" and "in May 2023" in a question."""
+
+    FILTER = "filter"
+    """Nothing else is found."""
+    PREFER = "prefer"
+    """What happened then ranks higher, what may have been told of it since a little higher; nothing is left out."""
+    OFF = "off"
+    """They are words like any others."""
+
+
+def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
+    """Start and end, both with a time zone. Raises ``InvalidRequestError``, saying what to change."""
+    if time_range is None:
+        return None
+    if not isinstance(time_range, tuple | list) or len(time_range) != 2:
+        raise InvalidRequestError("time_range is two times: the first moment, and the first that is outside")
+    start, end = time_range
+    for moment in (start, end):
+        if not isinstance(moment, datetime) or moment.utcoffset() is None:
+            raise InvalidRequestError(
+                f"time_range holds {moment!r:.80}; give times with a zone, such as datetime(2026, 5, 1, tzinfo=UTC)"
+            )
+    if start == end:
+        raise InvalidRequestError(
+            f"time_range starts and ends at {start.isoformat()}, and so holds no moment; give a later end"
+        )
+    if start > end:
+        raise InvalidRequestError(f"time_range starts at {start.isoformat()} and ends at {end.isoformat()}; swap them")
+    return start, end
+
+
+def preferred_ranges(time: TimeExpression, now: datetime) -> tuple[TimeRange, ...]:
+    """When what is meant happened, and after it when else it may have been told; none for what is too vague.
+
+    What is counted back from now ("last week") may have been told until now, a date ("in May 2023") until the day
+    after. Sources of conversations date what is told, not what is told about.
+    """
+    if time.certainty is Certainty.VAGUE:
+        return ()
+    if time.end is None:
+        return ((time.start, None),)
+    told_until = (max(time.end, now) if time.certainty is Certainty.RELATIVE else time.end) + TOLD_LATER
+    return (time.start, time.end), (time.end, told_until)
+
+
+def within(time_range: TimeRange) -> dict[str, Any]:
+    """The filter on event times; an item without one is outside."""
+    start, end = time_range
+    bounds = {"gte": start, "lt": end}
+    return {"occurred_at": {operator: moment for operator, moment in bounds.items() if moment is not None}}
+
 
 NOTE = "note"
 """What sort of thing it is that nobody says more of."""
@@ -83,3 +151,116 @@ class Entity:
             status="active" if found is None else found.status,
             source="" if found is None else found.source,
         )
+
+
+NOTHING = "Nothing that fits is remembered."
+
+
+class Recalled(list[Entity]):
+    """The entities, best first."""
+
+    degraded: str | None
+    """Why the question was answered without rewrites although they were wanted; None: it was not."""
+    queries: tuple[str, ...]
+    """The rewrites that were searched beside the question."""
+    time: TimeExpression | None
+    """What the question says of time; None: nothing, or it was not read."""
+    time_range: TimeRange | None
+    """What event times were bound to or preferred in, start and end; None: neither."""
+    notes: tuple[str, ...]
+    """What the caller should know."""
+    retrieval_id: UUID | None
+    """Under which the search is recorded, for feedback and replay; None: it is not."""
+
+    def __init__(
+        self,
+        entities: Iterable[Entity] = (),
+        *,
+        degraded: str | None = None,
+        queries: Iterable[str] = (),
+        time: TimeExpression | None = None,
+        time_range: TimeRange | None = None,
+        notes: Iterable[str] = (),
+        retrieval_id: UUID | None = None,
+    ) -> None:
+        super().__init__(entities)
+        self.degraded = degraded
+        self.queries = tuple(queries)
+        self.time = time
+        self.time_range = time_range
+        self.notes = tuple(notes)
+        self.retrieval_id = retrieval_id
+
+
+def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
+    """The entities as Markdown for a prompt, in their order, with who added each and how it has fared. Pure.
+
+    A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
+    """
+    blocks = [_block(number, one, standings.get(one.id)) for number, one in enumerate(entities, 1)]
+    return "\n\n".join(["## Recalled", STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
+
+
+def _block(number: int, entity: Entity, standing: Standing | None) -> str:
+    uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
+    when = [entity.event_time.isoformat(timespec="seconds")] if entity.event_time else []
+    record = " · ".join([*when, provenance(entity.hit.source if entity.hit else None, uses, successes)])
+    name = f" {quoted(entity.name)}" if entity.name else ""
+    said = [quoted_block(entity.content)] if entity.content else []
+    return "\n".join([f"### {number}. [{named(entity.id)}]{name}", record, *said])
+
+
+K_MAX = 1_000_000
+
+
+def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
+    """Reciprocal rank fusion: score(d) = Σ over the lists of 1 / (k + rank of d in the list), ranks from 1.
+
+    Best first, equal scores by id; what a list holds twice counts where it stands first. Raises
+    ``InvalidRequestError`` for a ``k`` that is no whole number from 1 to ``K_MAX``, and for lists of anything else.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= K_MAX:
+        raise InvalidRequestError(f"k is {_said(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
+    rankings = {}
+    entities: dict[str, Entity] = {}
+    for number, one in enumerate(lists, 1):
+        first = _by_id(one)
+        entities = first | entities
+        name = f"list:{number}"
+        rankings[name] = [
+            Candidate(name, item_id, rank, entity.score) for rank, (item_id, entity) in enumerate(first.items(), 1)
+        ]
+    fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
+    return [_scored(entities[one.item_id], one, rank) for rank, one in enumerate(fused, 1)]
+
+
+def _said(k: object) -> str:
+    # Python refuses to write integers of thousands of digits.
+    return "a number of many digits" if isinstance(k, int) and abs(k) > K_MAX**3 else f"{k!r:.80}"
+
+
+def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
+    if isinstance(entities, str) or not isinstance(entities, Sequence):
+        raise InvalidRequestError("merge_rrf merges lists of entities, such as merge_rrf(first, second)")
+    found: dict[str, Entity] = {}
+    for one in entities:
+        if not isinstance(one, Entity):
+            raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(one).__name__}")
+        found.setdefault(one.id, one)
+    return found
+
+
+def _scored(entity: Entity, fused: Fused, rank: int) -> Entity:
+    hit = entity.hit or Hit(
+        item_id=entity.id,
+        score=0.0,
+        rank=rank,
+        explanation=entity.explanation,
+        title=entity.name,
+        body=entity.content,
+        kind=entity.entity_type,
+        attributes=entity.attributes,
+        occurred_at=entity.event_time,
+    )
+    explanation = Explanation("rrf", fused.contributions)
+    return replace(entity, hit=replace(hit, score=fused.score, rank=rank, explanation=explanation))

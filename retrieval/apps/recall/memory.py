@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from retrieval.apps.recall.entity import Entity
-from retrieval.apps.recall.profile import RECALL_PROFILE
-from retrieval.apps.recall.recalled import Recalled
-from retrieval.apps.recall.retriever import REWRITE_TIMEOUT_SECONDS, DualRetriever, utc_now
-from retrieval.apps.recall.stretch import TimeExpressions
+from retrieval.apps.recall.entity import Entity, Recalled, TimeExpressions
+from retrieval.apps.recall.retriever import RECALL_PROFILE, REWRITE_TIMEOUT_SECONDS, DualRetriever, utc_now
 from retrieval.collection import Collection
-from retrieval.domain.context import Context
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.filters import Filter, Where
+from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM
-from retrieval.domain.profile import Profile
+from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.profile import Profile
 
 
 class Memory:

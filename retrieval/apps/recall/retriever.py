@@ -1,36 +1,93 @@
-"""Dual retrieval: a fast search, and for questions that deserve it the same search in other wordings."""
+"""The retriever of recall: fast search, rewriting where it helps, fusion, and graceful degradation."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.apps.recall.checks import (
-    check_limit,
-    check_parts,
-    check_query,
-    checked_mode,
-    checked_moment,
-    checked_seconds,
+from retrieval.apps.recall.entity import (
+    Entity,
+    Recalled,
+    TimeExpressions,
+    TimeRange,
+    checked_time_range,
+    context_text,
+    merged_by_rrf,
+    preferred_ranges,
+    within,
 )
-from retrieval.apps.recall.entity import Entity
-from retrieval.apps.recall.merge import merged_by_rrf
-from retrieval.apps.recall.profile import RECALL_PROFILE
-from retrieval.apps.recall.recalled import Recalled, context_text
-from retrieval.apps.recall.rewriter import Rewriter, Rewritten
-from retrieval.apps.recall.stretch import TimeExpressions, TimeRange, checked_time_range, preferred_ranges, within
-from retrieval.apps.recall.triggers import deep_triggers
+from retrieval.apps.recall.rewriter import Rewriter, Rewritten, deep_triggers
 from retrieval.collection import Collection
-from retrieval.domain.context import Context
-from retrieval.domain.errors import RetrievalError
-from retrieval.domain.filters import And, Filter, Where, parse_where
-from retrieval.domain.llm import LLM
-from retrieval.domain.profile import RRF_K, Profile
-from retrieval.domain.time_expressions import TimeExpression, time_expression
+from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
+from retrieval.domain.learning.context import Context
+from retrieval.domain.llm import LLM, is_llm
+from retrieval.domain.search.filters import And, Filter, Where, parse_where
+from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
+from retrieval.domain.search.time_expressions import TimeExpression, time_expression
 from retrieval.engine.request import checked_words
+
+RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind=FusionKind.RRF, k=RRF_K))
+"""By meaning and by words, once more for each rewrite, all merged by reciprocal rank fusion with k = 60."""
+
+
+SEARCH_LIMIT_MAX = 100
+"""The most entities that one search gives."""
+
+
+def check_parts(storage: object, llm: object, seed: object, profile: object) -> None:
+    """Raises ``InvalidRequestError``, saying what a retriever is made of."""
+    if not callable(getattr(storage, "search", None)):
+        raise InvalidRequestError(
+            f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
+        )
+    if llm is not None and not is_llm(llm):
+        raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise InvalidRequestError(f"seed is {seed!r:.80}; it must be a whole number, or None")
+    if profile is not None and not isinstance(profile, Profile):
+        raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
+
+
+def check_query(query: object) -> None:
+    """Raises ``EmptyQueryError`` for no words, ``InvalidRequestError`` for what is no text."""
+    if not checked_words(query):
+        raise EmptyQueryError("the query is empty; give some words")
+
+
+def check_limit(limit: object) -> None:
+    """Raises ``InvalidLimitError`` for what is no number from 1 to ``SEARCH_LIMIT_MAX``."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= SEARCH_LIMIT_MAX:
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {SEARCH_LIMIT_MAX}")
+
+
+def checked_moment(as_of: Any) -> datetime | None:
+    """The moment that a question is asked at. Raises ``InvalidRequestError`` for one without a zone."""
+    if as_of is not None and (not isinstance(as_of, datetime) or as_of.utcoffset() is None):
+        raise InvalidRequestError(
+            f"as_of is {as_of!r:.80}; give a time with a time zone, such as datetime(2026, 5, 1, tzinfo=UTC)"
+        )
+    return as_of
+
+
+def checked_seconds(seconds: Any) -> float:
+    """How long rewrites are waited for, above 0."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
+    return float(seconds)
+
+
+def checked_mode(mode: str) -> TimeExpressions:
+    """What becomes of times in questions."""
+    try:
+        return TimeExpressions(mode)
+    except ValueError:
+        known = ", ".join(TimeExpressions)
+        raise InvalidRequestError(f"time_expressions is {mode!r:.80}; it is one of {known}") from None
+
 
 REWRITE_TIMEOUT_SECONDS = 2.0
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from retrieval.apps.tickets.config import RetrievalConfig
 from retrieval.apps.tickets.errors import ConfigurationError, ProcessingError
-from retrieval.apps.tickets.models import RetrievalRequest, RetrievalResponse, SearchMetadata, SimilarTicket
-from retrieval.apps.tickets.presets import PRESETS, Preset, preset
-from retrieval.apps.tickets.preview_models import (
+from retrieval.apps.tickets.models import (
     MovedTicket,
     PreviewConfig,
+    RetrievalRequest,
+    RetrievalResponse,
+    SearchMetadata,
     SearchPreview,
+    SimilarTicket,
     Weighting,
     WeightingPreview,
 )
-from retrieval.apps.tickets.priorities import ALIASES, PriorityWeights
 from retrieval.apps.tickets.profile import tickets_profile
-from retrieval.apps.tickets.rescoring import rescored
 from retrieval.apps.tickets.service import RetrievalService
 from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item
+from retrieval.apps.tickets.weighing import rescored
+from retrieval.apps.tickets.weights import ALIASES, PRESETS, Preset, PriorityWeights, preset
 
 __all__ = [
     "ALIASES",

@@ -17,7 +17,7 @@ from retrieval.apps.tickets.weights import (
     check_weights,
     with_complement,
 )
-from retrieval.domain.profile import MAX_DEPTH
+from retrieval.domain.search.profile import MAX_DEPTH
 
 TOP_K = 20
 MAX_TOP_K = 100

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from retrieval.apps.tickets.config import TOP_K
-from retrieval.apps.tickets.priorities import UNKNOWN, PriorityWeights
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
 from retrieval.apps.tickets.weights import (
     NORMALIZATION_HOURS,
     PRIORITY_SHARE,
     TIME_SHARE,
+    UNKNOWN,
     UNKNOWN_HOURS,
+    PriorityWeights,
     weights_of,
 )
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
-from retrieval.domain.signals.priority import Priority
-from retrieval.domain.signals.resolution_time import ResolutionTime
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.domain.search.signals import Priority, ResolutionTime, VectorSimilarity
 
 
 def tickets_profile(

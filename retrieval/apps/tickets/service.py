@@ -1,9 +1,10 @@
-"""The service: similar tickets, and how its index is."""
+"""The service of tickets: similar ones, previews, and figures."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,21 +13,41 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from retrieval import Collection, Hit, Platform, connect
-from retrieval.apps.tickets.answers import response_of
-from retrieval.apps.tickets.asked import Asked, asked_of
+from retrieval.apps.tickets.answers import TicketSearch, asked_of, response_of
 from retrieval.apps.tickets.config import RetrievalConfig
 from retrieval.apps.tickets.errors import ConfigurationError, ProcessingError
-from retrieval.apps.tickets.models import RetrievalRequest, RetrievalResponse
-from retrieval.apps.tickets.preview import compared
-from retrieval.apps.tickets.preview_models import PreviewConfig, SearchPreview, Weighting
+from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
 from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
-from retrieval.apps.tickets.vector_count import VectorCount
-from retrieval.apps.tickets.weighing import Weighed, weighed
-from retrieval.domain.embedding import EmbeddingSpace
+from retrieval.apps.tickets.weighing import Weighed, compared, weighed
 from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
-from retrieval.domain.value_count import ValueCount
+from retrieval.domain.items.collection import ValueCount
+from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
+
+_TRUSTED_A_SECOND = 20_000
+"""Vectors for each second that a count is trusted: counting 100,000 takes some 30 ms, and happens every 5 s at most."""
+
+
+class VectorCount:
+    """Remembers a count for a time that grows with it; a small one is as good as new."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._number = 0
+        self._until = clock()
+
+    async def read(self, count: Callable[[], Awaitable[int]]) -> int:
+        """The number of vectors; ``count`` counts them when the last one is too old."""
+        if self._clock() >= self._until:
+            self._number = await count()
+            self._until = self._clock() + self._number / _TRUSTED_A_SECOND
+        return self._number
+
+    def forget(self) -> None:
+        """Count again next time."""
+        self._until = self._clock()
+
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +202,9 @@ class RetrievalService:
         """
         return await self._with_collection(index_stats)
 
-    async def _previewed(self, hits: Sequence[Hit], asked: Asked, weightings: Sequence[Weighting]) -> SearchPreview:
+    async def _previewed(
+        self, hits: Sequence[Hit], asked: TicketSearch, weightings: Sequence[Weighting]
+    ) -> SearchPreview:
         rankings = [(one, await self._weighed(hits, asked, one)) for one in weightings]
         before = rankings[0][1]
         return SearchPreview(
@@ -192,12 +215,12 @@ class RetrievalService:
             previews=[compared(one, ranked, before, asked.top_k) for one, ranked in rankings],
         )
 
-    async def _weighed(self, hits: Sequence[Hit], asked: Asked, weighting: Weighting) -> list[Weighed]:
+    async def _weighed(self, hits: Sequence[Hit], asked: TicketSearch, weighting: Weighting) -> list[Weighed]:
         hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
         profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
         return weighed(hits, profile, await self._now(asked), asked.as_of)
 
-    async def _now(self, asked: Asked) -> datetime:
+    async def _now(self, asked: TicketSearch) -> datetime:
         return asked.as_of or (await self._platform()).now
 
     async def _with_collection(self, ask: Callable[[Collection], Awaitable[_Answer]]) -> _Answer:
@@ -242,7 +265,7 @@ class RetrievalService:
             return self._own
 
 
-async def _search(collection: Collection, asked: Asked, limit: int) -> Sequence[Hit]:
+async def _search(collection: Collection, asked: TicketSearch, limit: int) -> Sequence[Hit]:
     try:
         return await collection.search(
             asked.words or None,

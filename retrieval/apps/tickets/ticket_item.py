@@ -1,10 +1,10 @@
-"""A ticket as an item: what its fields are called, and where they are kept."""
+"""A ticket as an item of its collection, from JSON or the columns of a CSV file. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -12,10 +12,10 @@ from typing import Any
 
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.csv_columns import written_tags, written_value
-from retrieval.adapters.readers.records import FIELD_NAMES
+from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
+from retrieval.domain.checks import stored_time
 from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.item import Item
-from retrieval.domain.stored_time import stored_time
+from retrieval.domain.items.item import Item
 
 DOMAIN = "domain"
 PRIORITY = "priority"
@@ -174,3 +174,21 @@ def _hours(written: str, key: str) -> float:
             f"ticket {key!r}: {HOURS} is {written!r:.60}, which is no number; write hours such as 4.5", item_id=key
         )
     return float(text)
+
+
+def ticket_columns(header: Sequence[str]) -> dict[str, str] | None:
+    """The column of each part of a ticket's item, as ``read_items`` maps it; None where the header is no tickets'.
+
+    A file holds tickets when it has a column ``ticket_id`` (or ``issue_key``), none that is an item's id already,
+    and a title or a description. Names are compared whatever their case, with spaces and hyphens as underscores.
+    """
+    present = {plain_name(name): name.strip() for name in reversed(header)}
+    columns = {field: present[name] for field, known in TICKET_FIELDS.items() if (name := first(known, present))}
+    has_id = any(name in present for name in FIELD_NAMES["item_id"])
+    is_ticket = "_id" in columns and not has_id and ("title" in columns or "text" in columns)
+    return {_target(part): column for part, column in columns.items()} if is_ticket else None
+
+
+def _target(part: str) -> str:
+    is_field = any(part in names for names in FIELD_NAMES.values())
+    return part if is_field else f"{ATTRIBUTE_PREFIX}{part}"

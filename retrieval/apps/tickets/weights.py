@@ -1,12 +1,15 @@
-"""The two weights of a hybrid score, and what they must be."""
+"""The two weights of a hybrid score, the four weightings that have a name, and what a priority is worth. Pure."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from retrieval.apps.tickets.errors import ProcessingError
 
@@ -88,3 +91,77 @@ def _share(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if 0 <= number <= 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Weights for a purpose."""
+
+    name: str
+    weights: Weights
+    about: str
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        name: Preset(name, Weights(*weights), about)
+        for name, weights, about in (
+            ("semantic_match", (0.9, 0.1), "what says the same, whatever its priority"),
+            ("balanced", (0.7, 0.3), "the default"),
+            ("priority_focused", (0.5, 0.5), "what was urgent and soon resolved, among what is alike"),
+            ("fast_resolution", (0.6, 0.4), "what is alike and was soon resolved"),
+        )
+    }
+)
+"""By name."""
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name, whatever its case, with spaces or hyphens too: ``Priority-Focused``.
+
+    Raises ``ProcessingError`` naming those there are.
+    """
+    found = PRESETS.get(re.sub(r"[\s_-]+", "_", name.strip().casefold())) if isinstance(name, str) else None
+    if found is None:
+        raise ProcessingError(f"there is no preset {name!r:.80}; there are {', '.join(PRESETS)}")
+    return found
+
+
+UNKNOWN = 0.5
+"""What a priority that is missing or not named is worth: the middle, as Medium."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "Blocker": "Critical",
+        "Highest": "Critical",
+        "Major": "Medium",
+        "Minor": "Low",
+        "Lowest": "Low",
+        "Trivial": "Low",
+    }
+)
+"""Jira's other names, older and newer, each with the name whose weight it has. Major is what Jira gives to a ticket
+that nobody judged, so it stands in the middle; Critical, High, Medium and Low are themselves."""
+
+
+class PriorityWeights(BaseModel):
+    """The weight of each priority, 0 to 1. Any further name may be given one: ``PriorityWeights(Blocker=1.0)``.
+
+    Names are compared whatever their case. One of ``ALIASES`` that is not given has the weight of its model; any
+    other is worth 0.5, and so is a ticket without a priority.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Share] = Field(init=False)
+
+    Critical: Share = 1.0
+    High: Share = 0.8
+    Medium: Share = 0.5
+    Low: Share = 0.3
+
+    def by_name(self) -> dict[str, float]:
+        """Every name that has a weight, with its weight."""
+        own: dict[str, float] = self.model_dump()
+        given = {name.strip().casefold() for name in own}
+        aliases = {alias: own[name] for alias, name in ALIASES.items() if alias.casefold() not in given}
+        return aliases | own

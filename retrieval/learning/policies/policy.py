@@ -1,4 +1,4 @@
-"""The role of an exploration policy: two verbs, and probabilities that are known before anything is drawn."""
+"""The role of an exploration policy: two verbs, and probabilities that are known before anything is drawn. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from retrieval.domain.arm import Arm
-from retrieval.domain.slate import Slot
-from retrieval.learning.arm_update import updated
-from retrieval.learning.propensity import Floats
+from retrieval.domain.learning.arm import Arm
+from retrieval.domain.records.slate import Slot
+from retrieval.learning.arm_table import updated
+from retrieval.learning.propensity import Floats, Lottery
 from retrieval.learning.ranked import Ranked
 
 
-class Plan(Protocol):
+class SlatePlan(Protocol):
     """What a policy is about to do: everything but the chance is settled, so the probabilities are exact."""
 
     @property
@@ -72,7 +72,7 @@ class Policy(Protocol):
         """What a profile calls it."""
 
     @abstractmethod
-    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Plan:
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """What to do with these candidates, the best first and none twice, for a slate of up to ``limit`` of them.
 
         Whatever the probabilities depend on is drawn here, and nothing else is.
@@ -89,10 +89,60 @@ class Policy(Protocol):
     def update(
         self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
     ) -> Arm:
-        """The arm with one more event; see ``retrieval.learning.arm_update.updated``."""
+        """The arm with one more event; see ``retrieval.learning.arm_table.updated``."""
         return updated(arm, reward, weight=weight, decay=decay, at=at)
 
     @property
     def recorded_as(self) -> str:
         """Name and version, as they stand beside each recorded retrieval: ``thompson_slots/1``."""
         return f"{self.name}/{self.version}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Settled places, then those that a lottery fills in an order of chance."""
+
+    size: int
+    """Candidates."""
+    settled: tuple[int, ...]
+    """Who stands at the first places, for certain."""
+    pool: tuple[int, ...] = ()
+    """Whom the lottery is about."""
+    lottery: Lottery | None = None
+
+    @property
+    def propensities(self) -> Floats:
+        """See ``SlatePlan``."""
+        found = np.zeros(self.size)
+        found[list(self.settled)] = 1.0
+        if self.lottery is not None:
+            found[list(self.pool)] = self.lottery.propensities
+        return found
+
+    @property
+    def chances(self) -> Floats:
+        """See ``SlatePlan``."""
+        drawn = 0 if self.lottery is None else self.lottery.slots
+        found = np.zeros((self.size, len(self.settled) + drawn))
+        found[list(self.settled), range(len(self.settled))] = 1.0
+        if self.lottery is not None:
+            found[list(self.pool), len(self.settled) :] = (self.lottery.propensities / drawn)[:, None]
+        return found
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """See ``SlatePlan``."""
+        by_score = [self._slot(one) is Slot.EXPLOIT for one in self.settled]
+        return tuple(place for place in range(len(by_score) - 1) if by_score[place] and by_score[place + 1])
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """See ``SlatePlan``."""
+        picked = self.settled
+        if self.lottery is not None:
+            picked += tuple(self.pool[place] for place in self.lottery.draw(rng).tolist())
+        return Drawn(picked, tuple(map(self._slot, picked)))
+
+    def _slot(self, candidate: int) -> Slot:
+        """Candidates are numbered by score: one that a slate by score has no place for is explored."""
+        places = len(self.settled) + (0 if self.lottery is None else self.lottery.slots)
+        return Slot.EXPLORE if candidate >= places else Slot.EXPLOIT

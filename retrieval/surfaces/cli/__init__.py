@@ -13,7 +13,7 @@ def main() -> None:
     arguments = fast_lane(sys.argv[1:])
     # Modules are many objects and no garbage; looking for it meanwhile would take a tenth of a short command.
     gc.disable()
-    from retrieval.surfaces.cli.program import run_program
+    from retrieval.surfaces.cli.app import run_program
 
     gc.enable()
     code = run_program(arguments)

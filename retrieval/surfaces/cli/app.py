@@ -1,19 +1,57 @@
-"""The program's table of contents: global options and every command."""
+"""The program: its table of contents, global options, log records, and one run of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from retrieval.surfaces.cli.errors import EXIT_CODES
-from retrieval.surfaces.cli.logs import configure_logging
-from retrieval.surfaces.cli.options import examples
-from retrieval.surfaces.cli.state import state_of
+from retrieval.surfaces.cli.errors import EXIT_CODES, INTERRUPTED, report_error
+from retrieval.surfaces.cli.options import State, examples, state_of
+from retrieval.surfaces.cli.output import plain
 from retrieval.surfaces.version import installed_version
+
+
+class LineHandler(logging.Handler):
+    """Writes ``warning: message`` on standard error, each message once: some come with every batch."""
+
+    def __init__(self, *, debug: bool = False) -> None:
+        super().__init__()
+        self._debug = debug
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Our own records from WARNING on; of libraries only errors, unless debugging."""
+        ours = record.name == "retrieval" or record.name.startswith("retrieval.")
+        least = logging.INFO if self._debug else logging.WARNING if ours else logging.ERROR
+        return record.levelno >= least
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record."""
+        line = f"{record.levelname.lower()}: {plain(record.getMessage())}"
+        if line in self._said:
+            return
+        self._said.add(line)
+        if self._debug and record.exc_info:
+            line += "\n" + logging.Formatter().formatException(record.exc_info)
+        # Looked up now, since a progress bar puts itself in its place to keep the lines apart.
+        if sys.stderr is not None:
+            print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def configure_logging(*, debug: bool) -> None:
+    """Send the process's log records to standard error as lines."""
+    root = logging.getLogger()
+    root.handlers[:] = [LineHandler(debug=debug)]
+    root.setLevel(logging.INFO if debug else logging.WARNING)
+
 
 EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl",
@@ -33,7 +71,14 @@ _PANELS = {
 
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 
-_ELSEWHERE = {"session-start": ("sessions", "START_EXAMPLES"), "session-end": ("sessions", "END_EXAMPLES")}
+_ELSEWHERE = {
+    "session-start": ("sessions", "START_EXAMPLES"),
+    "session-end": ("sessions", "END_EXAMPLES"),
+    "replay": ("retrievals", "REPLAY_EXAMPLES"),
+    "reindex": ("worker", "REINDEX_EXAMPLES"),
+    "status": ("doctor", "STATUS_EXAMPLES"),
+    "mcp": ("serve", "MCP_EXAMPLES"),
+}
 """Where a command is, and its examples, if not in the module of its name under ``EXAMPLES``."""
 
 
@@ -58,9 +103,9 @@ class _Commands(Mapping[str, Any]):
 def _command(name: str, panel: str) -> Any:
     """The command or group of that name, as typer makes it for the program."""
     place, examples_name = _ELSEWHERE.get(name, (name.replace("-", "_"), "EXAMPLES"))
-    module = import_module(f"retrieval.surfaces.cli.{place}")
+    module = import_module(f"retrieval.surfaces.cli.commands.{place}")
     part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-    if hasattr(module, "app"):
+    if name not in _ELSEWHERE and hasattr(module, "app"):
         part.add_typer(module.app, name=name, rich_help_panel=panel)
     else:
         epilog = examples(*getattr(module, examples_name))
@@ -118,3 +163,33 @@ def options(
     configure_logging(debug=debug)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def run_program(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name; gives the exit code."""
+    _settle_colours()
+    _settle_encodings()
+    state = State()
+    try:
+        code = app(list(arguments), prog_name="retrieval", obj=state, standalone_mode=False)
+        # What is still buffered would otherwise fail while the interpreter ends, where nobody can catch it.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        if code == INTERRUPTED:  # typer has caught it
+            raise KeyboardInterrupt  # noqa: TRY301
+    except BaseException as error:  # noqa: BLE001 - this is where every error ends
+        return report_error(error, debug=state.debug)
+    return code if isinstance(code, int) else 0
+
+
+def _settle_colours() -> None:
+    """Let help texts be plain where there is no terminal: typer colours them in some CI systems."""
+    if not (sys.stdout is not None and sys.stdout.isatty()) and "FORCE_COLOR" not in os.environ:
+        os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
+
+
+def _settle_encodings() -> None:
+    """Let what an output cannot encode become question marks rather than an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

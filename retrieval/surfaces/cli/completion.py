@@ -45,14 +45,14 @@ def complete_profile(context: typer.Context, incomplete: str) -> Completions:
 
 def complete_job(incomplete: str) -> list[str]:
     """The jobs, each of which has a schedule."""
-    from retrieval.domain.schedule import DEFAULT_SCHEDULE
+    from retrieval.domain.records.schedule import DEFAULT_SCHEDULE
 
     return [name for name in DEFAULT_SCHEDULE if name.startswith(incomplete)]
 
 
 def complete_legs(incomplete: str) -> list[str]:
     """Legs, after a comma too, each once: ``dense,le`` becomes ``dense,lexical``."""
-    from retrieval.domain.profile import LegName
+    from retrieval.domain.search.profile import LegName
 
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")

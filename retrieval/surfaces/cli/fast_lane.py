@@ -69,9 +69,9 @@ def _once(say: Say) -> Say:
 def _start(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say) -> None:
     from datetime import UTC, datetime
 
-    from retrieval.apps.principles.startup.hook_input import HookInput, read_hook_input
-    from retrieval.apps.principles.startup.start_options import start_options
+    from retrieval.apps.principles.startup.options import start_options
     from retrieval.apps.principles.startup.start_settings import start_settings
+    from retrieval.apps.principles.startup.surroundings import HookInput, read_hook_input
 
     options, settings = start_options(arguments), start_settings(os.environ, tenant)
     with _limited(settings.session_start_seconds, give_up) as deadline:
@@ -90,12 +90,12 @@ def _start(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say)
 
 
 def _end(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say) -> None:
-    from retrieval.apps.principles.startup.end_options import end_options
+    from retrieval.apps.principles.startup.options import end_options
     from retrieval.apps.principles.startup.start_settings import start_settings
 
     options, settings = end_options(arguments), start_settings(os.environ, tenant)
     with _limited(settings.session_start_seconds, give_up) as deadline:
-        from retrieval.surfaces.cli.ending import store_trace
+        from retrieval.surfaces.cli.commands.sessions import store_trace
 
         trace = store_trace(options, settings, deadline, say)
         if options.is_told:
@@ -107,7 +107,7 @@ def _end(arguments: Sequence[str], tenant: str | None, say: Say, give_up: Say) -
 @contextlib.contextmanager
 def _limited(seconds: float, give_up: Say) -> Iterator[float]:
     """Within it, the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs."""
-    from retrieval.apps.principles.startup.watchdog import watchdog
+    from retrieval.apps.principles.startup.start import watchdog
 
     late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
     with watchdog(seconds, partial(give_up, late)):

@@ -1,14 +1,43 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options that stand before the command, and those that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieval.surfaces.cli.completion import complete_collection
+
+if TYPE_CHECKING:
+    from retrieval.domain.learning.context import Context
+    from retrieval.settings import Settings
+
+
+@dataclass(slots=True)
+class State:
+    """The global options of one run of the program."""
+
+    debug: bool = False
+    tenant: str | None = None
+
+    def settings(self) -> Settings:
+        """The settings of the environment, with what was asked for on the command line.
+
+        Raises pydantic's ``ValidationError`` for values that cannot work.
+        """
+        from retrieval.settings import Settings
+
+        settings = Settings()
+        return settings if self.tenant is None else settings.changed(tenant=self.tenant)
+
+
+def state_of(context: typer.Context) -> State:
+    """The global options that this command was called with."""
+    return context.ensure_object(State)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 JsonLines = Annotated[
@@ -58,7 +87,7 @@ def legs_of(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     from retrieval.domain.errors import InvalidRequestError
-    from retrieval.domain.profile import leg_name
+    from retrieval.domain.search.profile import leg_name
 
     names = dict.fromkeys(part.strip() for part in text.split(",") if part.strip())
     if not names:
@@ -106,3 +135,24 @@ def examples(*lines: str) -> str:
     """The end of a help text: each line stands on a line of its own, and is no markup."""
     shown = [line.replace("[", "\\[") for line in lines]
     return "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *shown])
+
+
+Actor = Annotated[str, typer.Option("--actor", metavar="NAME", help="Who asks.", show_default=False)]
+Session = Annotated[
+    str, typer.Option("--session", metavar="NAME", help="What belongs together: a conversation, a run.")
+]
+Domain = Annotated[str, typer.Option("--domain", metavar="NAME", help="What the question is about, in a word.")]
+Complexity = Annotated[float | None, typer.Option("--complexity", metavar="C", help="How hard the problem is, 0 to 1.")]
+Backtracks = Annotated[
+    int, typer.Option("--backtracks", metavar="N", help="How often the same problem was asked about before.")
+]
+Generated = Annotated[
+    bool, typer.Option("--generated", help="Say that a model made candidates for this problem already.")
+]
+
+
+def situation(**given: Any) -> Context:
+    """The same for the platform. Raises ``InvalidRequestError``."""
+    from retrieval.domain.learning.context import Context
+
+    return Context(**given)

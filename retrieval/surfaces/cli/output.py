@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retrieval.domain.stored_text import clean_text, escaped_json
+from retrieval.domain.checks import clean_text, escaped_json
 
 _SPACE = re.compile(r"(?P<model>[^@]+)(@.*)? (?P<dimensions>\([0-9]+\))")
 

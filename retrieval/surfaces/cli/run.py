@@ -1,9 +1,10 @@
-"""The one place where the command line enters the event loop."""
+"""The one place where the command line enters the event loop, and how a command is told to end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
@@ -11,11 +12,26 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from retrieval.adapters.aside import uncollected
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
+from retrieval.surfaces.cli.options import State
 from retrieval.surfaces.cli.output import console
-from retrieval.surfaces.cli.state import State
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
+
+
+def stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; the second one ends the process as if nothing had been arranged."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        stop.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return stop
+
 
 T = TypeVar("T")
 

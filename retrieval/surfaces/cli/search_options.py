@@ -1,12 +1,167 @@
-"""The options of a search, by the names of ``Collection.search``."""
+"""The options of a search, and conditions as people type them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, InvalidVectorError, NotFoundError
+from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS, parse_where
 from retrieval.surfaces.cli.completion import complete_legs, complete_profile
+
+if TYPE_CHECKING:
+    from retrieval.collection import Collection
+    from retrieval.domain.search.profile import Profile
+    from retrieval.platform import Platform
+
+
+def vector_of(option: str, file: str | None) -> list[float] | None:
+    """The vector in a JSON file, a list of numbers; None without a file.
+
+    Raises ``NotFoundError`` without the file, ``InvalidVectorError`` for anything else in it.
+    """
+    if file is None:
+        return None
+    try:
+        value = json_of(Path(file).read_bytes())
+    except OSError as error:
+        raise NotFoundError(f"cannot read {option} {file!r}: {error.strerror or error}; name a JSON file") from error
+    except JSONTextError:
+        value = None
+    if not isinstance(value, list) or not all(type(number) in (int, float) for number in value):
+        raise InvalidVectorError(
+            f"{option} {file!r} holds no vector; write a JSON list of numbers, such as [0.1, -0.2]"
+        )
+    return value
+
+
+def entities_of(pairs: Sequence[str]) -> dict[str, list[str]] | None:
+    """Entities by type, from ``questions:q1`` and the like; None without any. Raises ``InvalidRequestError``."""
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        kind, _, name = (part.strip() for part in pair.partition(":"))
+        if not (kind and name):
+            raise InvalidRequestError(f"cannot read --entity {pair!r}: write TYPE:ID, such as questions:q1")
+        found.setdefault(kind, []).append(name)
+    return found or None
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """The moment of ``--as-of``; None without one. Raises ``InvalidRequestError``."""
+    from retrieval.surfaces.since import time_of
+
+    return None if text is None else time_of("--as-of", text)
+
+
+async def profiles_named(platform: Platform, collection: Collection, names: Sequence[str]) -> dict[str, Profile]:
+    """The profiles by what a person calls them: a stored version, ``active``, or a JSON file.
+
+    Raises ``InvalidRequestError`` for one that is named twice, ``NotFoundError``, ``InvalidProfileError``.
+    """
+    from retrieval.services.compare import named_profile
+
+    if len(set(names)) < len(names):
+        raise InvalidRequestError(f"a profile is named twice: {', '.join(names)}; name each once")
+    whose = (platform.database, platform.tenant_id, await collection.refresh())
+    return {name: (await named_profile(*whose, name)).profile for name in names}
+
+
+async def profile_named(platform: Platform, collection: Collection, name: str | None) -> Profile | None:
+    """The one profile of that name; None without one: the collection's own."""
+    return None if name is None else (await profiles_named(platform, collection, [name]))[name]
+
+
+_CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
+_OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 300
+_TEXTS = FIELDS - NUMBER_FIELDS
+"""The fields whose values are what was typed."""
+
+
+def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
+    """All the conditions together, as a mapping that ``Collection.search`` takes; None without any.
+
+    A condition is ``FIELD=VALUE``, or with ``!=``, ``>``, ``>=``, ``<``, ``<=``; or a whole mapping of
+    ``retrieval.domain.search.filters`` as a JSON object. A value that reads as a JSON number, ``true`` or ``false``
+    is ordered as that, and equals both that and the same text: ``year=2024`` finds 2024 and "2024". Spaces
+    around the field and the value do not count. Raises ``InvalidFilterError`` for anything else.
+    """
+    parsed = [condition_of(text) for text in conditions]
+    where = {"and": parsed} if len(parsed) > 1 else parsed[0] if parsed else None
+    parse_where(where)
+    return where
+
+
+def condition_of(text: str) -> dict[str, Any]:
+    """One condition as a mapping. Raises ``InvalidFilterError``."""
+    if "\x00" in text or not _is_unicode(text):
+        raise InvalidFilterError(f"cannot read the condition {text!r}: it holds bytes that no item can have")
+    if text.lstrip().startswith("{"):
+        return _json_mapping(text)
+    match = _CONDITION.fullmatch(text)
+    field, operator, value = (part.strip() for part in match.groups()) if match else ("", "", "")
+    if not field:
+        raise InvalidFilterError(
+            f"cannot read the condition {text!r}: write FIELD=VALUE, with = != > >= < or <=, "
+            """such as priority=High, or a JSON object such as '{"priority": ["High", "Low"]}'"""
+        )
+    if operator in _OPERATOR:
+        return {field: {_OPERATOR[operator]: _typed(value) if field not in _TEXTS else value}}
+    values = _spellings(field, value)
+    if operator == "!=":
+        return {field: {"nin": values}}
+    return {field: {"in": values}} if len(values) > 1 else {field: values[0]}
+
+
+def _spellings(field: str, value: str) -> list[Any]:
+    """What equals the value: an attribute may hold ``26`` as a number or as a text."""
+    typed = value if field in _TEXTS else _typed(value)
+    return [typed] if typed is value or field in FIELDS else [typed, value]
+
+
+def _typed(value: str) -> str | int | float | bool:
+    if value in ("true", "false"):
+        return value == "true"
+    match = _JSON_NUMBER.fullmatch(value) if len(value) <= _LONGEST_NUMBER else None
+    if match is None:
+        return value
+    number = int(value) if match[1] is None and match[2] is None else float(value)
+    return number if math.isfinite(number) else value
+
+
+def _json_mapping(text: str) -> dict[str, Any]:
+    try:
+        value = json_of(text)
+    except JSONTextError as error:
+        raise InvalidFilterError(f"cannot read the condition {text[:60]!r}: {error}") from None
+    if not isinstance(value, dict) or not _has_unicode_names(value):
+        raise InvalidFilterError(f"the condition {text!r} holds half of a surrogate pair in a field's name")
+    return value
+
+
+def _has_unicode_names(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_unicode(name) and _has_unicode_names(inner) for name, inner in value.items())
+    if isinstance(value, list):
+        return all(map(_has_unicode_names, value))
+    return True
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 CONDITION_HELP = (
     "Only items where this holds: priority=High, hours>=24, tags=urgent, kind!=note, or a JSON object. "

@@ -15,15 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import EVERY_SCOPE, ApiKey
 from retrieval.engine.stopwatch import Clock
-from retrieval.surfaces.http.authentication import Authenticator
+from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
 from retrieval.surfaces.http.front import FRONT_PATHS
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
-from retrieval.surfaces.http.limits import is_stream
-from retrieval.surfaces.http.load import place_of
-from retrieval.surfaces.http.rate_limits import Allowance, RateLimits
-from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
-from retrieval.surfaces.http.request_refusals import EncodedBodyError, OverloadedError
+from retrieval.surfaces.http.limits import is_stream, place_of
+from retrieval.surfaces.http.problems import AuthenticationError, EncodedBodyError, OverloadedError, RateLimitedError
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}

@@ -14,21 +14,22 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from retrieval.domain.errors import RetrievalError
-from retrieval.surfaces.http.members import members_at
-from retrieval.surfaces.http.problem_types import problem_type
+from retrieval.surfaces.http.json_bodies import members_at
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
+    MediaTypeError,
+    OverloadedError,
     Problem,
+    RefusalError,
     encoded,
     headers_of,
     invalid,
     one_line,
     problem_of,
     problem_of_status,
+    problem_type,
 )
-from retrieval.surfaces.http.refusals import RefusalError
-from retrieval.surfaces.http.request_id import current_request_id
-from retrieval.surfaces.http.request_refusals import MediaTypeError, OverloadedError
+from retrieval.surfaces.http.telemetry import current_request_id
 from retrieval.surfaces.refused_values import names_there_are
 
 _log = logging.getLogger(__name__)

@@ -12,23 +12,22 @@ from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from retrieval.domain.embedding import Embedder
 from retrieval.domain.errors import RetrievalError
+from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
-from retrieval.surfaces.http.frame import Frame
+from retrieval.surfaces.http.authentication import RATE_HEADERS
+from retrieval.surfaces.http.caller import Handles
+from retrieval.surfaces.http.frame import Frame, LocalOnly
 from retrieval.surfaces.http.front import add_front
-from retrieval.surfaces.http.handles import Handles
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
 from retrieval.surfaces.http.limits import Limits
-from retrieval.surfaces.http.local_only import LocalOnly
 from retrieval.surfaces.http.openapi import describe, operation_id
-from retrieval.surfaces.http.paths import KeysInPaths
-from retrieval.surfaces.http.rate_limits import RATE_HEADERS
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
+from retrieval.surfaces.http.sent_items import KeysInPaths
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import Telemetry
 from retrieval.surfaces.version import installed_version

@@ -1,31 +1,237 @@
-"""Many items in one request: lines stream in, are stored in batches, and each is told what became of it."""
+"""Many items in one request: lines stream in, are stored in batches, and each is told what became of it.
+
+A client may send its whole body before it reads a word of the answer; who waited for that would wait for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from retrieval.adapters.readers.jsonl import item_from_line
+from retrieval.adapters.readers.item_files import item_from_line
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, RetrievalError
-from retrieval.domain.item import Item
-from retrieval.domain.stored_item import Became
-from retrieval.jobs.add import AddReport
-from retrieval.jobs.add_each import ItemOutcome
+from retrieval.domain.items.item import Became, Item
+from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.surfaces.http.caller import STILL_ALLOWED
-from retrieval.surfaces.http.intake import Intake
-from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES, StreamLine
-from retrieval.surfaces.http.problems import problem_of
-from retrieval.surfaces.http.request_refusals import BodyTimeoutError, BrokenStreamError
+from retrieval.surfaces.http.problems import BodyTimeoutError, BrokenStreamError, UnreadAnswerError, problem_of
 from retrieval.surfaces.http.sent_items import sent_item
-from retrieval.surfaces.http.spool import Spool
+
+MAX_LINE_BYTES = 1024 * 1024
+"""Longest line, without its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLine:
+    """One line that is not blank."""
+
+    number: int
+    """Counts from 1, blank lines too."""
+    data: bytes
+    """Without its end; empty where it is too long."""
+    too_long: bool = False
+
+
+class LineCutter:
+    """Cuts lines out of a stream; of one that is too long nothing is kept."""
+
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._limit = max_line_bytes
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._number = 1
+
+    def feed(self, data: bytes) -> list[StreamLine]:
+        """The lines that end in what arrived."""
+        *ended, rest = data.split(b"\n")
+        lines = [line for one in ended if (line := self._end(one))]
+        self._keep(rest)
+        return lines
+
+    def end(self) -> list[StreamLine]:
+        """The last line, which nothing ended, if there is one."""
+        line = self._end(b"")
+        return [line] if line else []
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            self._parts.clear()
+        elif part:
+            self._parts.append(part)
+
+    def _end(self, part: bytes) -> StreamLine | None:
+        """The line that ends with this part; None for a blank one."""
+        self._keep(part)
+        too_long, number = self._size > self._limit, self._number
+        data = b"" if too_long else b"".join(self._parts)
+        self._parts, self._size, self._number = [], 0, number + 1
+        if number == 1:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        return StreamLine(number, data, too_long) if too_long or data.strip() else None
+
+
+T = TypeVar("T")
+
+IN_MEMORY_BYTES = 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+"""The answers to a million lines and more, of a client that has not read the ones before."""
+
+PART_BYTES = 64 * 1024
+
+
+class Spool:
+    """Bytes that one task writes and another one reads, in their order: ``with Spool() as spool``.
+
+    The file is worked on in a thread: a disk may be slow.
+    """
+
+    def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
+        self._file = SpooledTemporaryFile(max_size=in_memory_bytes)  # noqa: SIM115 - closed at the end of the with
+        self._in_memory, self._most = in_memory_bytes, most_bytes
+        self._written = self._read = 0
+        self._is_on_disk = self._is_closed = False
+        self._more, self._alone = asyncio.Event(), asyncio.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    async def write(self, data: bytes) -> None:
+        """Let this be read next. Raises ``UnreadAnswerError`` where too much waits already."""
+        if self._written + len(data) > self._most:
+            raise UnreadAnswerError(self._most)
+        await self._append(data)
+
+    async def end(self, data: bytes = b"") -> None:
+        """Let this be read last, however much waits."""
+        await self._append(data)
+        self._is_closed = True
+        self._more.set()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """All that is written, in parts, as soon as it is there."""
+        while True:
+            while self._read < self._written:
+                yield await self._on_file(self._take)
+            if self._is_closed:
+                return
+            self._more.clear()
+            await self._more.wait()
+
+    async def _append(self, data: bytes) -> None:
+        # Once it is on the disk it stays there, also when all was read.
+        self._is_on_disk = self._is_on_disk or self._written + len(data) > self._in_memory
+        await self._on_file(lambda: self._put(data))
+        self._more.set()
+
+    async def _on_file(self, work: Callable[[], T]) -> T:
+        """Work on the file, one at a time, and to the end: a thread cannot be called back."""
+        async with self._alone:
+            if not self._is_on_disk:
+                return work()
+            working = asyncio.ensure_future(asyncio.to_thread(work))
+            try:
+                return await asyncio.shield(working)
+            except asyncio.CancelledError:
+                await asyncio.wait([working])
+                raise
+
+    def _put(self, data: bytes) -> None:
+        self._file.seek(self._written)
+        self._written += self._file.write(data)
+
+    def _take(self) -> bytes:
+        self._file.seek(self._read)
+        part = self._file.read(PART_BYTES)
+        self._read += len(part)
+        if self._read == self._written:
+            # All is read: the room is free again.
+            self._file.seek(0)
+            self._file.truncate()
+            self._written = self._read = 0
+        return part
+
+
+BATCH_LINES = 500
+BATCH_BYTES = 4 * 1024 * 1024
+"""A batch ends at whichever comes first; so much is read ahead too."""
+
+
+class Intake:
+    """Reads the body in ``run``, and gives the lines that are there in ``batch``.
+
+    So a client that sends fast has its lines taken many together, and one that waits for each answer gets it.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._lines: deque[StreamLine] = deque()
+        self._bytes = 0
+        self._is_over = False
+        self._arrived, self._has_room = asyncio.Event(), asyncio.Event()
+        self.is_cut_off = False
+        """Whether the body ended before its end."""
+        self.is_awaited = False
+        """Whether all that has arrived was taken, and more is waited for."""
+
+    async def run(self) -> None:
+        """Read until the body ends, or the client is gone; wait while enough is there."""
+        cutter, self.is_cut_off = LineCutter(), True
+        try:
+            while (message := await self._receive())["type"] == "http.request":
+                self._take(cutter.feed(message.get("body", b"")))
+                if not message.get("more_body", False):
+                    self._take(cutter.end())
+                    self.is_cut_off = False
+                    return
+                while self._is_full:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+        finally:
+            self._is_over = True
+            self._arrived.set()
+
+    async def batch(self) -> list[StreamLine]:
+        """The next lines, at least one; none at the end."""
+        self.is_awaited = True
+        while not self._lines and not self._is_over:
+            self._arrived.clear()
+            await self._arrived.wait()
+        self.is_awaited = False
+        batch: list[StreamLine] = []
+        size = 0
+        while self._lines and len(batch) < BATCH_LINES and size < BATCH_BYTES:
+            batch.append(self._lines.popleft())
+            size += len(batch[-1].data)
+        self._bytes -= size
+        self._has_room.set()
+        return batch
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._lines) >= BATCH_LINES or self._bytes >= BATCH_BYTES
+
+    def _take(self, lines: list[StreamLine]) -> None:
+        self._lines.extend(lines)
+        self._bytes += sum(len(line.data) for line in lines)
+        if lines:
+            self._arrived.set()
+
 
 MEDIA_TYPE = "application/x-ndjson"
 

@@ -1,4 +1,7 @@
-"""A connection of the server: a head has so many bytes and so much time, and who says nothing is not waited for.
+"""A connection of the server: bounds on heads, time and silence, and one exchange of request and answer.
+
+Nobody waits for a deadline or for the end of a connection in a task of its own until it matters: most requests are
+answered before, and pay for one timer only.
 
 The server's own protocol takes a head of any size, in quadratic time, and waits for it for ever; and both come before
 any key.
@@ -8,11 +11,253 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
 
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from retrieval.surfaces.http.hang_up import extensions
-from retrieval.surfaces.http.problems import MEDIA_TYPE, encoded, problem_of_status
+from retrieval.adapters.store.deadline import Deadline, late
+from retrieval.surfaces.http.answers import answer_to, report
+from retrieval.surfaces.http.problems import MEDIA_TYPE, BodyTimeoutError, BodyTooLargeError, encoded, problem_of_status
+
+_NAME, _CALL = "retrieval.hang_up", "call"
+
+Extensions = dict[str, dict[object, object]]
+
+
+def extensions(abort: Callable[[], None]) -> Extensions:
+    """What a server puts into the scope of its requests; ``abort`` drops the connection and what it has yet to send."""
+    return {_NAME: {_CALL: abort}}
+
+
+def hang_up(scope: Scope) -> None:
+    """Drop the request's connection at once, where the server can."""
+    abort = scope.get("extensions", {}).get(_NAME, {}).get(_CALL)
+    if abort is not None:
+        abort()
+
+
+WATCH_AFTER_SECONDS = 0.05
+"""When a request is that old, its client is watched for hanging up."""
+
+BODY_SECONDS = 10.0
+"""How long a body may take that does not flow: a request that waits for its own takes the place of others."""
+
+HELD_PARTS = 4
+"""Of a body that the application does not read yet, so many parts are taken, to hear whether its client is there."""
+
+GRACE_SECONDS = 0.2
+"""The database ends what is late by itself; this much later, everything else is ended too."""
+
+LET_GO_SECONDS = 1.0
+"""How long what was ended may take to end, before the client is answered without it and it is ended again."""
+
+
+class Ended(Enum):
+    """Why a request was ended before its answer."""
+
+    LATE = "late"
+    HUNG_UP = "hung up"
+
+
+class Exchange:
+    """Watches over one request. ``begin`` it in the task that answers it, and ``end`` it there."""
+
+    __slots__ = (
+        "_alone",
+        "_arrived",
+        "_body_until",
+        "_cancelled",
+        "_deadline",
+        "_flows",
+        "_held",
+        "_is_begun",
+        "_is_body_read",
+        "_is_complete",
+        "_is_listening",
+        "_is_sending",
+        "_is_sent",
+        "_limit",
+        "_read",
+        "_receive",
+        "_scope",
+        "_seconds",
+        "_send",
+        "_start",
+        "_task",
+        "_timer",
+        "_watcher",
+        "ended",
+        "on_answer",
+        "request_id",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self.request_id = request_id
+        self.ended: Ended | None = None
+        """Why the application was ended, if it was."""
+        self.on_answer: Callable[[], None] | None = None
+        """Called once the whole answer is known; the client may take its time to read it."""
+        self._start: Message | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._held: deque[Message] = deque()
+        self._alone: asyncio.Task[None] | None = None
+        self._read = self._cancelled = 0
+        self._is_listening = False
+        self._is_begun = self._is_complete = self._is_sending = self._is_sent = self._flows = False
+        self._is_body_read = True
+
+    def begin(self, *, seconds: float, body_limit: int, has_body: bool, flows: bool) -> Deadline:
+        """Set the time running; gives the deadline for the statements."""
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._seconds, self._limit, self._flows = seconds, body_limit, flows
+        self._is_body_read = not has_body
+        now = loop.time()
+        self._deadline = Deadline(now + seconds, loop.time)
+        self._body_until = math.inf if flows else now + BODY_SECONDS
+        self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._on_time)
+        return self._deadline
+
+    def end(self) -> None:
+        """Nobody is watched any more."""
+        self._task = None
+        self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    async def receive(self) -> Message:
+        """The next part of the request, for the application; of a body that is too large, that the client is gone."""
+        message = await self._next()
+        if message["type"] == "http.request":
+            self._read += len(message.get("body", b""))
+            if self._read > self._limit:
+                await self.refuse(BodyTooLargeError(self._limit))
+                return {"type": "http.disconnect"}
+            self._is_body_read = not message.get("more_body", False)
+            self._go_on()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """The next part of the answer, from the application; the head is sent with the body, unless that flows."""
+        if self._is_complete:
+            return
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())]
+            self._start = message
+            if not self._flows:
+                return
+        elif not message.get("more_body", False):
+            self._is_complete = True
+            if self.on_answer is not None:
+                self.on_answer()
+        self._is_begun = self._is_sending = True
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._send(start)
+        if message["type"] != "http.response.start":
+            await self._send(message)
+        self._is_sending = False
+        self._is_sent = self._is_complete
+        self._go_on()
+
+    async def refuse(self, error: Exception) -> None:
+        """Answer with the problem document of the error, unless the answer has begun or nobody waits for it."""
+        if self.ended is Ended.HUNG_UP:
+            return
+        if self._is_begun:
+            report(error)
+        else:
+            await answer_to(error, self._scope)(self._scope, self._receive, self.send)
+
+    def ended_by_itself(self) -> bool:
+        """Whether it was the exchange, and nobody else, that cancelled the task; it may then go on."""
+        task = asyncio.current_task()
+        for _ in range(self._cancelled):
+            if task is not None:
+                task.uncancel()
+        return self.ended is not None and (task is None or not task.cancelling())
+
+    async def tell_end(self) -> None:
+        """Answer why the application was ended."""
+        if self.ended is Ended.LATE:
+            await self.refuse(late() if self._is_body_read else BodyTimeoutError())
+
+    def _go_on(self) -> None:
+        """A stream may take long, if only it goes on."""
+        if self._flows:
+            self._deadline.until = self._deadline.clock() + self._seconds
+
+    def _on_time(self) -> None:
+        """Watch for the client's hanging up, and end what is late; and come back for what is not yet."""
+        loop, until = asyncio.get_running_loop(), self._deadline.until + GRACE_SECONDS
+        if not self._is_body_read:
+            until = min(until, self._body_until)
+        if loop.time() >= until:
+            self._stop(Ended.LATE)
+            return
+        if self._watcher is None and (self._is_body_read or not (self._flows or self._is_listening)):
+            self._arrived = asyncio.Event()
+            self._watcher = loop.create_task(self._wait_for_hang_up())
+        # As long as it listens itself, the application hears of it.
+        self._timer = loop.call_at(
+            until if self._watcher else min(until, loop.time() + WATCH_AFTER_SECONDS), self._on_time
+        )
+
+    async def _next(self) -> Message:
+        while not self._held and self._watcher is not None and not self._watcher.done():
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._held:
+            return self._held.popleft()
+        self._is_listening = True
+        try:
+            return await self._receive()
+        finally:
+            self._is_listening = False
+
+    async def _wait_for_hang_up(self) -> None:
+        """Listen in the application's place, and hold for it what comes."""
+        is_there = True
+        while is_there and len(self._held) < HELD_PARTS:
+            message = await self._receive()
+            is_there = message["type"] == "http.request"
+            self._is_body_read = self._is_body_read or not message.get("more_body", False)
+            self._held.append(message)
+            self._arrived.set()
+        if not is_there:
+            self._stop(Ended.HUNG_UP)
+
+    def _stop(self, why: Ended) -> None:
+        if self._task is not None and self.ended is None and not self._is_sent:
+            self.ended = why
+            if why is Ended.LATE and self._is_sending:
+                hang_up(self._scope)
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._timer.cancel()
+            self._cancelled += 1
+            self._task.cancel()
+            self._timer = asyncio.get_running_loop().call_later(LET_GO_SECONDS, self._insist)
+
+    def _insist(self) -> None:
+        """The application does not let itself be ended: a server hangs, or the cancellation got lost.
+
+        The client need not wait for it.
+        """
+        self._alone = asyncio.get_running_loop().create_task(self.tell_end())
+        # The client may be gone, and the server say so.
+        self._alone.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._cancel()
+
 
 HEAD_BYTES = 64 * 1024
 """The most of a request's line and headers, of the trailers after a body, and of what else is no body."""

@@ -9,10 +9,9 @@ from types import ModuleType
 from retrieval.apps.tickets import errors as ticket_errors
 from retrieval.domain import errors
 from retrieval.domain.errors import RetrievalError, RunningLoopError
-from retrieval.surfaces.http import refusals, request_refusals
-from retrieval.surfaces.http.problem_types import ProblemType, problem_type
-from retrieval.surfaces.http.refusals import RefusalError
-from retrieval.surfaces.http.routes import metrics
+from retrieval.surfaces.http import problems
+from retrieval.surfaces.http.problems import ProblemType, RefusalError, problem_type
+from retrieval.surfaces.http.routes import installation
 
 _NEVER = (RetrievalError, RunningLoopError, RefusalError)
 """Nobody meets them over HTTP: two are bases, and the loop is the service's own."""
@@ -34,7 +33,7 @@ def _row(kind: ProblemType, name: str) -> str:
 
 
 def _classes() -> Iterator[type[RetrievalError]]:
-    for module in (errors, refusals, request_refusals, ticket_errors, metrics):
+    for module in (errors, problems, ticket_errors, installation):
         yield from (kind for kind in _own(module) if kind not in _NEVER)
 
 

@@ -20,15 +20,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, set_deadline
 from retrieval.adapters.store.installation.idempotency import (
-    Answer,
     Attempt,
     Earlier,
+    KeptAnswer,
     begin_write,
     free_key,
     keep_answer,
 )
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
-from retrieval.surfaces.http.refusals import IdempotencyConflictError, IdempotencyMismatchError
+from retrieval.surfaces.http.problems import IdempotencyConflictError, IdempotencyMismatchError
 
 _log = logging.getLogger(__name__)
 
@@ -120,12 +120,12 @@ class OnceOnly:
 
     async def _written(
         self, app: ASGIApp, scope: Scope, exchange: _Recorded
-    ) -> tuple[asyncio.Task[Answer | None], bool]:
+    ) -> tuple[asyncio.Task[KeptAnswer | None], bool]:
         """The write, done with, and whether its request was ended before; it ends early while its body is awaited."""
         given = current_deadline()
         left = self._deadline_seconds if given is None else given.until - given.clock()
 
-        async def write() -> Answer | None:
+        async def write() -> KeptAnswer | None:
             if given is not None:
                 set_deadline(Deadline(given.until + FINISH_SECONDS, given.clock))
             await app(scope, exchange.receive, exchange.send)
@@ -222,7 +222,7 @@ class _Recorded:
         for message in held:
             await self._send(message)
 
-    async def answer(self) -> Answer | None:
+    async def answer(self) -> KeptAnswer | None:
         """The whole answer, once the body was read to its end; None if it never was, or for one that is none."""
         if not self._is_complete or self.has_failed:
             return None
@@ -230,7 +230,7 @@ class _Recorded:
             if (await self.receive())["type"] == "http.disconnect":
                 return None
         body = b"".join(message.get("body", b"") for message in self._held)
-        return Answer(
+        return KeptAnswer(
             body_hash=self._digest.digest(),
             status=self._status,
             headers=self._headers,
@@ -238,7 +238,7 @@ class _Recorded:
         )
 
 
-def _kept(earlier: Earlier, attempt: Attempt) -> Answer:
+def _kept(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
     """The answer to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
     if earlier.request_hash != attempt.request_hash:
         raise IdempotencyMismatchError
@@ -248,7 +248,7 @@ def _kept(earlier: Earlier, attempt: Attempt) -> Answer:
     return earlier.answer
 
 
-async def _answer_again(answer: Answer, send: Send) -> None:
+async def _answer_again(answer: KeptAnswer, send: Send) -> None:
     if answer.body is None:
         raise IdempotencyConflictError(
             f"this was done, and answered with status {answer.status}; that answer had more than "

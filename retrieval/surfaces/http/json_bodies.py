@@ -1,4 +1,4 @@
-"""Bodies in JSON, read strictly, and large ones beside the loop.
+"""Bodies and answers in JSON, and where in a request an error lies.
 
 The framework takes UTF-16, members that stand twice, and what is no number, and reads a body, and what the route's
 model makes of it, on the event loop. A route of this class reads by ``json_of``, and gives the framework the model's
@@ -11,21 +11,141 @@ else runs, and each has a connection. What is written waits for nothing but its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, get_args
 
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieval.adapters.aside import LONG_BODY, aside, uncollected
-from retrieval.domain.json_text import JSONTextError, json_of
+from retrieval.collection import Collection
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
+from retrieval.domain.search.filters import Filter, parse_where
+from retrieval.domain.search.profile import Profile
+from retrieval.engine.collection_handle import parsed_filter
 from retrieval.surfaces.http.limits import is_write
-from retrieval.surfaces.http.request_refusals import MalformedBodyError
+from retrieval.surfaces.http.problems import MalformedBodyError
+
+
+class JSONAnswer(JSONResponse):
+    """Plain JSON values as an answer; a number that is none becomes ``null``."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return to_json(content, inf_nan_mode="null")
+
+
+def members_at(kind: Any, place: Sequence[str | int]) -> list[str]:
+    """The names of the members at this place of a body of that type; none where no model says them."""
+    models = list(_models(kind))
+    for step in place:
+        inner = [field.annotation for one in models if (field := one.model_fields.get(str(step)))]
+        # Positions in lists and keys of mappings lead to no other model.
+        models = [model for part in inner for model in _models(part)] if inner else models
+    return list(dict.fromkeys(name for model in models for name in model.model_fields))
+
+
+def _models(kind: Any) -> Iterator[type[BaseModel]]:
+    """The models within an annotation: itself, of a list, of a mapping, of several."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for part in get_args(kind):
+        yield from _models(part)
+
+
+def where_of(text: str | None) -> Filter | None:
+    """The filter that the parameter ``where`` says. Raises ``InvalidFilterError``."""
+    if text is None:
+        return None
+    try:
+        mapping = json_of(text)
+    except JSONTextError as error:
+        raise InvalidFilterError(
+            f'the parameter where is a JSON object such as {{"priority": "High"}}, percent-encoded, not {text!r:.80}: '
+            f"{error}"
+        ) from None
+    try:
+        return parse_where(mapping)
+    except InvalidFilterError as error:
+        # The place is one in the parameter, and none in a body.
+        error.place = ()
+        raise
+
+
+Place = tuple[str | int, ...]
+
+
+@contextmanager
+def at(*place: str | int) -> Iterator[None]:
+    """An error of what is read within lies there, or further in."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        error.place = (*place, *error.place)
+        raise
+
+
+async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
+    """The filter that the member of that name says. Raises ``InvalidFilterError``."""
+    with at(name):
+        return await parsed_filter(where, collection.bounds)
+
+
+async def filters_at(
+    name: str, where: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, collection: Collection
+) -> list[Filter]:
+    """The filters that the member of that name says, of one or of a list. Raises ``InvalidFilterError``."""
+    if where is None or isinstance(where, Mapping):
+        return [one for one in (await filter_at(name, where, collection),) if one is not None]
+    found = []
+    for number, each in enumerate(where):
+        with at(name, number):
+            if (one := await parsed_filter(each, collection.bounds)) is not None:
+                found.append(one)
+    return found
+
+
+def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
+    """The profile that stands there. Raises ``InvalidProfileError``."""
+    if profile is None:
+        return None
+    with at(*place):
+        return Profile.from_dict(profile)
+
+
+@contextmanager
+def fields_of(**filters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None) -> Iterator[None]:
+    """An error about a field, from within, lies where one of these filters, or a field alone, names it first."""
+    try:
+        yield
+    except InvalidFilterError as error:
+        if error.field and not error.place:
+            found = (place for name, where in filters.items() for place in _named(where, error.field, (name,)))
+            error.place = next(found, ())
+        raise
+
+
+def _named(part: object, field: str, place: Place) -> Iterator[Place]:
+    if part in (field, f"attributes.{field}"):
+        yield place
+    elif isinstance(part, Mapping):
+        for key, value in part.items():
+            if key in (field, f"attributes.{field}"):
+                yield (*place, key)
+            elif key in ("and", "or", "not"):
+                yield from _named(value, field, (*place, key))
+    elif isinstance(part, list):
+        for number, one in enumerate(part):
+            yield from _named(one, field, (*place, number))
+
 
 MOST_ERRORS = 100
 """Places of a body that are told to be wrong; each costs as much as a hit."""

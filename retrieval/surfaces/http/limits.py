@@ -1,16 +1,17 @@
-"""What a request may take: bytes, and time."""
+"""What a request may take, and how many are answered at once."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.settings import Settings
-from retrieval.surfaces.http.request_refusals import BodyTooLargeError
+from retrieval.surfaces.http.problems import BodyTooLargeError
 
 TIMEOUT_HEADER = b"x-request-timeout"
 
@@ -83,3 +84,75 @@ def check_length(header: bytes | None, limit: int) -> None:
     """Raise ``BodyTooLargeError`` for a body that says itself that it is too large."""
     if header is not None and header.isdigit() and int(header) > limit:
         raise BodyTooLargeError(limit)
+
+
+_PLACE = "place"
+
+
+@dataclass(slots=True, eq=False)
+class Load:
+    """Counted by the service for itself: one process, one loop."""
+
+    limit: int
+    """Requests that are answered at the same time, at most."""
+    in_flight: int = 0
+    shed: int = 0
+    """Turned away for want of room."""
+    shares: Counter[str] = field(default_factory=Counter)
+    """Of those in flight, by key; no key that has none."""
+
+    def enter(self) -> RequestRoom | None:
+        """Room for one request, if there is; who got in has to leave it."""
+        if self.in_flight >= self.limit:
+            self.shed += 1
+            return None
+        self.in_flight += 1
+        return RequestRoom(self)
+
+
+class RequestRoom:
+    """The room of one request."""
+
+    __slots__ = ("_key_id", "_load")
+
+    def __init__(self, load: Load) -> None:
+        self._load: Load | None = load
+        self._key_id = ""
+
+    def belongs_to(self, key_id: str) -> bool:
+        """Whether the key may have it too: one, and more as long as it has fewer than are free.
+
+        So a key alone gets half of the room, of two that want all each gets a third, and there is always some left.
+        """
+        load = self._load
+        if load is None or not key_id:
+            return True
+        share = load.shares[key_id]
+        if share and share >= load.limit - load.in_flight:
+            load.shed += 1
+            return False
+        load.shares[key_id] = share + 1
+        self._key_id = key_id
+        return True
+
+    def leave(self) -> None:
+        """Make room; it may be left again, and is not counted twice."""
+        load, self._load = self._load, None
+        if load is None:
+            return
+        load.in_flight -= 1
+        if self._key_id:
+            load.shares[self._key_id] -= 1
+            if not load.shares[self._key_id]:
+                del load.shares[self._key_id]
+
+
+def take_place(scope: Scope, place: RequestRoom) -> None:
+    """Note the request's place with it."""
+    scope.setdefault("state", {})[_PLACE] = place
+
+
+def place_of(scope: Scope) -> RequestRoom | None:
+    """The request's place; None: it needs none."""
+    place: RequestRoom | None = scope.get("state", {}).get(_PLACE)
+    return place

@@ -1,18 +1,102 @@
-"""What Prometheus is told: counted while it happens, in a registry of the application's own.
+"""What Prometheus is told: what was counted, and the state at the moment it asks.
 
 Labels are few and known beforehand: routes as they are written, never paths; names of stages, never of items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
-from retrieval.domain.feedback import FeedbackReport
-from retrieval.domain.hit import Path, SearchResult
+from retrieval.adapters.store.database import PoolState
+from retrieval.adapters.store.installation.queue import QueueState, read_queue_state
+from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
+from retrieval.domain.errors import RetrievalError
+from retrieval.domain.learning.feedback import FeedbackReport
+from retrieval.domain.search.hit import Path, SearchResult
+from retrieval.engine.stopwatch import Clock
+from retrieval.platform import Platform
+from retrieval.surfaces.http.limits import Load
 from retrieval.surfaces.version import installed_version
+
+_log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 60.0
+"""The database is not asked again sooner."""
+
+WITHIN_SECONDS = 3.0
+"""How long a look may take; who asks for metrics gets the last figures then."""
+
+MOST_TENANTS, MOST_COLLECTIONS = 20, 200
+"""Of so many tenants, and so many collections of all of them, recall is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRecall:
+    """A collection's recall, with whose it is."""
+
+    tenant: str
+    found: CollectionRecall
+
+
+class Figures:
+    """The figures as they were read last."""
+
+    def __init__(self, *, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._read_at: float | None = None
+        self._reading = asyncio.Lock()
+        self.recalls: Sequence[TenantRecall] = ()
+        self.queue: QueueState | None = None
+        """None: not read yet, or the login may not see it."""
+        self.is_up: bool | None = None
+        """Whether the database answered; None: it was not asked yet."""
+
+    async def refresh(self, platforms: Sequence[Platform]) -> None:
+        """Read them again if that was long ago; ``platforms``: the host's first. A database that is away is told of."""
+        async with self._reading:
+            now = self._clock()
+            if self._read_at is not None and now - self._read_at < EVERY_SECONDS:
+                return
+            if not platforms:
+                self.is_up = False
+                return
+            self._read_at = now
+            try:
+                async with asyncio.timeout(WITHIN_SECONDS):
+                    await self._read(platforms)
+                self.is_up = True
+            except (RetrievalError, TimeoutError) as error:
+                self.is_up = False
+                self._read_at = None  # it may be back at the next look
+                reason = "it took too long" if isinstance(error, TimeoutError) else error
+                _log.info("the figures of the metrics were not read: %s", reason)
+
+    def forget(self) -> None:
+        """Read them again at the next look."""
+        self._read_at = None
+
+    async def _read(self, platforms: Sequence[Platform]) -> None:
+        recalls: list[TenantRecall] = []
+        for one in platforms[:MOST_TENANTS]:
+            found = await lowest_recalls(one.database, one.tenant_id, MOST_COLLECTIONS - len(recalls))
+            recalls += [TenantRecall(one.settings.tenant, recall) for recall in found]
+            if len(recalls) >= MOST_COLLECTIONS:
+                break
+        host = platforms[0]
+        # A worker tells three times within that time that it lives.
+        self.queue = await read_queue_state(host.database, alive_seconds=2 * host.settings.worker_stalled_seconds)
+        self.recalls = recalls
+
 
 REQUEST_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The histogram's bounds for requests."""
@@ -102,3 +186,84 @@ class Metrics:
     def unrecorded(self, reason: str) -> None:
         """A search was not recorded."""
         self._lost.labels(reason).inc()
+
+
+_NO_POOL = PoolState.of({})
+
+
+class Watched(Protocol):
+    """The service, as far as its state is told."""
+
+    @property
+    def load(self) -> Load:
+        """How many requests there are."""
+
+    @property
+    def opened(self) -> Sequence[Platform]:
+        """The platforms that are open, the host's first; none while the database was never there."""
+
+
+class StateMetrics(Collector):
+    """Collected anew for each who asks."""
+
+    def __init__(self, watched: Watched, figures: Figures) -> None:
+        self._watched = watched
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them; those that have nothing to tell are there without a value."""
+        yield from _of_requests(self._watched.load)
+        platforms = self._watched.opened
+        yield from _of_pool(platforms[0].database.pool if platforms else _NO_POOL)
+        waiting = sum(one.recording.waiting for one in platforms)
+        yield GaugeMetricFamily("retrieval_recordings_waiting", "Searches that wait to be recorded.", value=waiting)
+        yield from _of_database(self._figures)
+
+
+def _of_requests(load: Load) -> Iterator[Metric]:
+    yield GaugeMetricFamily("retrieval_http_requests_in_flight", "Requests being answered.", value=load.in_flight)
+    yield GaugeMetricFamily("retrieval_http_requests_limit", "Requests answered at once, at most.", value=load.limit)
+    yield CounterMetricFamily("retrieval_http_requests_shed", "Requests turned away for want of room.", value=load.shed)
+
+
+def _of_pool(pool: PoolState) -> Iterator[Metric]:
+    yield GaugeMetricFamily("retrieval_pool_connections_limit", "Connections that the pool opens.", value=pool.most)
+    yield GaugeMetricFamily("retrieval_pool_connections", "Open connections.", value=pool.open)
+    yield GaugeMetricFamily("retrieval_pool_connections_idle", "Open connections that nobody uses.", value=pool.idle)
+    yield GaugeMetricFamily("retrieval_pool_waiting", "Calls that wait for a connection.", value=pool.waiting)
+    yield CounterMetricFamily("retrieval_pool_timeouts", "Calls that waited in vain.", value=pool.timeouts)
+    yield CounterMetricFamily("retrieval_pool_wait_seconds", "What calls waited together.", value=pool.wait_seconds)
+
+
+def _of_database(figures: Figures) -> Iterator[Metric]:
+    up = GaugeMetricFamily("retrieval_database_up", "Whether the database answered the last look.", labels=())
+    if figures.is_up is not None:
+        up.add_metric((), float(figures.is_up))
+    yield up
+    whose = ("tenant", "collection")
+    recall = GaugeMetricFamily(
+        "retrieval_recall", "Recall measured last, for the filters where it is lowest.", labels=whose
+    )
+    measured = GaugeMetricFamily(
+        "retrieval_recall_measured_timestamp_seconds", "When that was, in seconds since 1970.", labels=whose
+    )
+    for one in figures.recalls:
+        labels = (one.tenant, one.found.collection)
+        recall.add_metric(labels, one.found.recall)
+        measured.add_metric(labels, one.found.measured_at.timestamp())
+    yield recall
+    yield measured
+    yield from _of_queue(figures)
+
+
+def _of_queue(figures: Figures) -> Iterator[Metric]:
+    jobs = GaugeMetricFamily(
+        "retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", labels=("queue", "status")
+    )
+    workers = GaugeMetricFamily("retrieval_workers", "Workers that gave a sign of life lately.", labels=())
+    if figures.queue is not None:
+        for (queue, status), number in sorted(figures.queue.jobs.items()):
+            jobs.add_metric((queue, status), number)
+        workers.add_metric((), figures.queue.workers)
+    yield jobs
+    yield workers

@@ -1,24 +1,308 @@
-"""Errors as problem documents (RFC 9457): ``application/problem+json``.
+"""Errors as problem documents (RFC 9457): their types, their words, and why a request is refused.
+
+The name is the class's: ``UnknownCollectionError`` is ``/problems/unknown-collection``. What a class does not say for
+itself, its base says for it; so a new error is a problem from the start.
 
 What the caller asked is answered with the platform's own words. Of the database, of services and of settings a client
 learns what it can do about it; where they lie and what they said stands in the log.
+
+    RefusalError
+    ├── AuthenticationError         401: no key, or none that lets in
+    ├── ForbiddenError              403: the key lacks a scope
+    ├── RateLimitedError            429: too many requests
+    ├── IdempotencyMismatchError    422: another request bore that Idempotency-Key
+    └── IdempotencyConflictError    409: that request is being answered, or its answer was not kept
+
+Each carries the ``status`` of its answer and the ``headers`` that go with it.
+
+RefusalError
+├── MalformedBodyError      400: the body is not what its content type says
+├── BrokenStreamError       400: a stream of items broke off before its end
+├── BodyTimeoutError        408: the body did not arrive in time
+├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
+├── BodyTooLargeError       413: the body has more bytes than the service takes
+├── EncodedBodyError        415: the body is compressed, or encoded in another way
+├── MediaTypeError          415: the body is not sent as JSON
+├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
+└── OverloadedError         503: more requests are being answered than the service takes
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic_core import ErrorDetails
 
 from retrieval.domain import errors
-from retrieval.surfaces.http.problem_types import problem_type
-from retrieval.surfaces.http.refusals import RefusalError
-from retrieval.surfaces.http.wording import over_http
+from retrieval.domain.api_key import Scope
+from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.refused_values import refusal_of
+
+_REPLACED = (
+    (re.compile(r"; make it with: retrieval ingest .*$"), "; make it with: PUT /v1/collections/{name}"),
+    (re.compile(r"; see: retrieval profiles list .*$"), "; see: GET /v1/collections/{name}/profiles"),
+    (
+        re.compile(r"to change it: retrieval collections filterable .*$"),
+        "whoever runs the service can change it, with: retrieval collections filterable",
+    ),
+    (re.compile(r"; take it out, as clean_text and retrieval ingest do"), "; take it out"),
+    (re.compile(r"\breward=, a number"), "reward, a number"),
+    (re.compile(r"\bhelpful=True or False\b"), "helpful, true or false"),
+    (re.compile(r"\breward= or helpful=, not both"), "reward or helpful, not both"),
+)
+
+
+def over_http(detail: str) -> str:
+    """The same with requests in place of commands and of arguments of Python."""
+    for command, request in _REPLACED:
+        detail = command.sub(request, detail)
+    return detail
+
+
+class RefusalError(RetrievalError):
+    """The service does not serve the request."""
+
+    status: ClassVar[int] = 400
+
+    def __init__(self, message: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.headers: dict[str, str] = dict(headers or {})
+
+
+class AuthenticationError(RefusalError):
+    """No valid API key came with the request; what is wrong with one is not told."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a valid API key is needed: send it as Authorization: Bearer KEY; "
+            "make one with: retrieval keys create NAME",
+            headers={"WWW-Authenticate": 'Bearer realm="retrieval"'},
+        )
+
+
+class ForbiddenError(RefusalError):
+    """The key is known and does not allow this."""
+
+    status = 403
+
+    def __init__(self, scope: Scope) -> None:
+        challenge = f'Bearer realm="retrieval", error="insufficient_scope", scope="{scope}"'
+        super().__init__(
+            f"this needs a key with the scope {scope.value!r}; make one with: "
+            f"retrieval keys create NAME --scope {scope.value}",
+            headers={"WWW-Authenticate": challenge},
+        )
+        self.scope = scope
+
+
+class RateLimitedError(RefusalError):
+    """Too many requests; ``wait_seconds`` is how long to wait, and the header ``Retry-After`` says so too."""
+
+    status = 429
+
+    def __init__(self, message: str, wait_seconds: float, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, headers={"Retry-After": str(max(1, math.ceil(wait_seconds))), **(headers or {})})
+        self.wait_seconds = wait_seconds
+
+
+class IdempotencyMismatchError(RefusalError):
+    """Another request was made with the same ``Idempotency-Key``."""
+
+    status = 422
+
+    def __init__(self) -> None:
+        super().__init__("another request bore this Idempotency-Key within a day; choose a new key for a new request")
+
+
+class IdempotencyConflictError(RefusalError):
+    """The request is being answered to somebody else, or was answered and the answer is not kept."""
+
+    status = 409
+
+
+class MalformedBodyError(RefusalError):
+    """The body is not what its content type says."""
+
+    status = 400
+
+
+class BodyTimeoutError(RefusalError):
+    """The body did not arrive in time."""
+
+    status = 408
+
+    def __init__(self) -> None:
+        super().__init__("the body did not arrive in time; send it faster, or in smaller parts")
+
+
+class UnreadAnswerError(RefusalError):
+    """The client does not read what it is answered."""
+
+    status = 408
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"more than {limit:,} bytes of the answer were not read; read it while you send, or send less at once, and "
+            "send again what has no line"
+        )
+
+
+class BrokenStreamError(RefusalError):
+    """The stream broke off before its end, or became larger than the service takes."""
+
+    status = 400
+
+    def __init__(self) -> None:
+        super().__init__("the stream broke off, or is larger than the service takes; send again what has no answer")
+
+
+class BodyTooLargeError(RefusalError):
+    """The body has more bytes than the service takes."""
+
+    status = 413
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the body has more than {limit:,} bytes, the most for this request; send items in several requests or as "
+            "a stream, and search with fewer words and values"
+        )
+
+
+class EncodedBodyError(RefusalError):
+    """The body is compressed, or encoded in another way."""
+
+    status = 415
+
+    def __init__(self) -> None:
+        super().__init__(
+            "bodies are taken as they are; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
+        )
+
+
+class MediaTypeError(RefusalError):
+    """The body's content type is not that of JSON."""
+
+    status = 415
+
+    def __init__(self, content_type: str) -> None:
+        came = f"as {content_type!r:.80}" if content_type else "without a type"
+        super().__init__(f"send the body with Content-Type: application/json; it came {came}")
+
+
+class MisdirectedError(RefusalError):
+    """The request was meant for another host, or a page of another host sent it."""
+
+    status = 421
+
+
+class OverloadedError(RefusalError):
+    """More requests are being answered than the service takes."""
+
+    status = 503
+    retry_after = 1
+
+    def __init__(self, message: str = "too many requests are being answered; try again in a moment") -> None:
+        super().__init__(message, headers={"Retry-After": str(self.retry_after)})
+
+
+_LOG = "whoever runs the service finds the reason in its log, under this request_id"
+INTERNAL = f"an unexpected error; {_LOG}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemType:
+    """A kind of problem."""
+
+    type: str
+    """A URI relative to the service's."""
+    title: str
+    status: int
+    """Of HTTP."""
+    told: str | None
+    """What a client is told; None: the error's own message, which is about the client's request."""
+    retry_after: int | None
+    """Seconds after which it may be over; None: it will not be by waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    told: str | None = None
+    retry_after: int | None = None
+
+
+_AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"
+_NOT_SET_UP = f"the database is not set up for this service; {_LOG}"
+_SERVICE = "the {} service did not answer; try again in a moment"
+_REJECTED = f"the {{}} service refused what it was sent; {_LOG}"
+_ANSWERS: dict[type[RetrievalError], _Answer] = {
+    RetrievalError: _Answer(500, INTERNAL),
+    errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this; {_LOG}"),
+    errors.DatabaseError: _Answer(503, f"the database refused; {_LOG}", 10),
+    errors.DatabaseUnreachableError: _Answer(503, _AWAY, 2),
+    errors.EmbeddedServerError: _Answer(503, _AWAY, 2),
+    errors.UnsupportedDatabaseError: _Answer(503, _NOT_SET_UP, 10),
+    errors.SchemaRevisionError: _Answer(503, _NOT_SET_UP, 10),
+    errors.MissingPrivilegeError: _Answer(503, _NOT_SET_UP, 10),
+    errors.PoolExhaustedError: _Answer(503, "too many requests wait for the database; try again in a moment", 1),
+    errors.DatabaseBusyError: _Answer(503, "the database gave up waiting for others; try again in a moment", 1),
+    errors.DeadlineError: _Answer(
+        504, "not done in time; ask for less, or allow more time with the header X-Request-Timeout (seconds)"
+    ),
+    errors.InvalidRequestError: _Answer(422),
+    errors.NotFoundError: _Answer(404),
+    errors.ConflictError: _Answer(409),
+    errors.VersionConflictError: _Answer(412),
+    errors.EmbedderError: _Answer(502, _REJECTED.format("embedding")),
+    errors.EmbedderUnavailableError: _Answer(503, _SERVICE.format("embedding"), 2),
+    errors.LLMError: _Answer(502, _REJECTED.format("language model's")),
+    errors.LLMUnavailableError: _Answer(503, _SERVICE.format("language model's"), 2),
+}
+
+
+def problem_type(kind: type[BaseException]) -> ProblemType:
+    """What an error of that class is to a client; one that is none of ours is an ``internal`` one."""
+    if kind not in _KNOWN:
+        _KNOWN[kind] = _made(kind)
+    return _KNOWN[kind]
+
+
+_KNOWN: dict[type[BaseException], ProblemType] = {}
+
+
+def _made(kind: type[BaseException]) -> ProblemType:
+    if not issubclass(kind, RetrievalError):
+        return ProblemType("/problems/internal", "Something unexpected happened", 500, INTERNAL, None)
+    answer = _refused(kind) if issubclass(kind, RefusalError) else _answer(kind)
+    return ProblemType(f"/problems/{_slug(kind)}", _title(kind), answer.status, answer.told, answer.retry_after)
+
+
+def _refused(kind: type[RefusalError]) -> _Answer:
+    return _Answer(kind.status, retry_after=kind.retry_after if issubclass(kind, OverloadedError) else None)
+
+
+def _answer(kind: type[BaseException]) -> _Answer:
+    return next(_ANSWERS[base] for base in kind.__mro__ if base in _ANSWERS)
+
+
+def _slug(kind: type[BaseException]) -> str:
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+(?![a-z])|[A-Z][a-z]*", kind.__name__.removesuffix("Error"))
+    return "-".join(words).lower() or "internal"
+
+
+def _title(kind: type[BaseException]) -> str:
+    """What happened: the first sentence of the class's docstring, without its markup."""
+    first = (kind.__doc__ or kind.__name__).strip().splitlines()[0]
+    return re.split(r"; |\. ", first, maxsplit=1)[0].rstrip(".").replace("``", "")
+
 
 MEDIA_TYPE = "application/problem+json"
 

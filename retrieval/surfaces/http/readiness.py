@@ -26,7 +26,7 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 from retrieval.platform import Platform
-from retrieval.surfaces.http.problem_types import problem_type
+from retrieval.surfaces.http.problems import problem_type
 from retrieval.surfaces.http.service import Service
 
 OK, UNKNOWN = "ok", "not asked: see the others"

@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any
 from retrieval.surfaces.langchain.extra import require_extra
 
 if TYPE_CHECKING:
-    from retrieval.adapters.readers.documents import EXPLANATION_KEY
+    from retrieval.adapters.readers.records import EXPLANATION_KEY
     from retrieval.surfaces.langchain.agent import (
         PatternRecognitionAgent,
         pattern_recognition_agent,
         retrieval_node,
     )
     from retrieval.surfaces.langchain.bridge import Bridge
-    from retrieval.surfaces.langchain.embedder import LangChainEmbedder
-    from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
+    from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
     from retrieval.surfaces.langchain.retriever import RetrievalRetriever
     from retrieval.surfaces.langchain.store import RetrievalStore
-    from retrieval.surfaces.langchain.tickets import use_platform
     from retrieval.surfaces.langchain.tools import (
         apply_hybrid_scoring,
         get_index_stats,
         search_similar_tickets,
         ticket_tools,
+        use_platform,
     )
     from retrieval.surfaces.langchain.vector_store import RetrievalVectorStore
 
@@ -53,7 +52,7 @@ __all__ = [
 _HOMES = {
     "EXPLANATION_KEY": "documents",
     "Bridge": "bridge",
-    "LangChainEmbedder": "embedder",
+    "LangChainEmbedder": "embeddings",
     "RetrievalEmbeddings": "embeddings",
     "RetrievalRetriever": "retriever",
     "RetrievalStore": "store",
@@ -65,7 +64,7 @@ _HOMES = {
     "get_index_stats": "tools",
     "search_similar_tickets": "tools",
     "ticket_tools": "tools",
-    "use_platform": "tickets",
+    "use_platform": "tools",
 }
 """The module of each name."""
 

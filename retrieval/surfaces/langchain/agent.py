@@ -16,11 +16,11 @@ from retrieval.apps.tickets import (
     RetrievalResponse,
     RetrievalService,
 )
-from retrieval.apps.tickets.preview_models import CUSTOM
+from retrieval.apps.tickets.models import CUSTOM
+from retrieval.domain.checks import named
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.stored_text import named
 from retrieval.platform import Platform
-from retrieval.surfaces.langchain.tickets import SHARED, Tickets, shown
+from retrieval.surfaces.langchain.tools import SHARED, Tickets, shown
 from retrieval.surfaces.mcp.failures import one_line, wrong_arguments
 from retrieval.sync import SyncPlatform
 

@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 
 from langchain_core.documents import Document
 
-from retrieval.adapters.readers.documents import EXPLANATION_KEY, document_item
+from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
+from retrieval.domain.checks import clean_text, clean_value
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.hit import Hit, SearchResult
-from retrieval.domain.item import Item
-from retrieval.domain.stored_text import clean_text, clean_value
+from retrieval.domain.items.item import Item
+from retrieval.domain.search.hit import Hit, SearchResult
 
 NewId = Callable[[], str]
 

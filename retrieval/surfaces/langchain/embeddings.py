@@ -1,12 +1,22 @@
-"""A collection's embedder as embeddings of LangChain."""
+"""Embeddings of LangChain as the platform's embedder, and the other way round."""
 
 from __future__ import annotations
 
-from langchain_core.embeddings import Embeddings
+from collections.abc import Sequence
 
+import numpy as np
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings, FakeEmbeddings
+
+from retrieval.adapters.embedders.batching import all_of, prepared
 from retrieval.collection import Collection
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import (
+    EmbedderError,
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+    InvalidRequestError,
+    InvalidVectorError,
+)
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.surfaces.langchain.bridge import Bridge
 from retrieval.sync import SyncCollection
 
@@ -55,3 +65,126 @@ class RetrievalEmbeddings(Embeddings):
     async def _embedded(self, texts: list[str], role: TextRole) -> list[list[float]]:
         vectors: Vectors = await self._bridge.twin.vectors_of(texts, role=role)
         return [[float(number) for number in vector] for vector in vectors]
+
+
+PROVIDER = "langchain"
+
+_MODEL_NAMES = ("model", "model_name", "model_id", "deployment", "repo_id", "model_path", "model_url")
+_WITHOUT_MODEL = (FakeEmbeddings, DeterministicFakeEmbedding)
+_QUERIES_AT_ONCE = 8
+_MAY_WORK_LATER = frozenset({408, 409, 425, 429})
+
+
+class LangChainEmbedder:
+    """Embeds with ``Embeddings`` of LangChain: ``connect(embedder=LangChainEmbedder(embeddings, dimensions=1536))``.
+
+    ``space`` says where the vectors belong, when the same model fills a collection by another way too; otherwise it
+    is named after the class and its model, with ``dimensions`` numbers a vector. ``of`` and ``aof`` ask the model for
+    their number, and a collection whose embeddings these are for its space. Raises ``InvalidRequestError`` without
+    either, and for embeddings that do not tell their model.
+    """
+
+    def __init__(
+        self, embeddings: Embeddings, *, dimensions: int | None = None, space: EmbeddingSpace | None = None
+    ) -> None:
+        known = dimensions or _number(getattr(embeddings, "dimensions", None))
+        if space is None and known is None:
+            raise InvalidRequestError(
+                "the length of the vectors is not known; give dimensions=..., or let LangChainEmbedder.of ask the model"
+            )
+        self.embeddings = embeddings
+        self._space = space or EmbeddingSpace(
+            provider=PROVIDER, model=model_name(embeddings), revision="", dimensions=known or 0
+        )
+
+    @classmethod
+    def of(cls, embeddings: Embeddings) -> LangChainEmbedder:
+        """The embedder, whose dimensions are counted in the vector of a word where the object does not tell them."""
+        if isinstance(embeddings, RetrievalEmbeddings):
+            return cls(embeddings, space=embeddings.space())
+        known = _number(getattr(embeddings, "dimensions", None))
+        return cls(embeddings, dimensions=known or len(embeddings.embed_query("length")))
+
+    @classmethod
+    async def aof(cls, embeddings: Embeddings) -> LangChainEmbedder:
+        """As ``of``."""
+        if isinstance(embeddings, RetrievalEmbeddings):
+            return cls(embeddings, space=await embeddings.aspace())
+        known = _number(getattr(embeddings, "dimensions", None))
+        return cls(embeddings, dimensions=known or len(await embeddings.aembed_query("length")))
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that the vectors belong to."""
+        return self._space
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
+
+        Raises ``EmbedderRejectedError`` for a refusal and for vectors that cannot be used, otherwise
+        ``EmbedderUnavailableError``.
+        """
+        # Services refuse the empty text.
+        ready = [text or " " for text in prepared(texts, role, self._space)]
+        if not ready:
+            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+        try:
+            found = await self._embedded(ready, role)
+        except Exception as error:
+            raise _told(error) from error
+        try:
+            return checked_vectors(found, self._space, [f"text {place}" for place in range(1, len(ready) + 1)])
+        except InvalidVectorError as error:
+            raise EmbedderRejectedError(f"the vectors of {self._space.name} cannot be used: {error}") from error
+
+    async def _embedded(self, texts: list[str], role: TextRole) -> list[list[float]]:
+        if role is TextRole.DOCUMENT:
+            return await self.embeddings.aembed_documents(texts)
+        found: list[list[float]] = []
+        for start in range(0, len(texts), _QUERIES_AT_ONCE):
+            part = texts[start : start + _QUERIES_AT_ONCE]
+            found += await all_of(self._query(text) for text in part)
+        return found
+
+    async def _query(self, text: str) -> list[float]:
+        return await self.embeddings.aembed_query(text)
+
+    async def aclose(self) -> None:
+        """Nothing to give back: the embeddings are the caller's."""
+
+
+def model_name(embeddings: Embeddings) -> str:
+    """The class, and the model that it says it uses: ``OpenAIEmbeddings/text-embedding-3-small``.
+
+    Of embeddings around others, such as a cache, those inside count. Raises ``InvalidRequestError`` for a class that
+    tells no model: two of its models would be taken for one.
+    """
+    while isinstance(inner := getattr(embeddings, "underlying_embeddings", None), Embeddings):
+        embeddings = inner
+    kind = type(embeddings).__name__
+    names = (getattr(embeddings, name, None) for name in _MODEL_NAMES)
+    model = next((name for name in names if isinstance(name, str) and name), None)
+    if model is not None:
+        return f"{kind}/{model}"
+    if isinstance(embeddings, _WITHOUT_MODEL):
+        return kind
+    raise InvalidRequestError(
+        f"{kind} does not tell its model; name it: "
+        f'LangChainEmbedder(embeddings, space=EmbeddingSpace(provider="{PROVIDER}", model="...", dimensions=...))'
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _told(error: Exception) -> EmbedderError:
+    """The platform's error for whatever a library raised: a refusal where the text or the call is at fault."""
+    if isinstance(error, EmbedderError):
+        return error
+    status = getattr(error, "status_code", None)
+    is_refused = isinstance(status, int) and 400 <= status < 500 and status not in _MAY_WORK_LATER
+    kind = (
+        EmbedderRejectedError if is_refused or isinstance(error, TypeError | ValueError) else EmbedderUnavailableError
+    )
+    return kind(f"the embeddings failed with {type(error).__name__}: {' '.join(str(error).split())[:300]}")

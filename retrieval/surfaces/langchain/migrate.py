@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.adapters.readers.documents import document_item
 from retrieval.adapters.readers.langchain_postgres import LangChainStore, StoredDocument, stored_documents
+from retrieval.adapters.readers.records import document_item
 from retrieval.collection import Collection
-from retrieval.domain.embedding import Vector, checked_vectors
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
-from retrieval.domain.item import Item
+from retrieval.domain.items.embedding import Vector, checked_vectors
+from retrieval.domain.items.item import Item
 
 __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 

@@ -10,10 +10,9 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from retrieval.collection import Collection
-from retrieval.domain.embedding import Embedder
 from retrieval.domain.errors import ConfigurationError
-from retrieval.surfaces.langchain.embedder import LangChainEmbedder
-from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
+from retrieval.domain.items.embedding import Embedder
+from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.sync import SyncCollection, SyncPlatform, connect
 
 # What joins the threads of a program at its end would wait for the platform's for ever; this runs before, as nothing

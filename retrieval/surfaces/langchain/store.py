@@ -1,18 +1,351 @@
-"""LangGraph's store on a collection: memory that graphs keep across threads, found by namespace, filter and words."""
+"""LangGraph's store on a collection: memory that graphs keep across threads, found by namespace, filter and meaning."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TypeVar
 
-from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
+from langgraph.store.base import BaseStore, GetOp, IndexConfig, ListNamespacesOp, Op, PutOp, Result, SearchOp, TTLConfig
 
 from retrieval.collection import Collection
-from retrieval.domain.errors import ConfigurationError
+from retrieval.domain.errors import (
+    ConfigurationError,
+    ConflictError,
+    DatabaseError,
+    InvalidLimitError,
+    InvalidRequestError,
+    UnknownFieldError,
+)
+from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
+from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.reading_calls import MAX_LISTED
+from retrieval.engine.request import MAX_LIMIT
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.store_operations import StoreOperations
+from retrieval.surfaces.langchain.store_items import (
+    EXPIRES_AT,
+    NAMESPACE,
+    UNINDEXED,
+    can_expire,
+    checked_namespace,
+    graph_item,
+    has_expired,
+    is_alive,
+    is_expired,
+    is_indexed,
+    is_put,
+    item_id_of,
+    item_of,
+    matching,
+    refreshed,
+    search_item,
+    value_filter,
+    within,
+)
 from retrieval.sync import SyncCollection
+
+Changes = Mapping[str, Item | None]
+"""What items become, by item id; None: no item."""
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    changes: Changes
+    is_done: bool = False
+    error: Exception | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Writes:
+    """The writes of one store."""
+
+    store: Callable[[Changes], Awaitable[None]]
+    """Makes changes, all or none."""
+    _waiting: list[_Write] = field(default_factory=list)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def write(self, changes: Changes) -> None:
+        """Make these changes, all or none; of two of the same item, the one that was asked for later counts."""
+        mine = _Write(changes)
+        self._waiting.append(mine)
+        try:
+            async with self._turn:
+                if not mine.is_done:
+                    await self._write_waiting(mine)
+        finally:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+        if mine.error is not None:
+            raise mine.error
+
+    async def _write_waiting(self, mine: _Write) -> None:
+        together, self._waiting = self._waiting, []
+        try:
+            await self._write_together(together)
+        except BaseException:
+            # Whoever writes for all may be cancelled; the others are not.
+            self._waiting[:0] = [one for one in together if not (one.is_done or one is mine)]
+            raise
+
+    async def _write_together(self, together: list[_Write]) -> None:
+        changes: dict[str, Item | None] = {}
+        for one in together:
+            changes |= one.changes
+        try:
+            await self.store(changes)
+        except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
+            if len(together) > 1 and not isinstance(error, DatabaseError):
+                # One of them was refused: it must not cost the others.
+                for one in together:
+                    await self._write_together([one])
+                return
+            for one in together:
+                one.error = error
+        for one in together:
+            one.is_done = True
+
+
+T = TypeVar("T")
+
+FIRST_HITS = 100
+"""Hits of the first search for words; from there on each brings ``MAX_LIMIT`` more, without those before.
+
+The steps are the same for all pages, so that pages neither overlap nor leave anything out.
+"""
+
+SWEPT_AT_ONCE = 500
+"""Expired items that one transaction removes at most."""
+
+_KEY = Field("item_id", is_attribute=False)
+
+
+Hit = tuple[StoredItem, float | None]
+"""An item and its score; None: the words have nothing to do with it."""
+
+
+@dataclass(slots=True, eq=False)
+class StoreOperations:
+    """What a store does, with ``await``."""
+
+    collection: Collection
+    fields: Sequence[str]
+    """Paths of what is searched by words, of puts that do not say."""
+    wall_clock: Clock
+    """Seconds since 1970."""
+    sweep_minutes: float | None = None
+    """How often writes remove what has expired; None: they do not."""
+    _writes: Writes = field(init=False)
+    _swept_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._writes = Writes(self._store)
+        self._swept_at = self.wall_clock()
+
+    async def run(self, ops: Iterable[Op]) -> list[Result]:
+        """The result of each operation. Reads see what was there before the batch; of puts of one key the last counts.
+
+        Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
+        """
+        each, now = list(map(checked_operation, ops)), self.wall_clock()
+        changes = _changes(each, self.fields, now)
+        got = await self._got([one for one in each if isinstance(one, GetOp)], now)
+        results: list[Result] = []
+        used: list[StoredItem] = []
+        for one in each:
+            result: Result = None
+            if isinstance(one, GetOp) and (item := got.get(item_id_of(one.namespace, one.key))) is not None:
+                result, used = graph_item(item), used + [item] * one.refresh_ttl
+            elif isinstance(one, SearchOp):
+                hits = await self._searched(one, now)
+                result, used = [search_item(*hit) for hit in hits], used + [item for item, _ in hits] * one.refresh_ttl
+            elif isinstance(one, ListNamespacesOp):
+                result = await self._namespaces(one, now)
+            results.append(result)
+        await self._refresh(used, now)
+        if changes:
+            await self._writes.write(changes)
+            await self._sweep_in_time(now)
+        return results
+
+    async def sweep(self) -> int:
+        """Remove what has expired; gives how many items that were."""
+        self._swept_at = now = self.wall_clock()
+        removed = 0
+        while ids := await self._expired(now):
+            report = await self.collection.change(
+                ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
+            )
+            removed += report.removed
+            if not report.removed:  # somebody else did it
+                break
+        return removed
+
+    async def _expired(self, now: float) -> list[str]:
+        try:
+            page = await self.collection.latest(And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
+        except UnknownFieldError:
+            return []
+        return [one.item.item_id for one in page]
+
+    async def _sweep_in_time(self, now: float) -> None:
+        if self.sweep_minutes is not None and now - self._swept_at >= 60.0 * self.sweep_minutes:
+            await self.sweep()
+
+    async def _store(self, changes: Changes) -> None:
+        def decided(item_id: str, before: Item | None) -> Item | None:
+            if before is not None and not is_put(before):
+                raise ConflictError(
+                    f"item {item_id!r:.80} was put into the collection by something else than a store; "
+                    "use another namespace or key, or another collection"
+                )
+            return changes[item_id]
+
+        await self.collection.change(list(changes), decided)
+
+    async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
+        ids = list(dict.fromkeys(one.item.item_id for one in used if can_expire(one.item)))
+        if ids:
+            await self.collection.change(
+                ids, lambda _, item: None if item is None else refreshed(item, now), keeps_time=True
+            )
+
+    async def _got(self, ops: Sequence[GetOp], now: float) -> dict[str, StoredItem]:
+        ids = list(dict.fromkeys(item_id_of(one.namespace, one.key) for one in ops))
+        stored = await self.collection.stored(ids) if ids else {}
+        return {item_id: one for item_id, one in stored.items() if _is_there(one, now)}
+
+    async def _searched(self, op: SearchOp, now: float) -> list[Hit]:
+        try:
+            hits = await self._page(op, now)
+            if any(is_put(one.item) and is_expired(one.item, now) for one, _ in hits):
+                # Another process put the first item that expires a moment ago.
+                await self.collection.refresh()
+                hits = await self._page(op, now)
+        except UnknownFieldError:  # nothing was ever put
+            return []
+        return [hit for hit in hits if _is_there(hit[0], now)]
+
+    async def _page(self, op: SearchOp, now: float) -> list[Hit]:
+        alive = await self._if_known(EXPIRES_AT, is_alive(now))
+        where = And((within(op.namespace_prefix), alive, value_filter(op.filter or {})))
+        end = op.offset + op.limit
+        query = (op.query or "").strip()
+        ranked = await self._ranked(query, where, end) if query and op.limit else {}
+        page = list(ranked)[op.offset : end]
+        stored = await self.collection.stored(page) if page else {}
+        hits: list[Hit] = [(stored[item_id], ranked[item_id]) for item_id in page if item_id in stored]
+        if len(ranked) < end:
+            rest = And((where, _none_of(ranked)))
+            offset = max(0, op.offset - len(ranked))
+            hits += [(one, None) for one in await self._latest(rest, op.limit - len(page), offset)]
+        return hits
+
+    async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
+        """The scores of so many items, by item id, the best first; fewer where the legs find no more."""
+        collection, ranked, step = self.collection, dict[str, float](), FIRST_HITS
+        indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
+        while len(ranked) < wanted:
+            limit = wanted if wanted < step <= collection.profile.depth else step
+            hits = await collection.search(query, where=And((indexed, _none_of(ranked))), limit=limit, syntax=False)
+            lowest = next(reversed(ranked.values())) if ranked else math.inf
+            ranked |= {hit.item_id: min(hit.score, lowest) for hit in hits}
+            if len(hits) < limit:
+                break
+            collection, step = self.collection.unrecorded(), MAX_LIMIT
+        return ranked
+
+    async def _latest(self, where: Filter, limit: int, offset: int) -> list[StoredItem]:
+        async def page(size: int, start: int) -> list[StoredItem]:
+            return await self.collection.latest(where, limit=size, offset=start)
+
+        return await _paged(page, limit, offset)
+
+    async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
+        await self.collection.refresh()
+        conditions = [matching(one.match_type, one.path) for one in op.match_conditions or ()]
+        alive = await self._if_known(EXPIRES_AT, is_alive(now))
+        where = And((within(_literal_prefix(op)), alive, *conditions))
+
+        async def page(size: int, start: int) -> list[tuple[str, ...]]:
+            return await self.collection.paths(NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start)
+
+        try:
+            return await _paged(page, op.limit, op.offset)
+        except UnknownFieldError:  # nothing was ever put
+            return []
+
+    async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
+        """The filter, where any item has the attribute that it is about."""
+        known = await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
+        return wanted if attribute in known.attributes else And(())
+
+
+def checked_operation(op: Op) -> Op:
+    """The operation, its namespaces tuples of texts. Raises ``InvalidRequestError`` for what cannot be understood."""
+    match op:
+        case GetOp() | PutOp():
+            if not isinstance(op.key, str):
+                raise InvalidRequestError(f"a key is a text, not {op.key!r:.80}")
+            return op._replace(namespace=checked_namespace(op.namespace))
+        case SearchOp():
+            _check_page(op.limit, op.offset)
+            return op._replace(namespace_prefix=checked_namespace(op.namespace_prefix))
+        case ListNamespacesOp():
+            _check_page(op.limit, op.offset)
+            _check_page(op.max_depth or 0, 0)
+            each = [one._replace(path=checked_namespace(one.path)) for one in op.match_conditions or ()]
+            return op._replace(match_conditions=tuple(each))
+        case _:
+            raise InvalidRequestError(f"there is no operation {op!r:.80}")
+
+
+def _check_page(limit: object, offset: object) -> None:
+    for value in (limit, offset):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+            raise InvalidLimitError(f"limit, offset and max_depth are whole numbers of at least 0, not {value!r:.80}")
+
+
+def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, Item | None]:
+    puts = {item_id_of(one.namespace, one.key): one for one in ops if isinstance(one, PutOp)}
+    return {
+        item_id: None if one.value is None else item_of(one, one.value, fields, now) for item_id, one in puts.items()
+    }
+
+
+def _is_there(stored: StoredItem, now: float) -> bool:
+    """Whether a store put it and its time is not over."""
+    return is_put(stored.item) and not is_expired(stored.item, now)
+
+
+def _none_of(ids: Iterable[str]) -> Filter:
+    each = tuple(ids)
+    return Not(OneOf(_KEY, each)) if each else And(())
+
+
+def _literal_prefix(op: ListNamespacesOp) -> list[str]:
+    """What all the namespaces begin with, as far as the conditions say so without a wildcard."""
+    prefixes = [one.path for one in op.match_conditions or () if one.match_type == "prefix"]
+    literal = [list(takewhile(lambda part: part != "*", path)) for path in prefixes]
+    return max(literal, key=len, default=[])
+
+
+async def _paged(page: Callable[[int, int], Awaitable[list[T]]], limit: int, offset: int) -> list[T]:
+    """As many as are wanted, fetched by pages of what one may hold."""
+    found: list[T] = []
+    while len(found) < limit:
+        size = min(MAX_LISTED, limit - len(found))
+        more = await page(size, offset + len(found))
+        found += more
+        if len(more) < size:
+            break
+    return found
+
 
 WHOLE = ("$",)
 """The path of the whole value."""

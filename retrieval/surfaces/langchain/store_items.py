@@ -1,21 +1,168 @@
-"""What is put into a store, as an item of the collection, and back."""
+"""What is put into a store, its names and its filters, as the platform has them."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from langgraph.store.base import Item as GraphItem
 from langgraph.store.base import PutOp, SearchItem, get_text_at_path
 
-from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.filters import Compare, Exists, Field, Filter, Not, Or
-from retrieval.domain.item import Item, json_value
-from retrieval.domain.stored_item import StoredItem
-from retrieval.domain.stored_text import clean_value
-from retrieval.surfaces.langchain.store_filters import VALUE
-from retrieval.surfaces.langchain.store_names import NAMESPACE, item_id_of, tags_of
+from retrieval.domain.checks import clean_value
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
+from retrieval.domain.items.item import MAX_KEY_BYTES, Item, StoredItem, json_value
+from retrieval.domain.search.filters import (
+    AllTags,
+    And,
+    Compare,
+    Exists,
+    Field,
+    Filter,
+    HasType,
+    Not,
+    Or,
+    is_value,
+    parse_where,
+)
+
+NAMESPACE = "namespace"
+"""The attribute that holds an item's namespace, a list of texts."""
+
+_ROOT = "namespace"
+"""The tag of every item of a store; longer ones name what a namespace begins with."""
+
+_ESCAPES = {"%": "%25", "/": "%2F", "#": "%23", "\x00": "%00"}
+_ESCAPED = str.maketrans(_ESCAPES)
+
+
+def item_id_of(namespace: Sequence[str], key: str) -> str:
+    """The id of the item: ``users/ada/prefs``; of one that is too long for an id, ``#`` and its hash."""
+    return _fitting("/".join(part.translate(_ESCAPED) for part in (*namespace, key)), MAX_KEY_BYTES)
+
+
+def tags_of(namespace: Sequence[str]) -> tuple[str, ...]:
+    """One tag for everything that the namespace begins with, itself among it."""
+    return tuple(_tag(namespace[:depth]) for depth in range(len(namespace) + 1))
+
+
+def within(prefix: Sequence[str]) -> Filter:
+    """The items whose namespace begins with these elements."""
+    return AllTags((_tag(prefix),))
+
+
+def matching(match_type: str, path: Sequence[str]) -> Filter:
+    """The items whose namespace begins (``prefix``) or ends (``suffix``) like the path; ``*`` is any element."""
+    if match_type not in {"prefix", "suffix"}:
+        raise InvalidRequestError(f"namespaces match by 'prefix' or 'suffix', not {match_type!r:.80}")
+    if not path:
+        return And(())
+    places = range(len(path)) if match_type == "prefix" else range(-len(path), 0)
+    parts: list[Filter] = [
+        is_value(_element(place), part) for place, part in zip(places, path, strict=True) if part != "*"
+    ]
+    # The place that is farthest from where it is counted from: with it, the others are there.
+    return And((Exists(_element(places[-1] if match_type == "prefix" else places[0])), *parts))
+
+
+def checked_namespace(namespace: object, what: str = "a namespace") -> tuple[str, ...]:
+    """The elements, which are texts that are not empty. Raises ``InvalidRequestError``."""
+    if isinstance(namespace, str) or not isinstance(namespace, Sequence):
+        raise InvalidRequestError(f"{what} is a tuple of texts such as ('users', 'ada'), not {namespace!r:.80}")
+    for element in namespace:
+        if not isinstance(element, str) or not element or "\x00" in element:
+            raise InvalidRequestError(f"{what} has texts without NUL that are not empty, not {element!r:.80}")
+    return tuple(namespace)
+
+
+def _element(place: int) -> Field:
+    return Field(NAMESPACE, is_attribute=True, path=(str(place),))
+
+
+def _tag(prefix: Sequence[str]) -> str:
+    if not prefix:
+        return _ROOT
+    room = MAX_KEY_BYTES - len(_ROOT) - 1
+    return f"{_ROOT}:{_fitting('/'.join(part.translate(_ESCAPED) for part in prefix), room)}"
+
+
+def _fitting(text: str, most_bytes: int) -> str:
+    data = text.encode(errors="surrogatepass")
+    return text if len(data) <= most_bytes else f"#{hashlib.sha256(data).hexdigest()}"
+
+
+VALUE = "value"
+"""The attribute that holds what was put."""
+
+_ORDER = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
+_MOST_LEVELS = 32
+
+
+def value_filter(wanted: Mapping[str, Any]) -> Filter:
+    """The filter on the value that a mapping such as ``{"score": {"$gt": 4.99}}`` says.
+
+    A plain value must be equal, by type: 1 is 1.0 and not true; None is null or missing; a list must be as long and
+    equal place by place; a mapping is met by an object that has at least that. ``$gt``, ``$gte``, ``$lt``, ``$lte``
+    compare numbers with numbers and texts with texts, and let nothing else through; ``$ne`` lets through what ``$eq``
+    does not, what is missing too. Raises ``InvalidFilterError``.
+    """
+    if not isinstance(wanted, Mapping):
+        raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {wanted!r:.80}')
+    whole = And(tuple(_met((_key(name),), value, 1) for name, value in wanted.items()))
+    parse_where(whole)  # bounds how much is asked
+    return whole
+
+
+def _met(path: tuple[str, ...], wanted: object, level: int) -> Filter:
+    if level > _MOST_LEVELS:
+        raise InvalidFilterError(f"the filter is nested deeper than {_MOST_LEVELS} levels")
+    if isinstance(wanted, Mapping):
+        if any(isinstance(name, str) and name.startswith("$") for name in wanted):
+            return And(tuple(_operator(path, name, operand) for name, operand in wanted.items()))
+        parts = [_met((*path, _key(name)), value, level + 1) for name, value in wanted.items()]
+        return And((HasType(_field(path), "object"), *parts))
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str | bytes | bytearray):
+        parts = [_met((*path, str(place)), value, level + 1) for place, value in enumerate(wanted)]
+        too_long = Exists(_field((*path, str(len(wanted)))))
+        long_enough = [Exists(_field((*path, str(len(wanted) - 1))))] if wanted else []
+        return And((HasType(_field(path), "array"), Not(too_long), *long_enough, *parts))
+    return _equal(path, wanted)
+
+
+def _operator(path: tuple[str, ...], name: object, operand: object) -> Filter:
+    if name == "$eq":
+        return _equal(path, operand)
+    if name == "$ne":
+        return Not(_equal(path, operand))
+    if not isinstance(name, str) or name not in _ORDER:
+        known = ", ".join(["$eq", "$ne", *_ORDER])
+        raise InvalidFilterError(f"{path[-1]!r}: there is no operator {name!r:.80}; there are {known}")
+    if isinstance(operand, date):
+        operand = operand.isoformat()
+    if isinstance(operand, bool) or not isinstance(operand, str | int | float):
+        raise InvalidFilterError(f"{path[-1]!r}: {name} compares with a number or a text, not {operand!r:.80}")
+    is_value(_field(path), operand)  # refuses what no value can be
+    return Compare(_field(path), _ORDER[name], operand)
+
+
+def _equal(path: tuple[str, ...], wanted: object) -> Filter:
+    field = _field(path)
+    if wanted is None:
+        return Or((Not(Exists(field)), is_value(field, None)))
+    return is_value(field, wanted)
+
+
+def _field(path: tuple[str, ...]) -> Field:
+    return Field(VALUE, is_attribute=True, path=path)
+
+
+def _key(name: object) -> str:
+    if not isinstance(name, str) or "\x00" in name or name != name.encode(errors="replace").decode():
+        raise InvalidFilterError(f"a filter's keys are texts that a value can have, not {name!r:.80}")
+    return name
+
 
 KEY = "key"
 """The attribute that holds an item's key."""

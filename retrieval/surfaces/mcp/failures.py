@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from retrieval.domain.checks import shown_line
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -24,7 +25,6 @@ from retrieval.domain.errors import (
     RetrievalError,
     SchemaRevisionError,
 )
-from retrieval.domain.stored_text import shown_line
 from retrieval.surfaces.refused_values import names_there_are, refusal_of
 
 _UNREACHABLE = (

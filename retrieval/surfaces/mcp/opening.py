@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Opening:
+class StoreOpening:
     """Opens the store when it is entered, without waiting for it; after a failure, again at every call.
 
     ``async with Opening(settings, "principles") as opening: store = await opening.store()``

@@ -19,7 +19,7 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from retrieval import Settings
-from retrieval.surfaces.mcp.running import Place, run_http
+from retrieval.surfaces.mcp.running import ServerPlace, run_http
 from tests.acceptance.conftest import SECONDS, Program
 from tests.support.away import Away
 from tests.support.database import SCHEMA, temporary_database
@@ -69,7 +69,7 @@ def http(url: str) -> Iterator[str]:
     async def serve() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.put(lambda: loop.call_soon_threadsafe(stop.set))
-        await run_http(settings, "principles", Place(port=0), stop, addresses.put)
+        await run_http(settings, "principles", ServerPlace(port=0), stop, addresses.put)
 
     with ThreadPoolExecutor(1) as threads:
         served = threads.submit(asyncio.run, serve())

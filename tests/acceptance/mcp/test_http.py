@@ -15,8 +15,7 @@ from retrieval import Context, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.store import SESSION_START
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.slate import Slot
+from retrieval.domain.records.slate import ShownItem, Slot
 from tests.acceptance.conftest import SECONDS, Program
 from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_http
 from tests.support.away import Away

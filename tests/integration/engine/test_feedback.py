@@ -14,13 +14,13 @@ from retrieval import Context, Feedback, Platform
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.learning.arms import read_arms
 from retrieval.adapters.store.learning.training import read_verdicts
-from retrieval.domain.arm import Arm
 from retrieval.domain.errors import (
     InvalidRequestError,
     UnknownCollectionError,
     UnknownItemError,
     UnknownRetrievalError,
 )
+from retrieval.domain.learning.arm import Arm
 from retrieval.engine.feedback import take_what_can_be
 
 SITUATION = Context(domain="db", complexity=0.2)

@@ -8,7 +8,7 @@ import pytest
 
 from retrieval import Feedback, Platform
 from retrieval.adapters.store.learning.arms import read_arms, recount_arms
-from retrieval.domain.arm import Arm
+from retrieval.domain.learning.arm import Arm
 
 
 async def _stored(platform: Platform, *, half_life: float) -> int:

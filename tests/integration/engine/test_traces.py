@@ -12,13 +12,13 @@ from pydantic import SecretStr
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
-from retrieval.domain.embedding import TextRole
 from retrieval.domain.errors import EmbedderRejectedError
-from retrieval.domain.feedback import FeedbackReport
-from retrieval.domain.hit import SearchResult
+from retrieval.domain.items.embedding import TextRole
+from retrieval.domain.learning.feedback import FeedbackReport
+from retrieval.domain.search.hit import SearchResult
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
-from retrieval.jobs.workplace import Target
+from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA
 from tests.support.openai_server import OpenAIServer, status
 from tests.support.traces import Kept, keep_spans
@@ -109,7 +109,7 @@ async def test_feedback_and_jobs_are_spans(docs: Collection, platform: Platform,
     """Each with its tenant, and a job with what became of it."""
     result = await docs.search("connection")
     await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
-    target = Target(platform.tenant_id, await docs.refresh())
+    target = JobTarget(platform.tenant_id, await docs.refresh())
     await run_job(platform.workplace, job_named("weights"), target)
 
     assert kept.told("retrieval.feedback")["retrieval.events"] == 1

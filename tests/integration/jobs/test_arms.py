@@ -11,14 +11,14 @@ import pytest
 from feedback_events import COLLECTION, LANDMARK, expected_arms, item_ids, made_events, worst_difference
 
 from retrieval import Collection, Feedback, Platform
-from retrieval.jobs.arms import has_feedback, keep_arms
-from retrieval.jobs.workplace import Target, Workplace
+from retrieval.jobs.learning import has_feedback, keep_arms
+from retrieval.services.workplace import JobTarget, Workplace
 from tests.support.jobs import target_of
 
 ITEMS = 12
 
 
-async def _filled(platform: Platform, events: list[Feedback]) -> tuple[Collection, Target]:
+async def _filled(platform: Platform, events: list[Feedback]) -> tuple[Collection, JobTarget]:
     collection = await platform.collection(COLLECTION)
     await collection.add([{"_id": one, "text": "a principle"} for one in item_ids(ITEMS)])
     await platform.feedback_each(events)

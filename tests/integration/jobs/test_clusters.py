@@ -7,7 +7,7 @@ import numpy as np
 from retrieval import Collection, EmbeddingSpace, Platform
 from retrieval.adapters.store.learning.training import read_item_clusters
 from retrieval.adapters.store.records.recordings import find_recorded
-from retrieval.jobs.clusters import are_clusters_needed, find_clusters
+from retrieval.jobs.learning import are_clusters_needed, find_clusters
 from retrieval.learning.clusters import LEAST_ITEMS
 from tests.support.jobs import target_of
 

@@ -13,11 +13,11 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.examination.activity import read_holdups
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
-from retrieval.jobs.doctor import diagnose_closed, examine
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
+from retrieval.services.doctor import diagnose_closed, examine
 from tests.integration.migrations.test_logins import login
 from tests.support.database import opened
 from tests.support.jobs import make_pending, target_of

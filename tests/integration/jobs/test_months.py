@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Platform, Settings, connect
-from retrieval.adapters.store.records.retention import are_months_in_question, drop_months, ensure_months
+from retrieval.adapters.store.records.forgetting import are_months_in_question, drop_months, ensure_months
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job

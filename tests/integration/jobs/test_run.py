@@ -14,9 +14,9 @@ from retrieval.adapters.store.records.job_runs import begin_run, last_runs
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.jobs.registry import JOBS, Job
 from retrieval.jobs.run import run_job
-from retrieval.jobs.status import collection_statuses
 from retrieval.jobs.upkeep import always
-from retrieval.jobs.workplace import Advance, Target, Workplace
+from retrieval.services.collections import collection_statuses
+from retrieval.services.workplace import Advance, JobTarget, Workplace
 from tests.support.jobs import WAITING, make_pending, target_of
 
 
@@ -54,7 +54,7 @@ async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platf
     target = await target_of(platform, await platform.collection("docs"))
     inner: list[str] = []
 
-    async def run(workplace: Workplace, target: Target, _advance: Advance) -> dict[str, Any]:
+    async def run(workplace: Workplace, target: JobTarget, _advance: Advance) -> dict[str, Any]:
         inner.append((await run_job(workplace, job, target)).outcome)
         return {}
 
@@ -69,7 +69,7 @@ async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platf
     target = await target_of(platform, await platform.collection("docs"))
     errors: list[Exception] = [EmbedderUnavailableError("the service is down"), ZeroDivisionError("oh")]
 
-    async def run(_workplace: Workplace, _target: Target, _advance: Advance) -> dict[str, Any]:
+    async def run(_workplace: Workplace, _target: JobTarget, _advance: Advance) -> dict[str, Any]:
         raise errors.pop(0)
 
     job = Job(name="failing", what="", noun="", run=run, is_needed=always)
@@ -86,7 +86,7 @@ async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Pla
     target = await target_of(platform, await platform.collection("docs"))
     begun = asyncio.Event()
 
-    async def run(_workplace: Workplace, _target: Target, _advance: Advance) -> dict[str, Any]:
+    async def run(_workplace: Workplace, _target: JobTarget, _advance: Advance) -> dict[str, Any]:
         begun.set()
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from retrieval import Collection, Platform
-from retrieval.jobs.terms import recount_terms
-from retrieval.jobs.weights import fold_statistics
+from retrieval.jobs.upkeep import recount_terms
+from retrieval.services.weights import fold_statistics
 
 Connection = psycopg.AsyncConnection[Any]
 

@@ -18,13 +18,10 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records.job_runs import begin_run, last_runs
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
-from retrieval.jobs.dispatch import enqueue, enqueue_needed, forget_failed
-from retrieval.jobs.queue import queue_of
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
-from retrieval.jobs.stalled import take_up_stalled
-from retrieval.jobs.worker import work, work_once
-from retrieval.jobs.workplace import Workplace
+from retrieval.jobs.worker import enqueue, enqueue_needed, forget_failed, queue_of, take_up_stalled, work, work_once
+from retrieval.services.workplace import Workplace
 from tests.integration.migrations.test_logins import login
 from tests.support.database import SCHEMA, opened
 from tests.support.jobs import WAITING, make_pending, target_of

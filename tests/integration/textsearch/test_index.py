@@ -16,7 +16,7 @@ from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.installation.schema import downgrade, upgrade
 from retrieval.adapters.store.search import textsearch as store
 from retrieval.adapters.store.search.textsearch import protection, table_name, textsearch_state
-from retrieval.jobs.textsearch import (
+from retrieval.services.textsearch import (
     TEXTSEARCH_ROWS,
     TextsearchOutcome,
     keep_textsearch_index,
@@ -100,7 +100,7 @@ async def test_an_interrupted_run_is_taken_up_again(
             await asyncio.gather(task, return_exceptions=True)
         raise ConnectionError
 
-    monkeypatch.setattr("retrieval.jobs.textsearch.fill_table", cut_off)
+    monkeypatch.setattr("retrieval.services.textsearch.fill_table", cut_off)
     with pytest.raises(ConnectionError):
         await _keep(platform, collection, 40)
     monkeypatch.undo()

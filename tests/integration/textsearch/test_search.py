@@ -15,7 +15,7 @@ from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.search.textsearch import index_name, table_name
 from retrieval.domain.errors import MissingPrivilegeError
-from retrieval.jobs.textsearch import TextsearchOutcome, keep_textsearch_index
+from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
 from tests.support.database import act_as
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()  # noqa: SIM905

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode, get_current_span
 
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.statement_spans import server_of
+from retrieval.adapters.store.round_trip import server_of
 from retrieval.adapters.tracing import part, span
 from tests.support.traces import keep_spans
 

@@ -10,8 +10,8 @@ import http_services
 import pytest
 from http_client import Taken, posts, press
 
-from retrieval.domain.fusion import Candidate, fuse
-from retrieval.domain.profile import Fusion
+from retrieval.domain.search.fusion import Candidate, fuse
+from retrieval.domain.search.profile import Fusion
 
 
 async def test_every_client_sends_and_reads_until_the_time_is_over() -> None:

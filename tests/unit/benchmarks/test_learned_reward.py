@@ -7,7 +7,7 @@ import pytest
 from learned_reward import Extent, one, page, summary, targets
 from reward_simulation import Shape, Spread, arms_of_log, events_of, make_log, make_world
 
-from retrieval.learning.event import arms_of
+from retrieval.learning.examples import arms_of
 
 SMALL = Extent(seeds=2, logistic_from=10**9, shape=Shape(6, 3, 60, 6))
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from retrieval.domain.json_text import JSONSyntaxError, JSONTextError, json_of
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
 
 
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, True, "é"], "b": {"a": {}}}, [], "text", 0])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from retrieval.domain.analytics import AnalyticsTable
-from retrieval.domain.collection_info import CollectionInfo
-from retrieval.domain.hit import Contribution, Explanation, Hit, Path, SearchResult
+from retrieval.domain.items.collection import CollectionInfo
+from retrieval.domain.records.analytics import AnalyticsTable
+from retrieval.domain.search.hit import Contribution, Explanation, Hit, Path, SearchResult
 
 EXPLANATION = Explanation(
     fusion="union",

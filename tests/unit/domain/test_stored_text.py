@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.domain.stored_text import (
+from retrieval.domain.checks import (
     clean_text,
     clean_value,
     escaped_json,

@@ -7,21 +7,17 @@ from dataclasses import replace
 import pytest
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.candidate_request import Standing
+from retrieval.adapters.store.search.candidate_request import StandingWeights
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.filters import Filter, parse_where
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import Fusion, FusionKind, LegName, Profile
-from retrieval.domain.signals.base_relevance import BaseRelevance
-from retrieval.domain.signals.priority import Priority
-from retrieval.domain.signals.recency import Recency
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
-from retrieval.engine.plan import Plan, make_plan, plan_preferred
-from retrieval.engine.query_vectors import query_vectors
-from retrieval.engine.request import checked_request
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.filters import Filter, parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.signals import BaseRelevance, Priority, Recency, VectorSimilarity
+from retrieval.engine.plan import SearchPlan, make_plan, plan_preferred
+from retrieval.engine.request import checked_request, query_vectors
 
 SMALL = StoredCollection(
     collection_id=7,
@@ -46,7 +42,7 @@ def plan(
     vector_note: str | None = None,
     condition: Filter | None = None,
     limit: int = 10,
-) -> Plan:
+) -> SearchPlan:
     """A plan with what most tests take for granted."""
     request = checked_request(
         "words" if has_words else None,
@@ -155,7 +151,7 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
     legs = {"recent": 1.0, "relevant": 1.0}
 
     request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=stored)).request
-    assert request.standing == Standing(relevance=0.6, recency=0.4, decay_days=7)
+    assert request.standing == StandingWeights(relevance=0.6, recency=0.4, decay_days=7)
     assert (request.depth, request.enough) == (200, 50)
     for signals in (stored[:1], (*stored, Priority(weight=0.1))):
         request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=signals)).request

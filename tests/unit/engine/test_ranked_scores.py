@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.fusion import Candidate, fuse, fused_ids, fused_scores
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.signals.recency import Recency
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.domain.search.fusion import Candidate, fuse, fused_ids, fused_scores
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.signals import Recency, VectorSimilarity
 from retrieval.engine.ranking import ranked_scores, ranking
 
 SIGNALS = (VectorSimilarity(weight=0.7), Recency(weight=0.3))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.fusion import Candidate, Fused
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.fusion import Candidate, Fused
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.engine.ranking import best_of_groups, fusion_name, ranking
 
 DENSE = [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.4)]

@@ -10,15 +10,15 @@ import pytest
 
 from retrieval.adapters.store.records.recording_statement import COLUMNS, encoded
 from retrieval.adapters.store.tables import retrievals
-from retrieval.domain.context import Context
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.recorded import RecordedSearch, recorded_search
-from retrieval.domain.recording import Recording
-from retrieval.domain.search_record import SearchRecord
-from retrieval.domain.slate import Placed, Slot
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.recorded import RecordedSearch, recorded_search
+from retrieval.domain.records.search_record import SearchRecord
+from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Recording
+from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import Answered, Decided, record
 from retrieval.engine.request import SearchRequest
-from retrieval.engine.shown import signals_of
 from tests.support.recording import MOMENT, SCORES, answered
 from tests.support.rows import value_of
 

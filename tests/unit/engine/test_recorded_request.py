@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retrieval.domain.filters import And, Contains, Filter, Not, OneOf, Or, parse_field, parse_where
-from retrieval.domain.recorded import recorded_search
-from retrieval.engine.record import record
-from retrieval.engine.recorded_request import recorded_request, request_of
+from retrieval.domain.records.recorded import recorded_search
+from retrieval.domain.search.filters import And, Contains, Filter, Not, OneOf, Or, parse_field, parse_where
+from retrieval.engine.record import record, recorded_request, request_of
 from retrieval.engine.request import SearchRequest, checked_request
 from tests.support.recording import answered
 

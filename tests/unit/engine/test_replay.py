@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.store.items.items import ItemState
-from retrieval.domain.diversity import Diversity
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.recorded import RecordedSearch, recorded_search
-from retrieval.domain.recording import Recording
-from retrieval.domain.slate import Placed, Slot
+from retrieval.domain.records.recorded import RecordedSearch, recorded_search
+from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned, Recording
 from retrieval.engine.record import Decided, record
 from retrieval.engine.replay import Difference, differences, why_not_reproduced
-from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.learned_reward import LearnedReward
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
 from tests.support.recording import MOMENT, SCORES, answered
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrieval.domain.attribute import checked_filterable
 from retrieval.domain.errors import (
     EmptyQueryError,
     InvalidFilterError,
@@ -16,7 +15,8 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     UnknownFieldError,
 )
-from retrieval.domain.filters import And, Contains, Not, parse_field, parse_where
+from retrieval.domain.items.attribute import checked_filterable
+from retrieval.domain.search.filters import And, Contains, Not, parse_field, parse_where
 from retrieval.engine.request import check_fields, check_filter, checked_request, checked_requests
 
 KNOWN = {"priority": ("string",), "project": ("string",)}

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.arm import Arm, ItemArms
-from retrieval.domain.fusion import Candidate, Fused, fuse
-from retrieval.domain.hit import Path
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.engine.relevance import leg_features, relevances
+from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.domain.search.fusion import Candidate, Fused, fuse
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.scoring import Pool, combined, predictions
-from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.learned_reward import learn
+from retrieval.learning.learned_model import LearnedModel, learn
 from retrieval.learning.stack import LogitStack
 
 RANKINGS = {

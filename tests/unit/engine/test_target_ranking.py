@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.domain.fusion import Candidate, fuse
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.recorded_pool import RecordedPool
-from retrieval.engine.target_ranking import by_relevance, in_order, with_learned
+from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.search.fusion import Candidate, fuse
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.engine.target import by_relevance, in_order, with_learned
 from tests.support.pools import pool_of
 
 

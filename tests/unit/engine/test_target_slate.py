@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from retrieval.domain.diversity import Diversity
-from retrieval.domain.exploration import Exploration, PolicyName
-from retrieval.domain.learned import Combination, Learned
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.refining import Refining
-from retrieval.engine.target_slate import NamedProfile, Unanswerable, target_slate
-from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.learned_reward import LearnedReward
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName
+from retrieval.domain.search.refining import Refining
+from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
 from tests.support.pools import pool_of
 

@@ -12,10 +12,10 @@ from retrieval.adapters.store.search.candidates import Found
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.embedding import EmbeddingSpace
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName, Profile
-from retrieval.engine.way import (
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName, Profile
+from retrieval.engine.plan import (
     COMPARED_BY_FACETS,
     EFFORT_BY_FACETS,
     STEP_TO_LOOK_UP,

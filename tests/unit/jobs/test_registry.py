@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.schedule import DEFAULT_SCHEDULE, schedule
-from retrieval.jobs.plan import next_time
+from retrieval.domain.records.schedule import DEFAULT_SCHEDULE, schedule
 from retrieval.jobs.registry import JOBS, job_named, lock_of
-from retrieval.jobs.workplace import Target
+from retrieval.jobs.run import next_time
+from retrieval.services.workplace import JobTarget
 from retrieval.settings import Settings
 from tests.support.facts import collection as a_collection
 
@@ -39,7 +39,7 @@ def test_what_a_person_asks_for_is_off_until_it_is_scheduled() -> None:
 
 def test_what_builds_indexes_of_one_table_runs_one_after_the_other() -> None:
     """A reindex that is due waits in the queue for the job that keeps the same table's indexes."""
-    target = Target(1, a_collection().stored)
+    target = JobTarget(1, a_collection().stored)
     assert lock_of("reindex", target) == lock_of("indexes", target) == "indexes:embeddings_4"
     assert lock_of("weights", target) == "weights:7"
 

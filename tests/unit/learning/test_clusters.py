@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retrieval.domain.embedding import Vectors
+from retrieval.domain.items.embedding import Vectors
 from retrieval.learning.clusters import MOST_CLUSTERS, centroids, nearest, number_of_clusters
 
 

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.domain.arm import Arm, ItemArms
-from retrieval.domain.exploration import Posterior
-from retrieval.learning.learned_reward import LearnedReward
+from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.domain.search.profile_parts import PosteriorKind
+from retrieval.learning.learned_model import LearnedReward
 from retrieval.learning.logistic import SHRUNK, Logistic, Slope
-from retrieval.learning.policies.uncertainty_bonus import UncertaintyBonus
-from retrieval.learning.posterior_draws import reward_draws
+from retrieval.learning.policies.choice import UncertaintyBonus
 from retrieval.learning.prediction import Prediction
+from retrieval.learning.propensity import reward_draws
 from retrieval.learning.ranked import Ranked
-from retrieval.learning.shrinkage import Estimate, Level, Shrinkage
+from retrieval.learning.shrinkage import Level, Shrinkage, ShrunkEstimate
 
 BUCKETS = ("domain=physics", "complexity=low", "cluster=3")
 CLUSTER = 5
@@ -45,8 +45,8 @@ def models(draw: st.DrawFn) -> Shrinkage:
     logits, variances = st.floats(-2.5, 2.5), st.floats(0.0, 1.0)
     concentrations = st.floats(0.5, 12.0)
 
-    def estimate(scale: float) -> Estimate:
-        return Estimate(scale * draw(logits), draw(variances))
+    def estimate(scale: float) -> ShrunkEstimate:
+        return ShrunkEstimate(scale * draw(logits), draw(variances))
 
     whole = draw(concentrations)
     kinds = [bucket.partition("=")[0] for bucket in BUCKETS]
@@ -177,7 +177,7 @@ def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[st
 
 def drawn(found: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """What Thompson sampling would draw of it."""
-    return reward_draws([ranked(found)], Posterior.SHRUNK, rows, np.random.default_rng(1))[:, 0]
+    return reward_draws([ranked(found)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
 
 
 def ranked(found: Prediction, item_id: str = "a") -> Ranked:
@@ -221,7 +221,7 @@ def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
 @pytest.mark.parametrize("prior", [-4.0, 0.0, 4.0])
 def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: float, prior: float) -> None:
     """Whatever their like earn: each failure lowers the sum of score and bonus."""
-    model = Shrinkage(anywhere=Estimate(prior, 0.5))
+    model = Shrinkage(anywhere=ShrunkEstimate(prior, 0.5))
     found = [
         ranked(predicted(model, BUCKETS, unanimous(times, 0.0)), str(times)) for times in (96, 48, 24, 12, 3, 1, 0)
     ]

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.learned import Combination, Learned
-from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.learned_reward import LearnedReward
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
 
 REWARD = LearnedReward(events=20)

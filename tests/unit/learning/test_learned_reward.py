@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.cross_fit import rates_before
-from retrieval.learning.event import Event, arms_of
-from retrieval.learning.learned_reward import LearnedReward, learn
+from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.learning.calibration import rates_before
+from retrieval.learning.examples import Event, arms_of
+from retrieval.learning.learned_model import LearnedReward, learn
 from retrieval.learning.logistic import SHRUNK
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,11 +7,18 @@ import json
 import numpy as np
 import pytest
 
-from retrieval.domain.arm import ItemArms
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.event import Event
-from retrieval.learning.logistic import RANK, RELEVANCE, Logistic, logistic_mean
-from retrieval.learning.logistic_fit import choose_spreads, design_of, fit_logistic
+from retrieval.domain.learning.arm import ItemArms
+from retrieval.learning.examples import Event
+from retrieval.learning.logistic import (
+    RANK,
+    RELEVANCE,
+    Logistic,
+    choose_spreads,
+    design_of,
+    fit_logistic,
+    logistic_mean,
+)
 from retrieval.learning.logit import sigmoid
 
 DOMAINS = ("domain=x", "domain=y")

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from off_policy_simulation import Scenario, measure, one_place, slates
 
-from retrieval.domain.estimate import CLIP, Estimate, Estimator
-from retrieval.learning.off_policy import differences, estimates
-from retrieval.learning.traffic import Traffic
+from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator
+from retrieval.learning.off_policy import Traffic, differences, estimates
 
 NOBODY = float("nan")
 

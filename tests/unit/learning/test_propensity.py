@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.posterior_draws import beta_draws
-from retrieval.learning.propensity import Floats, Lottery, finite_rows
+from retrieval.learning.propensity import Floats, Lottery, beta_draws, finite_rows
 from tests.support.chi_square import covariance_of_one, p_value
 from tests.support.quadrature import beta_in_logits, normal, on_top
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from retrieval.domain.arm import Arm
-from retrieval.domain.exploration import Exploration
+from retrieval.domain.learning.arm import Arm
+from retrieval.domain.search.profile_parts import Exploration
 from retrieval.learning.ranked import is_eligible
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

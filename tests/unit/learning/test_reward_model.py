@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.learning.reward_model import RewardModel
+from retrieval.learning.off_policy import RewardModel
 
 
 def filled(**rewards: dict[str, float]) -> RewardModel:

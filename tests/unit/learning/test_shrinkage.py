@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.domain.arm import Arm, ItemArms
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.learning.arm_table import arm_table
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.shrinkage import Estimate, Level, Shrinkage, posterior
-from retrieval.learning.shrinkage_fit import Priors, fit_shrinkage
+from retrieval.learning.shrinkage import Level, Priors, Shrinkage, ShrunkEstimate, fit_shrinkage, posterior
 
 DOMAIN = "domain=physics"
 KNOWN = Shrinkage(
-    anywhere=Estimate(math.log(0.2 / 0.8), 0.0),
+    anywhere=ShrunkEstimate(math.log(0.2 / 0.8), 0.0),
     concentration=5.0,
     levels={"domain": Level(4.0, 0.1, 0.0)},
-    buckets={DOMAIN: Estimate(0.0, 0.0)},
+    buckets={DOMAIN: ShrunkEstimate(0.0, 0.0)},
 )
 """A collection whose rate of 20 % is known for certain."""
 
@@ -89,7 +88,9 @@ def test_a_bucket_that_is_unknown_to_everyone_changes_nothing_but_the_uncertaint
 
 def test_several_buckets_add_up_on_the_logit_scale() -> None:
     """With b buckets: the sum of the item's logits in them, less b - 1 times the item's own."""
-    model = Shrinkage(anywhere=Estimate(0.0, 0.0), buckets={"x=1": Estimate(1.0, 0.0), "y=1": Estimate(-0.3, 0.0)})
+    model = Shrinkage(
+        anywhere=ShrunkEstimate(0.0, 0.0), buckets={"x=1": ShrunkEstimate(1.0, 0.0), "y=1": ShrunkEstimate(-0.3, 0.0)}
+    )
     known = ItemArms(item_id="a", arms={"": Arm(2, 2)})
     one, other, both = (
         posterior(model, buckets, [known]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
@@ -107,7 +108,9 @@ def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
 ) -> None:
     """An event counts for the item and in the bucket alike."""
     model = Shrinkage(
-        anywhere=Estimate(base, 0.5), levels={"domain": Level(8.0, 0.1, 0.4)}, buckets={DOMAIN: Estimate(0.3, 0.1)}
+        anywhere=ShrunkEstimate(base, 0.5),
+        levels={"domain": Level(8.0, 0.1, 0.4)},
+        buckets={DOMAIN: ShrunkEstimate(0.3, 0.1)},
     )
     counts = (won + won_inside, lost + lost_inside, won_inside, lost_inside)
     before = rate(model, item(*counts), DOMAIN)

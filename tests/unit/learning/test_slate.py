@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.domain.arm import Arm
-from retrieval.domain.exploration import Exploration, PolicyName, Posterior
-from retrieval.domain.slate import Placed, Slot
+from retrieval.domain.learning.arm import Arm
+from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.slate import compose, slate_probabilities
 from tests.support.chi_square import p_value
 
-THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=Posterior.BETA, most_eligible=6)
+THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=PosteriorKind.BETA, most_eligible=6)
 
 
 def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> list[Ranked]:
@@ -62,7 +62,7 @@ def test_every_slate_keeps_the_rules(
     exploration: Exploration, count: int, limit: int, eligible: str, seed: int
 ) -> None:
     """Full, nobody twice, positive probabilities that add up, and those of the same seed for everybody else."""
-    exploration = Exploration(**exploration.as_dict() | {"posterior": Posterior.BETA})
+    exploration = Exploration(**exploration.as_dict() | {"posterior": PosteriorKind.BETA})
     found = candidates(count, eligible, unsure=0.2)
     slate = compose(found, limit, exploration, np.random.default_rng(seed))
     probabilities = slate_probabilities(found, limit, exploration, np.random.default_rng(seed))
@@ -139,7 +139,7 @@ class TestThompsonSlots:
             Ranked(item_id=name, reward_mean=0.01 if name in "de" else 0.99, effective_sample_size=900, eligible=True)
             for name in "abcdefgh"
         ]
-        shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": Posterior.SHRUNK, "slots": 1})
+        shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": PosteriorKind.SHRUNK, "slots": 1})
 
         chances = slate_probabilities(hopeless, 5, shrunk, np.random.default_rng(0))
 
@@ -152,7 +152,7 @@ class TestThompsonSlots:
             Ranked(item_id=name, reward_mean=0.9 if name < "f" else 0.1, effective_sample_size=300, eligible=name > "e")
             for name in "abcdefgh"
         ]
-        shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": Posterior.SHRUNK, "slots": 1})
+        shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": PosteriorKind.SHRUNK, "slots": 1})
 
         chances = slate_probabilities(known, 5, shrunk, np.random.default_rng(0))
 

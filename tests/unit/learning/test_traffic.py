@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.learning.traffic import Traffic
+from retrieval.learning.off_policy import Traffic
 
 GOOD: dict[str, Any] = {"propensity": [0.5, 1.0], "target": [0.0, 1.0], "reward": [1.0, 0.0]}
 

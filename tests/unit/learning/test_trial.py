@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from retrieval.domain.context import ANYWHERE
-from retrieval.domain.learned import Combination
-from retrieval.learning.event import Event
-from retrieval.learning.examples import Example, Examples, Slate, cosine, directions, without_own
+from retrieval.domain.learning.context import ANYWHERE
+from retrieval.domain.search.profile_parts import Combination
+from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
 from retrieval.learning.fitting import fit
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.trial import Incumbent, trial

@@ -8,12 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from retrieval.domain.estimate import Estimate
-from retrieval.domain.weighing import Weighing
+from retrieval.domain.learning.off_policy import Estimate, Weighing
 from retrieval.learning.interleaving import preference
-from retrieval.learning.traffic import Traffic
-from retrieval.learning.verdict import by_preference, judge
-from retrieval.learning.weighing import weigh
+from retrieval.learning.off_policy import Traffic, by_preference, judge, weigh
 
 FINE = Weighing(
     retrievals=1000,

@@ -19,7 +19,7 @@ from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalSer
 from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.models.profiles import PreviewRequest
-from retrieval.surfaces.http.models.search import BatchRequest, SearchRequest
+from retrieval.surfaces.http.models.search import BatchRequest, SearchBody
 from retrieval.surfaces.http.models.tickets import TicketPreviewRequest
 from retrieval.sync.mirror import Mirror
 
@@ -30,7 +30,7 @@ NO_DOORS = {"refresh"}
 """Public for the parts of the platform that keep a collection."""
 
 ASKED: list[tuple[Callable[..., Any], type[BaseModel], str | None]] = [
-    (Collection.search, SearchRequest, "search"),
+    (Collection.search, SearchBody, "search"),
     (Collection.search_each, BatchRequest, None),
     (Collection.preview, PreviewRequest, "profiles preview"),
     (RetrievalService.process, RetrievalRequest, "tickets search"),

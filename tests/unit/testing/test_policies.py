@@ -8,11 +8,9 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from retrieval.domain.arm import Arm
-from retrieval.learning.policies.off import Off
-from retrieval.learning.policies.places import Places
-from retrieval.learning.policies.policy import Drawn, Policy
-from retrieval.learning.policies.thompson_slots import ThompsonSlots
+from retrieval.domain.learning.arm import Arm
+from retrieval.learning.policies.choice import Off, ThompsonSlots
+from retrieval.learning.policies.policy import Drawn, Places, Policy
 from retrieval.learning.propensity import Floats
 from retrieval.learning.ranked import Ranked
 from retrieval.testing import ConformanceError, check_policy

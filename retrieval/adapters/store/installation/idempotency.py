@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.records.retention import STEP
+from retrieval.adapters.store.records.forgetting import STEP
 
 KEPT_HOURS = 24
 
@@ -69,7 +69,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class KeptAnswer:
     """What a write was answered."""
 
     body_hash: bytes
@@ -85,7 +85,7 @@ class Earlier:
     """An earlier request with the same key."""
 
     request_hash: bytes
-    answer: Answer | None
+    answer: KeptAnswer | None
     """None: it is being answered."""
 
 
@@ -101,11 +101,11 @@ async def begin_write(database: Database, attempt: Attempt, *, hold_seconds: flo
             answer = None
             if status is not None:
                 kept = None if body is None else bytes(body)
-                answer = Answer(body_hash=bytes(body_hash), status=status, headers=dict(headers), body=kept)
+                answer = KeptAnswer(body_hash=bytes(body_hash), status=status, headers=dict(headers), body=kept)
             return Earlier(request_hash=bytes(request_hash), answer=answer)
 
 
-async def keep_answer(database: Database, attempt: Attempt, answer: Answer) -> None:
+async def keep_answer(database: Database, attempt: Attempt, answer: KeptAnswer) -> None:
     """Keep the answer to whoever asks again. An attempt that took longer than it held the key keeps nothing."""
     given = {
         "body_hash": answer.body_hash, "status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body,

@@ -13,14 +13,14 @@ from psycopg import sql
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.matching import any_matching
+from retrieval.adapters.store.items.conditions import any_matching
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.adapters.store.tables import embeddings_table, item_tags, items
-from retrieval.domain.filters import Field, Filter
-from retrieval.domain.value_count import ValueCount
+from retrieval.domain.items.collection import ValueCount
+from retrieval.domain.search.filters import Field, Filter
 
 _PENDING = """
     SELECT item.collection_id, count(*)

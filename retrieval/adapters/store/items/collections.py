@@ -14,12 +14,11 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.attribute import AttributeType, Filterable
-from retrieval.domain.embedding import EmbeddingSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
-from retrieval.domain.neighbours import Neighbours
-from retrieval.domain.profile import Profile
-from retrieval.domain.stored_profile import StoredProfile
+from retrieval.domain.items.attribute import AttributeType, Filterable
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.profile import Profile, StoredProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.domain.attribute import AttributeType, Filterable
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.neighbours import Neighbours
+from retrieval.domain.items.attribute import AttributeType, Filterable
+from retrieval.domain.items.collection import Neighbours
 
 # The rows are locked in the order in which writers lock them.
 _HOLD_ATTRIBUTES = """

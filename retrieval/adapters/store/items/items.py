@@ -22,10 +22,9 @@ from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.round_trip import rows_of, run_together
 from retrieval.adapters.store.tables import items
-from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import DatabaseError
-from retrieval.domain.item import Item, text_hash
-from retrieval.domain.stored_item import Became, StoredItem, version_of
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.items.item import Became, Item, StoredItem, text_hash, version_of
 
 ARCHIVED = "archived"
 
@@ -92,7 +91,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenItems:
     """What a write made of the items."""
 
     formers: Mapping[str, bytes]
@@ -124,18 +123,18 @@ class ItemWrite:
         parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
         return [self._call(part, settles=part is parts[-1]) for part in parts]
 
-    def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> Written:
+    def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> WrittenItems:
         """What the statements' answers say."""
         ids = sorted(item.item_id for item in self.items)
         rows = [answer[0] for answer in answers]
         formers = [former for row in rows for former in row[0] or ()]
         known = {item_id: former for item_id, former in zip(ids, formers, strict=True) if former is not None}
         if not rows:
-            return Written(known, 0, None)
+            return WrittenItems(known, 0, None)
         *_, created_at, updated_at, drift = rows[-1]
         settled = Settled(drift, any(row[2] for row in rows))
         times = None if created_at is None else (created_at, updated_at)
-        return Written(known, sum(row[1] for row in rows), settled, times)
+        return WrittenItems(known, sum(row[1] for row in rows), settled, times)
 
     def _call(self, part: Sequence[Item], *, settles: bool) -> Compiled:
         contents = [item.text for item in part]
@@ -186,7 +185,7 @@ def _json(attributes: Mapping[str, Any]) -> str:
     return json.dumps(dict(attributes), ensure_ascii=False) if attributes else "{}"
 
 
-async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> Written:
+async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> WrittenItems:
     """Store the items in a transaction of their own, in one round trip (``sql/items/writing.sql``).
 
     Raises ``ItemIsThereError`` where they were to be new.
@@ -196,7 +195,7 @@ async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> W
         return write.outcome(await database.write_each(tenant_id, calls))
 
 
-async def write_items(connection: Connection, write: ItemWrite) -> Written:
+async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
     """The same as a part of a transaction."""
     calls = await aside(write.calls, is_long=len(write.items) >= LONG)
     with _told_if_there():
@@ -222,7 +221,7 @@ def _told_if_there() -> Iterator[None]:
         raise
 
 
-def stored_as(item: Item, written: Written) -> StoredItem | None:
+def stored_as(item: Item, written: WrittenItems) -> StoredItem | None:
     """The single item that was written, with its version; None where it is another one by now."""
     if written.times is None:
         return None

@@ -11,14 +11,12 @@ from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import KeptStatements
-from retrieval.adapters.store.items.conditions import condition, field_value
+from retrieval.adapters.store.items.conditions import any_matching, condition, field_value
 from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
-from retrieval.adapters.store.items.matching import any_matching
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import And, Compare, Field, Filter, Not, OneOf, Or
-from retrieval.domain.item import Item
-from retrieval.domain.stored_item import StoredItem
+from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.search.filters import And, Compare, Field, Filter, Not, OneOf, Or
 
 _STATUS = Field("status", is_attribute=False)
 

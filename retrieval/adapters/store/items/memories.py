@@ -14,8 +14,8 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.errors import DatabaseError
-from retrieval.domain.item import Item
-from retrieval.domain.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
 
 FEW_LISTED = 1000
 """Up to so many memories of a project are sorted for a page of them."""
@@ -130,7 +130,7 @@ _SAME = """
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Where a page of memories begins: behind this one, which happened before those of the page before."""
 
     happened_at: datetime
@@ -174,7 +174,7 @@ async def list_memories(
     user_id: str | None,
     are_archived_too: bool,
     now: datetime,
-    before: Place | None,
+    before: MemoryPlace | None,
     most: int,
 ) -> list[Memory]:
     """The project's memories that have a time and have not expired, the latest first, at most so many."""

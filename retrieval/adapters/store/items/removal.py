@@ -8,9 +8,9 @@ from datetime import datetime
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.items import delete_items
-from retrieval.domain.embedding import EmbeddingSpace, TextRole, cache_key
-from retrieval.domain.item import Item
-from retrieval.domain.memory import PROJECT, USER
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.memory import PROJECT, USER
 
 # Alone, like all that changes what is known of events; and first, because feedback holds it before anything else.
 _ALONE = "SELECT pg_advisory_xact_lock(feedback_lock())"

@@ -10,7 +10,7 @@ from typing import Any
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
-from retrieval.domain.arm import Arm, ItemArms
+from retrieval.domain.learning.arm import Arm, ItemArms
 
 # An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
 # one, where joins would read a whole collection: the offsets keep it to that, also before the tables are analyzed. What

@@ -11,7 +11,7 @@ from psycopg import sql
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.embedding import Vector, Vectors
+from retrieval.domain.items.embedding import Vector, Vectors
 
 _CENTROIDS = Compiled("""
     SELECT centroid FROM cluster_centroids

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.feedback import Feedback
+from retrieval.domain.learning.feedback import Feedback
 
 _RECORD = Compiled("""
     SELECT place, outcome, discounted FROM record_feedback(
@@ -31,7 +31,7 @@ _CAP = """
 """
 
 
-class Outcome(NamedTuple):
+class StoredOutcome(NamedTuple):
     """What became of an event: ``recorded``, ``repeated``, ``superseding``, ``superseded``, or why it is refused."""
 
     place: int
@@ -50,7 +50,7 @@ async def record_feedback(
     key_id: str = "",
     skip_refused: bool = False,
     make_key: Callable[[], UUID] = uuid4,
-) -> list[Outcome]:
+) -> list[StoredOutcome]:
     """Store the events and add them to their arms, in one statement and one round trip; gives what became of each.
 
     If one is refused, those that are refused are all that is given, and nothing is stored, unless ``skip_refused``.
@@ -69,7 +69,7 @@ async def record_feedback(
         retrieved_to=max(moments, default=None),
         skip_refused=skip_refused,
     )
-    return [Outcome(*row) for row in await database.read(tenant_id, statement)]
+    return [StoredOutcome(*row) for row in await database.read(tenant_id, statement)]
 
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:

@@ -12,8 +12,8 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.domain.embedding import Vector
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.embedding import Vector
 
 KEPT = 10
 """Published versions that can be used again; of older ones the definition alone stays."""

@@ -10,9 +10,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.domain.estimate import CLIP, Estimate, Estimator
-from retrieval.domain.target import Target
-from retrieval.domain.weighing import Weighing
+from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
 
 _WEIGHING: LiteralString = """
     SELECT * FROM off_policy_weighing(
@@ -70,7 +68,7 @@ class Compared:
         }
 
 
-async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: Target) -> Weighing:
+async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: TargetPolicy) -> Weighing:
     """How far the traffic can speak for the target. The transaction acts as the tenant."""
     cursor = await connection.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
     row = await cursor.fetchone()
@@ -91,7 +89,7 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
 
 
 async def read_comparison(
-    connection: Connection, traffic: RecordedTraffic, first: Target, second: Target
+    connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
 ) -> dict[tuple[Estimator, bool], Compared]:
     """By estimator and whether it is clipped; empty where no impression has a reward.
 
@@ -103,7 +101,7 @@ async def read_comparison(
     return {(one.estimator, one.is_clipped): one for one in found}
 
 
-def _columns(target: Target) -> Mapping[str, list[Any]]:
+def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:
     return {
         "retrieval_ids": target.retrieval_ids,
         "item_ids": target.item_ids,

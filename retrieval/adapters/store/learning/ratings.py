@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.tables import arms
-from retrieval.domain.arm import NO_ARM, rate
-from retrieval.domain.context import ANYWHERE
-from retrieval.domain.filters import NUMBER_FIELDS, Compare, Field, Filter, OneOf
+from retrieval.domain.learning.arm import NO_ARM, rate
+from retrieval.domain.learning.context import ANYWHERE
+from retrieval.domain.search.filters import NUMBER_FIELDS, Compare, Field, Filter, OneOf
 
 UNRATED = sa.literal_column("0.5", sa.Double)
 """The rating of an item without verdicts."""

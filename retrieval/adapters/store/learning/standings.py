@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.matching import matching
+from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.learning.ratings import anywhere
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.tables import arms, items
-from retrieval.domain.context import ANYWHERE
-from retrieval.domain.filters import Filter
-from retrieval.domain.standing import Standing
+from retrieval.domain.learning.arm import Standing
+from retrieval.domain.learning.context import ANYWHERE
+from retrieval.domain.search.filters import Filter
 
 # Each item's arm is looked up by its key: a join may read all arms of a collection.
 _READ = Compiled("""

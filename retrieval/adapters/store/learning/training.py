@@ -14,9 +14,9 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.records.retrievals import POOL_COLUMNS, signals_from
 from retrieval.adapters.store.round_trip import Row
-from retrieval.domain.embedding import Vector
-from retrieval.domain.profile import Profile
-from retrieval.domain.retrieval_id import time_of
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.search.profile import Profile
 
 MOST_VERDICTS = 200_000
 """The latest so many are learned from."""

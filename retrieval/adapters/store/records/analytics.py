@@ -11,8 +11,8 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView, Question
 from retrieval.domain.errors import NotFoundError
+from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView, ViewQuestion
 
 PREFIX = "analytics_"
 
@@ -73,7 +73,7 @@ def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
     ]
 
 
-async def analytics_rows(database: Database, tenant_id: int, name: str, question: Question) -> AnalyticsTable:
+async def analytics_rows(database: Database, tenant_id: int, name: str, question: ViewQuestion) -> AnalyticsTable:
     """The rows of the view of that name. Raises ``NotFoundError`` if there is none."""
     known = {one.name: one for one in await analytics_views(database, tenant_id)}
     if name not in known:
@@ -83,7 +83,7 @@ async def analytics_rows(database: Database, tenant_id: int, name: str, question
     return AnalyticsTable(view=name, columns=tuple(one.name for one in view.columns), values=tuple(rows))
 
 
-def analytics_statement(view: AnalyticsView, question: Question) -> Compiled:
+def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled:
     """The statement that reads a view. Its name and columns are the catalogue's; what a caller says are parameters."""
     since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None)
     begin = "(now() - %(since)s::interval)" if isinstance(since, timedelta) else "%(since)s::timestamptz"

@@ -18,7 +18,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any
 
-from retrieval.domain.search_record import Matrix, SearchRecord
+from retrieval.domain.records.search_record import Matrix, SearchRecord
 
 _INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
 _NULL = _INT4.pack(-1)

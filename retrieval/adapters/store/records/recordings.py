@@ -17,11 +17,11 @@ from retrieval.adapters.store.records.recording_statement import (
     TOGETHER,
     row_names,
 )
-from retrieval.adapters.store.round_trip import Written
-from retrieval.domain.profile import Profile
-from retrieval.domain.recorded import RecordedSearch, recorded_search
-from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.search_record import SearchRecord
+from retrieval.adapters.store.round_trip import WrittenValue
+from retrieval.domain.records.recorded import RecordedSearch, recorded_search
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.search_record import SearchRecord
+from retrieval.domain.search.profile import Profile
 
 Losses = Mapping[tuple[int, date, str], int]
 """How many searches were not recorded, by collection, day and reason."""
@@ -54,7 +54,7 @@ async def store_recordings(
     ]
     statement, most = (_ONE, 1) if len(rows) <= 1 else (_MANY, TOGETHER)
     given = dict.fromkeys(row_names(most)) | {
-        name: Written(row) for name, row in zip(row_names(len(rows)), rows, strict=True)
+        name: WrittenValue(row) for name, row in zip(row_names(len(rows)), rows, strict=True)
     }
     bound = statement.bind(tenant_id=tenant_id, losses=json.dumps(lost), are_alone=not rows, **given)
     return frozenset(row[0] for row in await database.write(tenant_id, bound))

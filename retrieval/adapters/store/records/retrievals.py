@@ -12,15 +12,18 @@ from uuid import UUID
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.round_trip import Row
-from retrieval.domain.exploration import Exploration
-from retrieval.domain.learned import Learned
-from retrieval.domain.profile import Profile
-from retrieval.domain.recorded import pool_signals_of
-from retrieval.domain.recorded_answer import RecordedAnswer, RecordedHit
-from retrieval.domain.recorded_pool import RecordedPool, columns_of
-from retrieval.domain.recorded_retrieval import RetrievalSummary
-from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.slate import Slot
+from retrieval.domain.records.recorded import (
+    RecordedAnswer,
+    RecordedHit,
+    RecordedPool,
+    RetrievalSummary,
+    columns_of,
+    pool_signals_of,
+)
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile_parts import Exploration, Learned
 
 _COLUMNS = """
     r.retrieval_id, r.retrieved_at, r.query, coalesce(r.request ->> 'origin', ''), r.actor, r.session, r.domain,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from retrieval.adapters.store.installation.direct import DirectConnection
 from retrieval.adapters.store.records.recording_statement import STORE_ONE, encoded
 from retrieval.domain.errors import UnknownCollectionError
-from retrieval.domain.search_record import SearchRecord
+from retrieval.domain.records.search_record import SearchRecord
 
 LONGEST_BODY = 500
 """Characters of a body: only its first line is shown."""

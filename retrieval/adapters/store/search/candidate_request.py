@@ -6,16 +6,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from retrieval.domain.attribute import Filterable
-from retrieval.domain.embedding import Vector
-from retrieval.domain.filters import Field, Filter
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName
-from retrieval.domain.signals.signal import Entity
+from retrieval.domain.items.attribute import Filterable
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.filters import Field, Filter
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
+from retrieval.domain.search.signal import Entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StandingWeights:
     """How candidates that are memories are weighed before their texts are read; the weights of a union's signals."""
 
     relevance: float = 0.0
@@ -43,7 +43,7 @@ class CandidateRequest:
     """Candidates a leg."""
     enough: int | None = None
     """Candidates that stay of all legs, of ``standing``; of a leg so many are enough. None: all, the depth."""
-    standing: Standing | None = None
+    standing: StandingWeights | None = None
     """Candidates are weighed before they are sent; None: each leg's are."""
     condition: Filter | None = None
     filterable: Filterable = ()

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from retrieval.adapters.store.items.facets import Clause, facet_clauses, fields_and_values
+from retrieval.adapters.store.items.composed import Clause, facet_clauses, fields_and_values
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
@@ -27,7 +27,7 @@ from retrieval.adapters.store.search.statement_parts import (
     parameter,
 )
 from retrieval.adapters.store.tables import embeddings_table
-from retrieval.domain.hit import Path
+from retrieval.domain.search.hit import Path
 
 MAX_EFFORT = 1000
 """The most that ``hnsw.ef_search`` may be."""

@@ -17,9 +17,9 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.adapters.store.tables import arms, items, memories, memory_links
-from retrieval.domain.context import ANYWHERE
-from retrieval.domain.embedding import Vector
-from retrieval.domain.signals.signal import READ, Facts
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.context import ANYWHERE
+from retrieval.domain.search.signal import READ, Facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from retrieval.adapters.store.search.statement_parts import (
     parameter,
 )
 from retrieval.adapters.store.tables import item_terms
-from retrieval.domain.hit import Path
+from retrieval.domain.search.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
 """Where many items match: how many times what is enough is found by words before the filter is looked at; the second

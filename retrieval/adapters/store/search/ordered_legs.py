@@ -30,7 +30,7 @@ from retrieval.adapters.store.search.statement_parts import (
     parameter,
 )
 from retrieval.adapters.store.tables import items, memories, memory_links
-from retrieval.domain.profile import LegName
+from retrieval.domain.search.profile import LegName
 
 ORDERED_LEGS = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
 """The legs that an order of an index ranks, not a distance from the query."""

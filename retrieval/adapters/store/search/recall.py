@@ -18,14 +18,14 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.items.matching import matching
+from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, bound, found, settings
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
-from retrieval.domain.embedding import Vector
-from retrieval.domain.filters import Filter, parse_where
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.filters import Filter, parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
 
 _KEEP = """
     INSERT INTO query_samples (collection_id, space_id, vector, condition, result_limit)

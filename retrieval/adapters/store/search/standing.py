@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, Standing
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
     account,
@@ -27,7 +27,7 @@ from retrieval.adapters.store.search.statement_parts import (
     parameter,
 )
 from retrieval.adapters.store.tables import collections, item_terms, memories
-from retrieval.domain.profile import LegName
+from retrieval.domain.search.profile import LegName
 
 STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 """The legs that rank by one stored signal each."""
@@ -137,7 +137,7 @@ def _asked_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
     return sa.select(sa.func.array_agg(found.c.lexeme)).scalar_subquery()
 
 
-def standing_values(standing: Standing, entities: int) -> dict[str, Any]:
+def standing_values(standing: StandingWeights, entities: int) -> dict[str, Any]:
     """The parameters that weigh candidates; ``entities``: how many the question is about."""
     return {
         "stride": standing.stride,

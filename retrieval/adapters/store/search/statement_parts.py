@@ -9,12 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.util import ClauseAdapter
 
-from retrieval.adapters.store.items.conditions import condition
-from retrieval.adapters.store.items.matching import is_among, matching
+from retrieval.adapters.store.items.conditions import condition, is_among, matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import Filter
-from retrieval.domain.hit import Path
+from retrieval.domain.search.filters import Filter
+from retrieval.domain.search.hit import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.embedding import EmbeddingSpace, Vector
-from retrieval.domain.item import Item
+from retrieval.domain.items.embedding import EmbeddingSpace, Vector
+from retrieval.domain.items.item import Item
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,23 @@ Names are without a schema: every transaction sets its own search path (see ``da
 
 from __future__ import annotations
 
-from retrieval.adapters.store.tables.access import api_keys, idempotency_keys
 from retrieval.adapters.store.tables.collections import (
+    TERM_DIMENSIONS,
     ann_indexes,
+    api_keys,
     collection_attributes,
     collections,
     embedding_cache,
     embedding_spaces,
+    idempotency_keys,
     job_runs,
+    metadata,
     profiles,
     query_rewrites,
     query_samples,
     recall_measurements,
     tenants,
 )
-from retrieval.adapters.store.tables.columns import TERM_DIMENSIONS, metadata
 from retrieval.adapters.store.tables.items import (
     attribute_numbers,
     attribute_texts,
@@ -30,23 +32,26 @@ from retrieval.adapters.store.tables.items import (
     item_tags,
     item_terms,
     items,
+    memories,
+    memory_links,
     own_vectors,
     statistics_changes,
     term_statistics,
 )
-from retrieval.adapters.store.tables.learning import (
+from retrieval.adapters.store.tables.records import (
     analyst_logins,
     arm_baselines,
     arms,
     cluster_centroids,
+    feedback,
     item_clusters,
     learned_models,
     learning_states,
     quarantines,
+    recording_losses,
+    retrievals,
     rewarded_queries,
 )
-from retrieval.adapters.store.tables.memories import memories, memory_links
-from retrieval.adapters.store.tables.traces import feedback, recording_losses, retrievals
 
 __all__ = [
     "TERM_DIMENSIONS",

@@ -1,10 +1,11 @@
-"""Tenants, their collections with what is kept about each, embedding spaces, and jobs."""
+"""Tenants, their collections with what is kept about each, embedding spaces, jobs, and who comes in over HTTP."""
 
 from __future__ import annotations
 
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
     DateTime,
     ForeignKey,
@@ -12,15 +13,54 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    MetaData,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL, UUID
 
-from retrieval.adapters.store.tables.columns import collection_id, metadata, now_column, own_key
+TERM_DIMENSIONS = 1_000_000_000
+"""The most that a sparsevec may have: the space of hashed lexemes."""
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+        "pk": "%(table_name)s_pkey",
+    }
+)
+
+
+def own_key(name: str) -> Column[str]:
+    """An application's own key: compared byte by byte, so that no collation can make two keys one."""
+    return Column(name, Text(collation="C"), nullable=False)
+
+
+def now_column(name: str) -> Column[object]:
+    """A time that is now unless something else is said."""
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now())
+
+
+def collection_id(*, references: bool = True) -> Column[int]:
+    """The first part of every key. ``references``: whether it goes with its collection, and not with its item."""
+    owner = [ForeignKey("collections.collection_id", ondelete="CASCADE")] if references else []
+    return Column("collection_id", BigInteger, *owner, primary_key=True, autoincrement=False)
+
+
+def text_column(name: str, default: str = "''") -> Column[str]:
+    """A text that is never NULL."""
+    return Column(name, Text, nullable=False, server_default=text(default))
+
+
+def count_column(name: str) -> Column[int]:
+    """A number that starts at 0."""
+    return Column(name, BigInteger, nullable=False, server_default=text("0"))
+
 
 tenants = Table(
     "tenants",
@@ -156,4 +196,45 @@ recall_measurements = Table(
     Column("recall", REAL, nullable=False),
     Column("short_pages", Integer, nullable=False),
     Column("effort", Integer, nullable=False),
+)
+
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("key_id", Text(collation="C"), primary_key=True),
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False),
+    Column("requests_per_minute", Integer),
+    now_column("created_at"),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("last_used_at", DateTime(timezone=True)),
+    Column("feedback_cap", Integer, nullable=False, server_default=text("1000")),
+    CheckConstraint(
+        "scopes <@ ARRAY['read', 'write', 'feedback', 'admin'] AND cardinality(scopes) > 0",
+        name="api_keys_scopes_check",
+    ),
+    CheckConstraint("requests_per_minute > 0", name="api_keys_requests_per_minute_check"),
+    CheckConstraint("feedback_cap > 0", name="api_keys_feedback_cap_check"),
+    Index(None, "tenant_id"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant_id", BigInteger, ForeignKey("tenants.tenant_id", ondelete="CASCADE"), primary_key=True),
+    Column("key_id", Text(collation="C"), primary_key=True),
+    Column("idempotency_key", Text(collation="C"), primary_key=True),
+    Column("attempt", UUID, nullable=False),
+    Column("request_hash", LargeBinary, nullable=False),
+    Column("body_hash", LargeBinary),
+    Column("held_until", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("status", SmallInteger),
+    Column("headers", JSONB),
+    Column("body", LargeBinary),
+    Index(None, "expires_at"),
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retrieval.apps.principles.startup.end_options import EndOptions
-from retrieval.apps.principles.startup.hook_input import HookInput
-from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.principles.choosing import normalised_tags
+from retrieval.apps.principles.startup.options import EndOptions
+from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings
 from retrieval.apps.principles.store import PrincipleStore
-from retrieval.apps.principles.tags import normalised_tags
-from retrieval.apps.principles.trace import Trace
-from retrieval.domain.stored_text import clean_text
+from retrieval.apps.principles.traces import Trace
+from retrieval.domain.checks import clean_text
 from retrieval.platform import Platform
 
 MOST_TAGS = 30

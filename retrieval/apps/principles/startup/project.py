@@ -1,16 +1,459 @@
-"""The tags of the project that a folder lies in, by its manifests."""
+"""The tags of the project that a folder lies in, by its manifests and their dependencies."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import math
+import os
+import re
+import stat
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-from retrieval.apps.principles.startup.bounded_file import read_part
-from retrieval.apps.principles.startup.dependencies import PackageName
-from retrieval.apps.principles.startup.manifests import MANIFESTS, tags_of_manifest
+MOST_BYTES = 256 * 1024
+"""Of a file, so much is read: manifests are smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The beginning of a file."""
+
+    text: str
+    is_whole: bool
+    """Whether the file has no more."""
+
+
+def read_part(path: Path, most_bytes: int = MOST_BYTES) -> FilePart | None:
+    """The file's first bytes as text; None for what is not there, no ordinary file, or not ours to read."""
+    try:
+        # A pipe of that name would wait for somebody to write.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError):
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        read = _read(descriptor, most_bytes + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    text = read[:most_bytes].decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return FilePart(text, is_whole=len(read) <= most_bytes)
+
+
+def _read(descriptor: int, most_bytes: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < most_bytes and (more := os.read(descriptor, most_bytes - len(parts))):
+        parts += more
+    return bytes(parts)
+
+
+MOST_CHARACTERS = 64 * 1024
+_MOST_STEPS = 500_000
+"""About 50 ms: as many as 700 parts in one key, or 15 in the key of each of 2000 lines."""
+
+_STEPS_PER_PART = 8
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """The tables. Raises ``ValueError`` for what is no TOML, or would take long."""
+    import tomllib
+
+    if len(text) > MOST_CHARACTERS or _steps(text) > _MOST_STEPS:
+        raise ValueError("too much to be parsed at once")
+    return tomllib.loads(text)
+
+
+def _steps(text: str) -> int:
+    """An upper bound of what the keys cost: each dot may be one of a key, and of the header of every line."""
+    lines = text.split("\n")
+    dots = [line.count(".") for line in lines]
+    header = max((count for line, count in zip(lines, dots, strict=True) if line.lstrip().startswith("[")), default=0)
+    return sum((header + count + 1) * (count + _STEPS_PER_PART) for count in dots)
+
+
+_MOST = 100
+
+
+def headings(page: str) -> list[str]:
+    """The page's first hundred headings, without their signs; what looks like one in a block of code is none."""
+    found: list[str] = []
+    for line in _outside_of_code(page):
+        signs = len(line) - len(line.lstrip("#"))
+        if 1 <= signs <= 6 and line[signs : signs + 1] in (" ", "\t"):
+            found.append(line[signs:].strip().rstrip("#").strip())
+        if len(found) == _MOST:
+            break
+    return found
+
+
+def _outside_of_code(page: str) -> Iterator[str]:
+    fence = ""
+    for line in page.splitlines():
+        start = line.lstrip()[:3]
+        if start in ("```", "~~~") and fence in ("", start):
+            fence = "" if fence else start
+        elif not fence:
+            yield line
+
+
+MOST_KEYWORDS = 50
+_LONGEST = 40
+_SHORTEST = 3
+_MOST_CHARACTERS = 20_000
+_WORD = re.compile(r"[^\W_]+(?:[-_.+#]+[^\W_]+)*[+#]*")
+_PARTS = re.compile(r"[-_.+#]+")
+
+_STOP_WORDS = """
+    a about above after again all also an and any are as at be because been before being below between both but by can
+    cannot could did do does doing done down during each either else few for from further get gets had has have having
+    he her here hers him his how if in into is it its just let lets like made make makes may me might more most much
+    must my no nor not now of off on once one only or other our out over own per same she should since so some such
+    than that the their them then there these they this those through to too two under until up upon us use used uses
+    using very via was we well were what when where which while who why will with within without would you your
+    add added adding adds allow allows bump bumped bumps change changed changes clean cleanup commit commits
+    correct corrected create created delete deleted drop dropped ensure feat fix fixed fixes fixing fixup handle
+    handles implement implemented implements improve improved improves initial instead introduce introduced keep keeps
+    merge merged merges minor misc move moved moves need needs new now old prepare pull remove removed removes removing
+    rename renamed replace replaced request revert reverts rework set sets small some squash start stop support
+    supports tidy tweak tweaks update updated updates updating version wip work works branch chore main master
+    co-authored-by
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words that say nothing about what a text is about, those that subjects of commits are full of among them."""
+
+
+def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]:
+    """At most so many words of the texts, casefolded, those of most texts first, then in their order.
+
+    A word with a hyphen, underscore or dot counts as a whole and by its parts. Numbers, words of fewer than three
+    letters (unless they end in + or #, as languages do) and stop words are left out.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(list(dict.fromkeys(_words(text[:_MOST_CHARACTERS].casefold()))))
+    return tuple(word for word, _ in counts.most_common(most))
+
+
+def _words(text: str) -> Iterable[str]:
+    for found in _WORD.finditer(text):
+        word = found[0]
+        parts = _PARTS.split(word)
+        yield from (one for one in dict.fromkeys([word, *parts]) if _tells(one))
+
+
+def _tells(word: str) -> bool:
+    if not word or len(word) > _LONGEST or word in STOP_WORDS:
+        return False
+    long_enough = len(word) >= _SHORTEST or word.endswith(("+", "#"))
+    return long_enough and not word.replace(".", "").replace("-", "").isdigit()
+
+
+BY_ENDING = {
+    ".astro": "astro",
+    ".c": "c",
+    ".cc": "c++",
+    ".clj": "clojure",
+    ".cpp": "c++",
+    ".cs": "csharp",
+    ".css": "css",
+    ".cu": "cuda",
+    ".dart": "dart",
+    ".erl": "erlang",
+    ".ex": "elixir",
+    ".exs": "elixir",
+    ".go": "go",
+    ".gradle": "gradle",
+    ".graphql": "graphql",
+    ".h": "c",
+    ".hpp": "c++",
+    ".hs": "haskell",
+    ".html": "html",
+    ".ipynb": "notebook",
+    ".java": "java",
+    ".jl": "julia",
+    ".js": "javascript",
+    ".jsx": "javascript",
+    ".kt": "kotlin",
+    ".kts": "kotlin",
+    ".lua": "lua",
+    ".m": "objective-c",
+    ".md": "documentation",
+    ".mjs": "javascript",
+    ".ml": "ocaml",
+    ".nix": "nix",
+    ".php": "php",
+    ".pl": "perl",
+    ".proto": "protobuf",
+    ".ps1": "powershell",
+    ".py": "python",
+    ".pyi": "python",
+    ".r": "r",
+    ".rb": "ruby",
+    ".rs": "rust",
+    ".rst": "documentation",
+    ".scala": "scala",
+    ".scss": "css",
+    ".sh": "shell",
+    ".sql": "sql",
+    ".svelte": "svelte",
+    ".swift": "swift",
+    ".tf": "terraform",
+    ".ts": "typescript",
+    ".tsx": "typescript",
+    ".vue": "vue",
+    ".zig": "zig",
+}
+"""By the ending of the name."""
+
+BY_FOLDER = {
+    ".github": "ci",
+    ".gitlab": "ci",
+    "__tests__": "testing",
+    "benchmarks": "performance",
+    "docs": "documentation",
+    "migrations": "migrations",
+    "spec": "testing",
+    "test": "testing",
+    "tests": "testing",
+}
+"""By a folder that the file lies in."""
+
+BY_NAME = {"dockerfile": "docker", "makefile": "make"}
+
+
+def tags_of_files(paths: Iterable[str], most: int = 20) -> tuple[str, ...]:
+    """The ``most`` tags that most of the files have, the most frequent first."""
+    counts = Counter(tag for path in paths for tag in _tags(PurePosixPath(path.casefold())))
+    return tuple(tag for tag, _ in counts.most_common(most))
+
+
+def _tags(path: PurePosixPath) -> Iterable[str]:
+    found = [BY_ENDING.get(path.suffix), BY_NAME.get(path.name)]
+    found += [BY_FOLDER.get(folder) for folder in path.parts[:-1]]
+    stem = path.stem
+    if stem.startswith("test_") or stem.endswith(("_test", ".test", ".spec")):
+        found.append("testing")
+    return dict.fromkeys(tag for tag in found if tag)
+
+
+_TAGS = {
+    # JavaScript and TypeScript
+    "@anthropic-ai/sdk": "llm", "@angular/core": "angular frontend", "@modelcontextprotocol/sdk": "mcp",
+    "@nestjs/core": "nestjs backend", "@playwright/test": "playwright testing", "@prisma/client": "prisma database",
+    "@sveltejs/kit": "svelte frontend", "@testing-library/react": "react testing", "astro": "astro frontend",
+    "aws-sdk": "aws", "cypress": "cypress testing", "electron": "electron desktop", "eslint": "eslint linting",
+    "expo": "expo react-native mobile", "express": "express backend", "fastify": "fastify backend",
+    "graphql": "graphql api", "hono": "hono backend", "ioredis": "redis cache", "jest": "jest testing",
+    "koa": "koa backend", "mocha": "mocha testing", "mongoose": "mongodb database", "mysql2": "mysql database",
+    "next": "next nextjs react frontend", "nuxt": "nuxt vue frontend", "openai": "openai llm",
+    "pg": "postgresql database", "playwright": "playwright testing", "preact": "preact frontend",
+    "prettier": "formatting", "prisma": "prisma database", "puppeteer": "puppeteer browser", "react": "react frontend",
+    "react-dom": "react frontend", "react-native": "react-native mobile", "redis": "redis cache",
+    "redux": "redux state frontend", "rollup": "bundling", "sequelize": "sequelize database",
+    "socket.io": "websockets", "solid-js": "solid frontend", "storybook": "storybook frontend",
+    "svelte": "svelte frontend", "tailwindcss": "tailwind css frontend", "three": "webgl graphics",
+    "typeorm": "typeorm database", "typescript": "typescript", "vite": "vite bundling", "vitest": "vitest testing",
+    "vue": "vue frontend", "webpack": "webpack bundling", "zod": "validation",
+    # Python
+    "aiohttp": "async http", "airflow": "airflow pipelines", "alembic": "alembic migrations database",
+    "anthropic": "llm", "apache-airflow": "airflow pipelines", "asyncpg": "postgresql database async",
+    "boto3": "aws", "celery": "celery jobs", "click": "cli", "django": "django backend",
+    "djangorestframework": "django backend api", "fastapi": "fastapi backend api", "flask": "flask backend",
+    "httpx": "http", "hypothesis": "testing", "jax": "jax machine-learning", "jupyter": "notebook",
+    "keras": "keras machine-learning", "langchain": "langchain llm", "matplotlib": "plotting", "mcp": "mcp",
+    "mypy": "typing", "numpy": "numpy", "pandas": "pandas data", "pgvector": "pgvector postgresql",
+    "polars": "polars data", "psycopg": "postgresql database", "psycopg2": "postgresql database",
+    "psycopg2-binary": "postgresql database", "pydantic": "pydantic validation", "pymongo": "mongodb database",
+    "pyspark": "spark data", "pytest": "pytest testing", "requests": "http", "ruff": "linting",
+    "scikit-learn": "scikit-learn machine-learning", "scipy": "scipy", "scrapy": "scraping",
+    "sqlalchemy": "sqlalchemy database", "starlette": "starlette backend", "streamlit": "streamlit frontend",
+    "tensorflow": "tensorflow machine-learning", "torch": "pytorch machine-learning",
+    "tornado": "tornado backend", "transformers": "transformers machine-learning", "typer": "typer cli",
+    "uvicorn": "backend",
+    # Rust
+    "actix-web": "actix backend", "anyhow": "error-handling", "axum": "axum backend", "bevy": "bevy games",
+    "clap": "cli", "diesel": "diesel database", "leptos": "leptos frontend", "reqwest": "http",
+    "rocket": "rocket backend", "serde": "serde serialization", "sqlx": "sqlx database", "tauri": "tauri desktop",
+    "thiserror": "error-handling", "tokio": "tokio async", "tonic": "grpc", "wasm-bindgen": "wasm",
+    # Go, by the last part of the module that is no version
+    "chi": "chi backend", "cobra": "cli", "echo": "echo backend", "fiber": "fiber backend", "gin": "gin backend",
+    "gorm": "gorm database", "grpc": "grpc", "mux": "backend", "pgx": "postgresql database", "testify": "testing",
+    # Ruby
+    "rails": "rails backend", "rspec": "rspec testing", "rspec-rails": "rspec rails testing", "rubocop": "linting",
+    "sidekiq": "sidekiq jobs", "sinatra": "sinatra backend",
+    # Java and Kotlin, by the name of the artifact
+    "hibernate-core": "hibernate database", "jackson-databind": "serialization", "junit": "junit testing",
+    "junit-jupiter": "junit testing", "kafka-clients": "kafka messaging", "mockito-core": "mockito testing",
+    "spring-boot-starter": "spring backend", "spring-boot-starter-data-jpa": "spring database",
+    "spring-boot-starter-web": "spring backend", "spring-core": "spring",
+    # PHP
+    "laravel/framework": "laravel backend", "phpunit/phpunit": "phpunit testing",
+    "symfony/framework-bundle": "symfony backend",
+}  # fmt: skip
+
+
+class PackageName(str):
+    """A tag that is nothing but a package's name."""
+
+    __slots__ = ()
+
+
+def tags_of_dependencies(names: Iterable[str]) -> list[str]:
+    """The tags of the packages, and the packages' own names after them (``PackageName``), each once."""
+    own = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
+    said = [tag for name in own for tag in _TAGS.get(name, "").split()]
+    return list(dict.fromkeys([*said, *(PackageName(_plain(name)) for name in own)]))
+
+
+def _plain(name: str) -> str:
+    """The name without its scope: ``@scope/name``, ``vendor/name``."""
+    return name.rpartition("/")[2]
+
+
+_MOST_DEPENDENCIES = 200
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_GEM = re.compile(r"""^[ \t]*gem[ \t]+['"]([^'"\s]{1,100})['"]""", re.MULTILINE)
+_GO_MODULE = re.compile(r"^[ \t]*(?:require[ \t]+)?([\w.-]+(?:/[\w.~-]+)+)[ \t]+v\d", re.MULTILINE)
+_GO_VERSION = re.compile(r"v\d+$")
+_ARTIFACT = re.compile(r"<artifactId>\s*([\w.-]{1,100})\s*</artifactId>")
+_GRADLE = re.compile(r"""['"][\w.-]+:([\w.-]{1,100}):[^'"]*['"]""")
+_IMAGE = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*([\w./-]{1,100})", re.MULTILINE | re.IGNORECASE)
+_SERVICE_IMAGE = re.compile(r"^[ \t]*image:[ \t]*['\"]?([\w./-]{1,100})", re.MULTILINE)
+
+
+def tags_of_manifest(name: str, text: str | None) -> list[str]:
+    """The tags that a file of that name and text has; ``text`` None: it could not be read, or not whole.
+
+    Nothing for a name that is no manifest's.
+    """
+    known = MANIFESTS.get(name)
+    if known is None:
+        return []
+    tags = list(known.tags)
+    if text is not None:
+        # What is broken says nothing but its name.
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
+            tags += known.read(text)
+    return list(dict.fromkeys(tags))
+
+
+def _package_json(text: str) -> list[str]:
+    package = json.loads(text)
+    listed = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+    names = [name for key in listed for name in _names(package.get(key))]
+    words = package.get("keywords")
+    said = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return [*_of(names), *keywords(said, 20), *keywords([str(package.get("name", ""))], 10)]
+
+
+def _composer_json(text: str) -> list[str]:
+    package = json.loads(text)
+    return _of([name for key in ("require", "require-dev") for name in _names(package.get(key))])
+
+
+def _pyproject(text: str) -> list[str]:
+    found = parsed_toml(text)
+    project, tool = _table(found.get("project")), _table(found.get("tool"))
+    poetry = _table(tool.get("poetry"))
+    groups = [*_table(project.get("optional-dependencies")).values(), *_table(found.get("dependency-groups")).values()]
+    names = _requirements(project.get("dependencies"))
+    names += [name for group in groups for name in _requirements(group)]
+    names += [name for name in _names(poetry.get("dependencies")) if name != "python"]
+    for group in _table(poetry.get("group")).values():
+        names += _names(_table(group).get("dependencies"))
+    words = project.get("keywords")
+    said = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return [*_of([*names, *_names(tool)]), *keywords(said, 20)]
+
+
+def _requirements_txt(text: str) -> list[str]:
+    return _of(_requirements([line for line in text.splitlines() if not line.lstrip().startswith(("#", "-"))]))
+
+
+def _cargo(text: str) -> list[str]:
+    found = parsed_toml(text)
+    tables = [found, _table(found.get("workspace"))]
+    listed = ("dependencies", "dev-dependencies", "build-dependencies")
+    return _of([name for table in tables for key in listed for name in _names(table.get(key))])
+
+
+def _go_mod(text: str) -> list[str]:
+    return _of([_last_part(module) for module in _GO_MODULE.findall(text)])
+
+
+def _last_part(module: str) -> str:
+    parts = [part for part in module.split("/") if not _GO_VERSION.fullmatch(part)]
+    return parts[-1].removeprefix("go-")
+
+
+def _docker(text: str) -> list[str]:
+    images = [*_IMAGE.findall(text), *_SERVICE_IMAGE.findall(text)]
+    return [image.rpartition("/")[2].casefold() for image in images[:20] if image.casefold() != "scratch"]
+
+
+def _page(text: str) -> list[str]:
+    return list(keywords(headings(text), 30))
+
+
+def _of(names: Iterable[str]) -> list[str]:
+    return tags_of_dependencies(list(names)[:_MOST_DEPENDENCIES])
+
+
+def _names(table: object) -> list[str]:
+    return [name for name in table if isinstance(name, str)] if isinstance(table, Mapping) else []
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _requirements(lines: object) -> list[str]:
+    listed = lines if isinstance(lines, list) else []
+    found = [_REQUIREMENT.match(line.strip()) for line in listed if isinstance(line, str)]
+    return [one[0].casefold().replace("_", "-") for one in found if one]
+
+
+class Manifest(NamedTuple):
+    """What a file says by being there, and by its text."""
+
+    tags: tuple[str, ...]
+    read: Callable[[str], list[str]] = lambda _text: []
+
+
+MANIFESTS: Mapping[str, Manifest] = {
+    "package.json": Manifest(("javascript", "node"), _package_json),
+    "tsconfig.json": Manifest(("typescript",)),
+    "deno.json": Manifest(("typescript", "deno")),
+    "pyproject.toml": Manifest(("python",), _pyproject),
+    "requirements.txt": Manifest(("python",), _requirements_txt),
+    "setup.py": Manifest(("python",)),
+    "manage.py": Manifest(("python", "django")),
+    "Cargo.toml": Manifest(("rust",), _cargo),
+    "go.mod": Manifest(("go",), _go_mod),
+    "Gemfile": Manifest(("ruby",), lambda text: _of(_GEM.findall(text))),
+    "pom.xml": Manifest(("java", "maven"), lambda text: _of(_ARTIFACT.findall(text))),
+    "build.gradle": Manifest(("java", "gradle"), lambda text: _of(_GRADLE.findall(text))),
+    "build.gradle.kts": Manifest(("kotlin", "gradle"), lambda text: _of(_GRADLE.findall(text))),
+    "composer.json": Manifest(("php",), _composer_json),
+    "mix.exs": Manifest(("elixir",)),
+    "pubspec.yaml": Manifest(("dart", "flutter")),
+    "CMakeLists.txt": Manifest(("c++", "cmake")),
+    "Dockerfile": Manifest(("docker",), _docker),
+    "compose.yaml": Manifest(("docker",), _docker),
+    "docker-compose.yml": Manifest(("docker",), _docker),
+    "CLAUDE.md": Manifest((), _page),
+    "AGENTS.md": Manifest((), _page),
+}
+"""The files that are looked for, by name."""
+
 
 MOST_PROJECT_TAGS = 150
 _MOST_NAMES = 40
@@ -31,7 +474,7 @@ def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = 
     """
     files = ((place, name) for place in _places(folder) for name in MANIFESTS)
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
-    said = [_tags(place, name) for place, name in in_time]
+    said = [_project_tags(place, name) for place, name in in_time]
     return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(said))) if _is_usable(tag))[:most]
 
 
@@ -48,7 +491,7 @@ def _is_usable(tag: str) -> bool:
     return 0 < len(tag) <= _LONGEST_TAG and tag.isprintable()
 
 
-def _tags(place: Path, name: str) -> list[str]:
+def _project_tags(place: Path, name: str) -> list[str]:
     part = read_part(place / name)
     if part is None:
         return []

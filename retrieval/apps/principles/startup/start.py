@@ -1,33 +1,139 @@
-"""A session is started: its folder is looked at while the database is opened; principles are chosen and recorded."""
+"""A session is started: its folder is looked at while the database is opened; principles are chosen and shown."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from retrieval.adapters.store.records.session_start import (
-    KnownPrinciple,
-    StartQuestion,
-    read_start,
-    record_start,
+from retrieval.adapters.store.installation.direct import DirectConnection, connected
+from retrieval.adapters.store.installation.embedded.join import JoinedServer, check_is_made, joined_server
+from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start, record_start
+from retrieval.apps.principles.choosing import (
+    FEWER_USES_THAN,
+    MIN_PRINCIPLE_SCORE,
+    TAG_BOOST,
+    YOUNGER_THAN,
+    choose,
+    rivals,
 )
-from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, TAG_BOOST, choose, rivals
-from retrieval.apps.principles.exploration import FEWER_USES_THAN, YOUNGER_THAN
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.principles.startup.folder import look_around
-from retrieval.apps.principles.startup.hook_input import HookInput
-from retrieval.apps.principles.startup.opening import Opening
-from retrieval.apps.principles.startup.start_options import StartOptions
+from retrieval.apps.principles.startup.options import StartOptions
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import Started, started_record
-from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings, look_around
 from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
-from retrieval.domain.retrieval_id import uuid7
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, EmbeddedServerError
+from retrieval.domain.records.retrieval_id import uuid7
+
+
+@contextlib.contextmanager
+def watchdog(seconds: float, when_late: Callable[[], None]) -> Iterator[None]:
+    """Within it, after so many seconds, ``when_late`` is called in a thread of its own, and the process ends with 0.
+
+    What blocks in the kernel cannot be interrupted; it can be left.
+    """
+    timer = threading.Timer(seconds, _end, [when_late])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _end(when_late: Callable[[], None]) -> None:
+    try:
+        when_late()
+    finally:
+        os._exit(0)
+
+
+class DatabaseOpening:
+    """Begins to open the database as it is made; ``deadline`` is in seconds of ``time.monotonic``."""
+
+    def __init__(self, settings: StartSettings, deadline: float) -> None:
+        self._settings = settings
+        self._deadline = deadline
+        self._connection: DirectConnection | None = None
+        self._leave: list[JoinedServer | _Started] = []
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._open, daemon=True)
+        self._thread.start()
+
+    def connection(self) -> DirectConnection:
+        """The connection, once there is one. Raises what stands in its way."""
+        self._thread.join(max(0.0, self._deadline - time.monotonic()))
+        if self._error is not None:
+            raise self._error
+        if self._connection is None:
+            raise DatabaseUnreachableError("the database did not answer in time; check that it runs")
+        return self._connection
+
+    def close(self) -> None:
+        """Leave the connection, and the embedded server, as far as they were had."""
+        if self._connection is not None:
+            self._connection.close()
+        while self._leave:
+            self._leave.pop().close()
+
+    def _open(self) -> None:
+        try:
+            self._connection = self._configured() if self._settings.database_url else self._embedded()
+        except Exception as error:  # noqa: BLE001 - it is raised where the connection is asked for
+            self._error = error
+
+    def _configured(self) -> DirectConnection:
+        return self._connected(self._settings.database_url or "")
+
+    def _embedded(self) -> DirectConnection:
+        """Joined where it runs; else, or where it turns out to be gone, started in the ordinary way."""
+        home = self._settings.own_home
+        try:
+            joined = joined_server(home)
+            if joined is not None:
+                self._leave.append(joined)
+                return self._connected(joined.url)
+        except DatabaseUnreachableError:
+            self._leave.pop().close()
+        except OSError as error:
+            raise EmbeddedServerError(f"the embedded PostgreSQL in {home} cannot be used: {error}") from error
+        check_is_made(home)
+        started = _Started(self._settings, self._left())
+        self._leave.append(started)
+        return self._connected(started.url)
+
+    def _connected(self, url: str) -> DirectConnection:
+        names = Names(self._settings.database_schema)
+        return connected(url, names, self._settings.tenant, seconds=self._left())
+
+    def _left(self) -> float:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise DatabaseError("the time is over")
+        return left
+
+
+class _Started:
+    """A server that was started; whoever is the last to leave it stops it."""
+
+    def __init__(self, settings: StartSettings, seconds: float) -> None:
+        from retrieval.adapters.store.installation.embedded.server import start_embedded
+
+        self._server = start_embedded(settings.own_home, timeout_seconds=seconds)
+        self.url = self._server.url
+
+    def close(self) -> None:
+        """Give the lease back."""
+        self._server.close()
+
 
 MOST_UNSURE = 150
 """Of more principles that may be explored the latest so many compete, half of them with a tag of the session."""
@@ -59,7 +165,7 @@ class SessionStart:
         self._began = time.monotonic()
         self._deadline = deadline
         self._say = say
-        self._opening = Opening(settings, deadline)
+        self._opening = DatabaseOpening(settings, deadline)
         self._chosen: _Chosen | None = None
 
     def started(self, hook: HookInput, now: datetime) -> Started:

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from retrieval.apps.principles.choosing import TAG_BOOST, Chosen
 from retrieval.apps.principles.startup.surroundings import Surroundings
-from retrieval.domain.retrieval_id import time_of
-from retrieval.domain.search_record import SearchRecord, shown_columns
-from retrieval.domain.slate import Slot
-from retrieval.domain.stored_text import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
+from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.search_record import SearchRecord, shown_columns
+from retrieval.domain.records.slate import Slot
 
 ORIGIN = "session-start"
 """What the record says put the answer together."""

@@ -1,12 +1,203 @@
-"""What a session is about, as far as its folder tells."""
+"""What a session is about: what its hook says, its folder, and what git knows of it."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from retrieval.apps.principles.startup.git_history import History
-from retrieval.apps.principles.startup.keywords import keywords
-from retrieval.apps.principles.startup.languages import tags_of_files
+from retrieval.apps.principles.startup.options import LONGEST_SESSION, shown_line
+from retrieval.apps.principles.startup.project import keywords, project_tags, tags_of_files
+
+WAIT_SECONDS = 0.05
+"""How long input that has not come is waited for."""
+
+_MOST_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HookInput:
+    """What was said; empty where nothing was, or nothing that could be used."""
+
+    session: str = ""
+    folder: str = ""
+
+
+def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> HookInput:
+    """What stands on standard input by then; a terminal is not read at all. Raises nothing."""
+    try:
+        if os.isatty(descriptor):
+            return HookInput()
+        return parsed(_read(descriptor, time.monotonic() + wait_seconds))
+    except (OSError, ValueError):
+        return HookInput()
+
+
+def parsed(text: bytes) -> HookInput:
+    """The session and the folder of a hook's JSON object; empty where it is none, or they are none."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return HookInput()
+    if not isinstance(said, dict):
+        return HookInput()
+    return HookInput(
+        session=shown_line(_text(said.get("session_id"), LONGEST_SESSION)), folder=_text(said.get("cwd"), 4096)
+    )
+
+
+def _text(value: object, longest: int) -> str:
+    is_usable = isinstance(value, str) and len(value) <= longest and "\x00" not in value
+    return value.encode(errors="replace").decode() if is_usable and isinstance(value, str) else ""
+
+
+def _read(descriptor: int, deadline: float) -> bytes:
+    """What comes until then, up to the end of an object: who writes may leave the pipe open."""
+    read = bytearray()
+    while len(read) < _MOST_BYTES:
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            break
+        if not (more := os.read(descriptor, _MOST_BYTES - len(read))):
+            break
+        read += more
+        if read.rstrip().endswith(b"}") and parsed(bytes(read)) != HookInput():
+            break
+    return bytes(read)
+
+
+COMMITS = 5
+"""The latest so many are looked at."""
+
+MOST_FILES = 200
+_MOST_GIT_BYTES = 64 * 1024
+_LONGEST_SUBJECT = 200
+_END_SECONDS = 0.2
+
+# No hook, no pager, no signature check, no prompt, no fetch of what a partial clone lacks: git only reads.
+_SAFE = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
+_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+# A git hook that starts a session would else point every question at its own repository.
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF")
+
+_SUBJECTS = ("log", f"-{COMMITS}", "--no-show-signature", "--encoding=UTF-8", "--format=%s")
+_CHANGED = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", f"HEAD~{COMMITS}", "HEAD")
+_CHANGED_SINCE_THE_FIRST = (
+    "log",
+    f"-{COMMITS}",
+    "--no-show-signature",
+    "--no-renames",
+    "--name-only",
+    "-z",
+    "--format=",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The latest commits of a repository; nothing where there is none."""
+
+    subjects: tuple[str, ...] = ()
+    """The first lines of the latest five messages, the latest first, each of at most 200 characters."""
+    files: tuple[str, ...] = ()
+    """At most 200 paths that changed in them, from the top of the repository."""
+    was_late: bool = False
+    """Whether git was stopped before it had answered."""
+
+
+class GitHistory:
+    """Asks git as it is made, and gives what it says when it is wanted. Without git there is no history."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._subjects = _started(folder, _SUBJECTS)
+        self._changed = _started(folder, _CHANGED)
+
+    def history(self, deadline: float) -> History:
+        """What git says until then (``time.monotonic`` seconds); it is stopped when it is late, or says too much."""
+        subjects, log_was_late = _said(self._subjects, deadline)
+        changed, diff_was_late = _said(self._changed, deadline)
+        if subjects and changed is None and not diff_was_late:
+            # There are fewer commits than that: what changed in those there are.
+            changed, diff_was_late = _said(_started(self._folder, _CHANGED_SINCE_THE_FIRST), deadline)
+        lines = (subjects or "").splitlines()
+        files = dict.fromkeys(path.strip("\n") for path in (changed or "").split("\0"))
+        return History(
+            subjects=tuple(line.strip()[:_LONGEST_SUBJECT] for line in lines if line.strip())[:COMMITS],
+            files=tuple(path for path in files if path)[:MOST_FILES],
+            was_late=log_was_late or diff_was_late,
+        )
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for process in (self._subjects, self._changed):
+            if process is not None:
+                _stop(process)
+
+
+def _started(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    try:
+        return subprocess.Popen(
+            ["git", *_SAFE, "-C", str(folder), *command, "--"],  # noqa: S607 - whichever git the user has
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept | _VARIABLES,
+            start_new_session=True,
+        )
+    except (OSError, ValueError):
+        return None
+
+
+def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str | None, bool]:
+    """What the process wrote, None if it failed; and whether it was stopped for being late."""
+    if process is None or process.stdout is None:
+        return None, False
+    read, descriptor, is_late = bytearray(), process.stdout.fileno(), False
+    while len(read) < _MOST_GIT_BYTES:
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            is_late = True
+            break
+        if not (more := os.read(descriptor, _MOST_GIT_BYTES - len(read))):
+            break
+        read += more
+    is_cut = is_late or len(read) == _MOST_GIT_BYTES
+    if is_cut:
+        _stop(process)
+    process.stdout.close()
+    code = _ended(process)
+    # One that lives on has failed if it said nothing.
+    failed = not is_cut and (code != 0 if code is not None else not read)
+    return None if failed or (is_late and not read) else bytes(read).decode("utf-8", errors="replace"), is_late
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int | None:
+    """Its exit code; None for one that has closed its output and lives on: it is stopped."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_END_SECONDS)
+    _stop(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    return None
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(OSError):
+        # What it has started would hold on to the pipe, and go on.
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +227,27 @@ def surroundings(history: History, project_tags: tuple[str, ...]) -> Surrounding
         project_tags=tuple(dict.fromkeys((*project_tags, *tags_of_files(history.files)))),
         keywords=keywords(history.subjects),
     )
+
+
+SHARE = 0.4
+"""Of the time left, manifests and then git may each take so much; principles without tags are better than none."""
+
+
+def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
+    """What the folder tells, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
+    try:
+        place = folder.resolve(strict=True)
+    except (OSError, RuntimeError):  # gone, a name that none can have, a loop of links
+        say(f"{str(folder)!r:.200} is no folder; going on without it")
+        return Surroundings()
+    git = GitHistory(place)
+    tags = project_tags(place, deadline=_after_share(deadline))
+    history = git.history(_after_share(deadline))
+    if history.was_late:
+        say("git took too long; going on without all that it knows")
+    return surroundings(history, tags)
+
+
+def _after_share(deadline: float) -> float:
+    now = time.monotonic()
+    return now + SHARE * max(0.0, deadline - now)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from retrieval.domain.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
-from retrieval.domain.embedding import MAX_DIMENSIONS
+from retrieval.domain.items.embedding import MAX_DIMENSIONS
+from retrieval.domain.learning.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
 from retrieval.engine.request import MAX_PREFERRED
 
 
@@ -18,7 +18,7 @@ class Sent(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
-class Told(BaseModel):
+class AnswerPart(BaseModel):
     """A part of an answer. It describes what is sent; nothing is checked against it while serving."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -44,7 +44,7 @@ Where = Annotated[
         }
     ),
 ]
-"""A filter as the mapping that ``retrieval.domain.filters`` reads."""
+"""A filter as the mapping that ``retrieval.domain.search.filters`` reads."""
 
 
 def _preferences(value: Any) -> Any:
@@ -90,7 +90,7 @@ RetrievalId = Annotated[str, Field(json_schema_extra={"format": "uuid"}, example
 Name = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 
 
-class Situation(Sent):
+class SentSituation(Sent):
     """Who asks, and in what situation. Everything is optional."""
 
     domain: Name = ""

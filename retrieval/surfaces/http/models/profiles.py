@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
-from retrieval.domain.preview import MAX_PROFILES
-from retrieval.surfaces.http.models.base import InlineProfile, Sent, Situation, Told, Where
+from retrieval.domain.search.preview import MAX_PROFILES
+from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Sent, SentSituation, Where
 from retrieval.surfaces.http.models.search import HitTold, Limit
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
@@ -39,7 +39,7 @@ class ProfileChange(Sent):
         return self
 
 
-class StoredProfileTold(Told):
+class StoredProfileTold(AnswerPart):
     """A version of a collection's profile."""
 
     model_config = ConfigDict(
@@ -64,7 +64,7 @@ class StoredProfileTold(Told):
     """Whether the collection searches with it."""
 
 
-class ProfilesTold(Told):
+class ProfilesTold(AnswerPart):
     """The versions, the newest first."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"profiles": []}]})
@@ -91,10 +91,10 @@ class PreviewRequest(Sent):
     where: Where | None = None
     limit: Limit = 10
     syntax: bool = True
-    context: Situation = Situation()
+    context: SentSituation = SentSituation()
 
 
-class PreviewedHitTold(Told):
+class PreviewedHitTold(AnswerPart):
     """A hit under one profile, and how it stands against the first."""
 
     hit: HitTold
@@ -106,7 +106,7 @@ class PreviewedHitTold(Told):
     """In words: by which shares of its score."""
 
 
-class ProfilePreviewTold(Told):
+class ProfilePreviewTold(AnswerPart):
     """What one profile shows."""
 
     name: str
@@ -119,7 +119,7 @@ class ProfilePreviewTold(Told):
     notes: list[str]
 
 
-class PreviewTold(Told):
+class PreviewTold(AnswerPart):
     """The same query under each profile."""
 
     model_config = ConfigDict(

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ConfigDict
 from pydantic.config import JsonDict
 
-from retrieval.surfaces.http.models.base import A_RETRIEVAL, Told
+from retrieval.surfaces.http.models.base import A_RETRIEVAL, AnswerPart
 
 _AT = "2026-05-31T12:00:00.123000+00:00"
 _IMPRESSION: JsonDict = {
@@ -16,7 +16,7 @@ _IMPRESSION: JsonDict = {
 }  # fmt: skip
 
 
-class SummaryTold(Told):
+class SummaryTold(AnswerPart):
     """A recorded search in a list."""
 
     retrieval_id: str
@@ -35,7 +35,7 @@ class SummaryTold(Told):
     retrieval_time_ms: float
 
 
-class RetrievalPage(Told):
+class RetrievalPage(AnswerPart):
     """Recorded searches, the newest first."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"retrievals": [], "next": None}]})
@@ -45,7 +45,7 @@ class RetrievalPage(Told):
     """For the parameter `before` of the next page; null: this is the last."""
 
 
-class ContextTold(Told):
+class ContextTold(AnswerPart):
     """The situation that a search was recorded with."""
 
     domain: str
@@ -56,7 +56,7 @@ class ContextTold(Told):
     generated: bool
 
 
-class ImpressionTold(Told):
+class ImpressionTold(AnswerPart):
     """A hit that was shown."""
 
     item_id: str
@@ -73,7 +73,7 @@ class ImpressionTold(Told):
     """The decayed number of events known of it then."""
 
 
-class RetrievalTold(Told):
+class RetrievalTold(AnswerPart):
     """A recorded search: what was asked, in what situation, how it was answered, what was shown."""
 
     model_config = ConfigDict(
@@ -133,7 +133,7 @@ class RetrievalTold(Told):
     impressions: list[ImpressionTold]
 
 
-class DifferenceTold(Told):
+class DifferenceTold(AnswerPart):
     """An item that stands elsewhere today, or with another score."""
 
     item_id: str
@@ -144,7 +144,7 @@ class DifferenceTold(Told):
     why: list[str]
 
 
-class ReplayTold(Told):
+class ReplayTold(AnswerPart):
     """Whether the recorded ranking follows from its record, and where and why today's answer differs."""
 
     model_config = ConfigDict(

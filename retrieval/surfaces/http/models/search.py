@@ -6,7 +6,16 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from retrieval.surfaces.http.models.base import InlineProfile, Moment, Preferences, Sent, Situation, Told, Vector, Where
+from retrieval.surfaces.http.models.base import (
+    AnswerPart,
+    InlineProfile,
+    Moment,
+    Preferences,
+    Sent,
+    SentSituation,
+    Vector,
+    Where,
+)
 
 MAX_QUERIES = 100
 """Queries in one batch."""
@@ -17,7 +26,7 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 
 
-class SearchRequest(Sent):
+class SearchBody(Sent):
     """A search by words, by a vector, or by neither where the profile has a leg that needs none."""
 
     model_config = ConfigDict(
@@ -57,7 +66,7 @@ class SearchRequest(Sent):
     """The moment that signals take as now."""
     about: Vector | None = None
     """Tells the question's cluster where `vector` does not."""
-    context: Situation = Situation()
+    context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
     """Whether each hit comes with what its score is made of."""
@@ -81,11 +90,11 @@ class BatchRequest(Sent):
     profile: InlineProfile | None = None
     group_by: str | None = None
     syntax: bool = True
-    context: Situation = Situation()
+    context: SentSituation = SentSituation()
     explain: bool = True
 
 
-class ContributionTold(Told):
+class ContributionTold(AnswerPart):
     """One leg's, or signal's, part of a score."""
 
     leg: str
@@ -98,7 +107,7 @@ class ContributionTold(Told):
     """What it adds to the score."""
 
 
-class ExplanationTold(Told):
+class ExplanationTold(AnswerPart):
     """How a hit got its score: the contributions add up to it."""
 
     fusion: str
@@ -106,7 +115,7 @@ class ExplanationTold(Told):
     contributions: list[ContributionTold]
 
 
-class HitTold(Told):
+class HitTold(AnswerPart):
     """An item that was found."""
 
     item_id: str
@@ -131,7 +140,7 @@ class HitTold(Told):
     """Left out where the request says `"explain": false`."""
 
 
-class SearchAnswer(Told):
+class SearchAnswer(AnswerPart):
     """The hits, best first, and how they were found."""
 
     model_config = ConfigDict(
@@ -195,7 +204,7 @@ class SearchAnswer(Told):
     """Under which the search is recorded, for feedback and replay; null: it is not."""
 
 
-class BatchAnswer(Told):
+class BatchAnswer(AnswerPart):
     """One result a query, in their order."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"results": []}]})

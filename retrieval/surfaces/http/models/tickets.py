@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from retrieval.apps.tickets import PreviewConfig
-from retrieval.surfaces.http.models.base import Told
+from retrieval.surfaces.http.models.base import AnswerPart
 
 SEARCH_EXAMPLE = {
     "title": "Database connection timeout",
@@ -99,7 +99,7 @@ class TicketPreviewRequest(BaseModel):
         return {"weightings": given} if isinstance(given, list | str) else given
 
 
-class HealthTold(Told):
+class HealthTold(AnswerPart):
     """How the index of tickets is."""
 
     model_config = ConfigDict(
@@ -131,7 +131,7 @@ class HealthTold(Told):
     error_type: str | None = None
 
 
-class StatsTold(Told):
+class StatsTold(AnswerPart):
     """What is in the index of tickets."""
 
     model_config = ConfigDict(

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from retrieval.surfaces.http.routes import (
-    actors,
-    collections,
-    doctor,
-    feedback,
-    figures,
-    health,
-    items,
-    learning,
-    metrics,
-    profiles,
-    retrievals,
-    search,
-    tickets,
-)
+from retrieval.surfaces.http.routes import installation, items, learning, profiles, search, tickets
 
 ROUTERS: tuple[APIRouter, ...] = (
     search.router,
-    collections.router,
-    collections.named,
+    items.collections_router,
+    items.named,
     items.router,
-    feedback.router,
+    learning.feedback_router,
     learning.router,
-    actors.router,
-    retrievals.in_collection,
-    retrievals.router,
+    learning.actors_router,
+    search.in_collection,
+    search.retrievals_router,
     profiles.router,
-    figures.router,
-    doctor.router,
+    installation.figures_router,
+    installation.doctor_router,
     tickets.router,
-    health.router,
-    metrics.router,
+    installation.health_router,
+    installation.metrics_router,
 )
 """In the order in which they are tried, and OpenAPI lists them: what is asked most often comes first."""

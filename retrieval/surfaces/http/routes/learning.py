@@ -1,17 +1,54 @@
-"""What was learned from a collection's feedback, and how feedback counts."""
+"""The routes of feedback, models and actors."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
+from retrieval.adapters.aside import LONG, aside
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.surfaces.http.caller import needs
-from retrieval.surfaces.http.handles import NamedCollection
-from retrieval.surfaces.http.json_bodies import JSONBodies
+from retrieval.domain.learning.feedback import Feedback, outcome_events
+from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, NamedCollection, needs
+from retrieval.surfaces.http.json_bodies import JSONBodies, at
 from retrieval.surfaces.http.models import learning as models
-from retrieval.surfaces.http.places import at
+
+feedback_router = APIRouter(
+    prefix="/v1", tags=["feedback"], dependencies=[needs(Scope.FEEDBACK)], route_class=JSONBodies
+)
+
+
+@feedback_router.post("/feedback", response_model=models.FeedbackTold, summary="Say how good an item was")
+async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: models.FeedbackEvent) -> JSONResponse:
+    """Of a hit that a search showed, or of an item in a context. The same event counts once."""
+    report = await platform.feedback_each([body.event()], api_key=caller.key)
+    return JSONResponse(report.as_dict())
+
+
+@feedback_router.post("/feedback/batch", response_model=models.FeedbackTold, summary="Say it of many items")
+async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: models.FeedbackBatch) -> JSONResponse:
+    """At most 10,000 events in one transaction: all are stored, or none and the first bad one is told."""
+    events = await aside(
+        lambda: [_event(place, one) for place, one in enumerate(body.events)], is_long=len(body.events) >= LONG
+    )
+    report = await platform.feedback_each(events, api_key=caller.key)
+    return JSONResponse(report.as_dict())
+
+
+@feedback_router.post("/outcome", response_model=models.FeedbackTold, summary="Say how a task went")
+async def outcome(caller: CurrentCaller, platform: CurrentPlatform, body: models.TaskOutcome) -> JSONResponse:
+    """The items that the task used share the weight of one event."""
+    events = outcome_events(
+        body.retrieval_id, body.used, reward=body.reward, actor=body.actor, note=body.note, at=body.at
+    )
+    report = await platform.feedback_each(events, api_key=caller.key)
+    return JSONResponse(report.as_dict())
+
+
+def _event(place: int, sent: models.FeedbackEvent) -> Feedback:
+    with at("events", place):
+        return sent.event()
+
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"], route_class=JSONBodies)
 
@@ -45,3 +82,27 @@ async def set_learning(collection: NamedCollection, body: models.Learning) -> Re
 async def _models(collection: Collection) -> dict[str, object]:
     found, info = await collection.models(), await collection.info()
     return {"used": info.model_version, "models": [one.as_dict() for one in found]}
+
+
+# Names are in the body: what stands in a path ends up in logs.
+actors_router = APIRouter(
+    prefix="/v1/actors", tags=["feedback"], dependencies=[needs(Scope.ADMIN)], route_class=JSONBodies
+)
+
+
+@actors_router.post("/pseudonymise", response_model=models.PseudonymTold, summary="Make a name a pseudonym")
+async def pseudonymise(platform: CurrentPlatform, body: models.ActorNamed) -> JSONResponse:
+    """In recorded searches and feedback. It is random: nothing leads back to the name."""
+    return JSONResponse((await platform.pseudonymise(body.actor)).as_dict())
+
+
+@actors_router.post("/quarantine", response_model=models.EventsTold, summary="Keep an actor's feedback from counting")
+async def quarantine(platform: CurrentPlatform, body: models.Quarantine) -> JSONResponse:
+    """What was said, and what will be. The events are kept."""
+    return JSONResponse({"events": await platform.quarantine(body.actor, reason=body.reason)})
+
+
+@actors_router.post("/release", response_model=models.EventsTold, summary="Let an actor's feedback count again")
+async def release(platform: CurrentPlatform, body: models.ActorNamed) -> JSONResponse:
+    """The end of a quarantine."""
+    return JSONResponse({"events": await platform.release(body.actor)})

@@ -10,12 +10,10 @@ from fastapi.responses import JSONResponse
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.domain.profile import Profile
-from retrieval.surfaces.http.caller import needs
-from retrieval.surfaces.http.handles import NamedCollection
-from retrieval.surfaces.http.json_bodies import LARGE_PAGE, JSONBodies, place_of_large
+from retrieval.domain.search.profile import Profile
+from retrieval.surfaces.http.caller import NamedCollection, needs
+from retrieval.surfaces.http.json_bodies import LARGE_PAGE, JSONBodies, at, fields_of, filter_at, place_of_large
 from retrieval.surfaces.http.models import profiles as models
-from retrieval.surfaces.http.places import at, fields_of, filter_at
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)
 

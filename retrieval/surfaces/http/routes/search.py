@@ -1,20 +1,30 @@
-"""Searching: one query, or many at once."""
+"""The routes of searches and of their records."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import JSONResponse
 
 from retrieval.adapters.aside import aside
 from retrieval.domain.api_key import Scope
-from retrieval.domain.hit import SearchResult
-from retrieval.surfaces.http.caller import needs
-from retrieval.surfaces.http.handles import NamedCollection
-from retrieval.surfaces.http.json_answer import JSONAnswer
-from retrieval.surfaces.http.json_bodies import LARGE_PAGE, JSONBodies, place_of_large
-from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchRequest
-from retrieval.surfaces.http.places import fields_of, filter_at, filters_at, profile_at
+from retrieval.domain.learning.context import MAX_NAME_LENGTH
+from retrieval.domain.search.hit import SearchResult
+from retrieval.surfaces.http.caller import CurrentPlatform, NamedCollection, needs
+from retrieval.surfaces.http.json_bodies import (
+    LARGE_PAGE,
+    JSONAnswer,
+    JSONBodies,
+    fields_of,
+    filter_at,
+    filters_at,
+    place_of_large,
+    profile_at,
+)
+from retrieval.surfaces.http.models import retrievals as models
+from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchBody
 
 router = APIRouter(
     prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)], route_class=JSONBodies
@@ -22,7 +32,7 @@ router = APIRouter(
 
 
 @router.post("/search", response_model=SearchAnswer, summary="Search a collection")
-async def search(request: Request, collection: NamedCollection, body: SearchRequest) -> JSONAnswer:
+async def search(request: Request, collection: NamedCollection, body: SearchBody) -> JSONAnswer:
     """The best hits by meaning and by words, each with what its score is made of."""
     is_large = body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
@@ -63,3 +73,36 @@ def told(result: SearchResult, *, explain: bool) -> dict[str, Any]:
         for hit in values["hits"]:
             del hit["explanation"]
     return values
+
+
+_ABOUT: dict[str, Any] = {"tags": ["retrievals"], "dependencies": [needs(Scope.READ)]}
+
+retrievals_router = APIRouter(prefix="/v1/retrievals/{retrieval_id}", **_ABOUT)
+in_collection = APIRouter(prefix="/v1/collections/{name}", **_ABOUT)
+
+RetrievalId = Annotated[UUID, Path(description="As a search's result has it.")]
+
+
+@in_collection.get("/retrievals", response_model=models.RetrievalPage, summary="List the searches of a collection")
+async def retrievals(
+    collection: NamedCollection,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Searches a page.")] = 20,
+    before: Annotated[UUID | None, Query(description="`next` of the page before.")] = None,
+    session: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="Of that session alone.")] = "",
+) -> JSONResponse:
+    """The recorded ones, the newest first, page by page."""
+    found = await collection.retrievals(limit=limit, before=before, session=session)
+    last = str(found[-1].retrieval_id) if len(found) == limit else None
+    return JSONResponse({"retrievals": [one.as_dict() for one in found], "next": last})
+
+
+@retrievals_router.get("", response_model=models.RetrievalTold, summary="Read a recorded search")
+async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
+    """What was asked, in what context, how it was answered, and what was shown with which propensity."""
+    return JSONResponse((await platform.retrieval(retrieval_id)).as_dict())
+
+
+@retrievals_router.post("/replay", response_model=models.ReplayTold, summary="Ask a recorded search again")
+async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
+    """Whether its ranking follows from its record, and where and why today's answer differs. Nothing is recorded."""
+    return JSONResponse((await platform.replay(retrieval_id)).as_dict())

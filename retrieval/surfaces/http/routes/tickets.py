@@ -12,8 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from retrieval.apps.tickets import ConfigurationError, RetrievalRequest, RetrievalResponse, SearchPreview
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
-from retrieval.surfaces.http.caller import needs
-from retrieval.surfaces.http.handles import CurrentTickets
+from retrieval.surfaces.http.caller import CurrentTickets, needs
 from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models import tickets as models
 

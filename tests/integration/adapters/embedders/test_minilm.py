@@ -12,11 +12,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from retrieval.adapters.embedders.minilm import MiniLMEmbedder
-from retrieval.adapters.embedders.minilm_files import installed_files
-from retrieval.adapters.embedders.minilm_model import DIMENSIONS, MiniLMModel
-from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.adapters.embedders.minilm import DIMENSIONS, MiniLMEmbedder, MiniLMModel, installed_files
 from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
+from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.testing import check_embedder
 
 try:

@@ -14,9 +14,9 @@ import pytest
 
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
-from retrieval.adapters.endpoints.usage import Usage
-from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.adapters.endpoints.caller import EndpointUsage
 from retrieval.domain.errors import EmbedderError, EmbedderRejectedError, EmbedderUnavailableError
+from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.testing import check_embedder
 from tests.support.openai_server import Fault, OpenAIServer, broken_off, changed, hanging, raw, status
 
@@ -181,7 +181,7 @@ async def test_passing_failures_are_tried_again(
     embedder = make()
     vectors = await embedder.embed(TEXTS, TextRole.DOCUMENT)
     np.testing.assert_allclose(vectors, expected(*TEXTS), atol=1e-6)
-    assert embedder.usage == Usage(requests=3, tokens=9, retries=2)
+    assert embedder.usage == EndpointUsage(requests=3, tokens=9, retries=2)
     assert 0.25 <= waits[0] <= 0.5 <= waits[1] <= 1.0
 
 

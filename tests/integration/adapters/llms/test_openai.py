@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.endpoints.usage import Usage
+from retrieval.adapters.endpoints.caller import EndpointUsage
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.testing import check_llm, check_unreachable_llm
@@ -150,7 +150,7 @@ async def test_passing_failures_are_tried_again(
     server.faults.extend([fault, fault])
     llm = make()
     assert await llm.complete(PROMPT)
-    assert llm.usage == Usage(requests=3, tokens=6, retries=2)
+    assert llm.usage == EndpointUsage(requests=3, tokens=6, retries=2)
     assert 0.25 <= waits[0] <= 0.5 <= waits[1] <= 1.0
 
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from retrieval import Platform, Settings
 from retrieval.apps.memories import SEED_PROFILE, STRATEGIES, MemoryStore, RetrievalEngine
-from retrieval.domain.stored_text import STORED_NOTE
+from retrieval.domain.checks import STORED_NOTE
 from retrieval.sync import MemoryStore as WaitingStore
 from retrieval.sync import RetrievalEngine as WaitingEngine
 from retrieval.sync import connect as connect_and_wait

@@ -13,7 +13,7 @@ import pytest
 from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.memories import hold_memories
 from retrieval.apps.memories import MemoryStore
-from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.items.embedding import TextRole, Vectors
 
 FACT = "The deploy of the billing service uses Docker Compose."
 REWORDED = "Deploy of billing service uses docker compose"

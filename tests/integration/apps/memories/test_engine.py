@@ -17,11 +17,11 @@ from pydantic import SecretStr
 from retrieval import Item, Platform, Settings
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
-from retrieval.apps.memories.scores import compute_hybrid_score
+from retrieval.apps.memories.engine import compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.signals.keyword import STOP_WORDS
-from retrieval.domain.signals.signal import Asked, Facts
-from retrieval.engine.target_ranking import by_relevance, in_order
+from retrieval.domain.search.signal import Facts, Question
+from retrieval.domain.search.signals import STOP_WORDS
+from retrieval.engine.target import by_relevance, in_order
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TYPES = ("insights", "summary", "triage", "protocols", "plans")
@@ -192,7 +192,7 @@ async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_pla
         await open_platform.recorded()
         assert (await open_platform.replay(found.retrieval_id)).is_reproduced
     facts = Facts(body=found.text, happened_at=found.occurred_at, base_relevance=found.relevance_score)
-    assert compute_hybrid_score(facts, Asked(now=NOW)) == pytest.approx(0.9 * 0.3 / 0.7)
+    assert compute_hybrid_score(facts, Question(now=NOW)) == pytest.approx(0.9 * 0.3 / 0.7)
     assert "### Memory 1 (insights)" in await engine.retrieve_context_for_task("p", "insights", strategy=strategy)
 
 

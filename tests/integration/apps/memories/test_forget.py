@@ -18,9 +18,9 @@ from retrieval.adapters.store.items.removal import expired_memories, memories_of
 from retrieval.adapters.store.learning.arms import recount_arms
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.errors import UnknownItemError
-from retrieval.domain.profile import Profile
-from retrieval.jobs.forget import forget_expired, is_anything_expired
-from retrieval.jobs.workplace import Target
+from retrieval.domain.search.profile import Profile
+from retrieval.services.memories import forget_expired, is_anything_expired
+from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA
 
 _HEX_AS_LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrtv")
@@ -219,7 +219,7 @@ async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
             await store.store_memory("p1", "note", "stored a moment later", user_id="ann", memory_id="late")
         return found
 
-    monkeypatch.setattr("retrieval.jobs.memory_records.memories_of_user", overtaken)
+    monkeypatch.setattr("retrieval.services.memories.memories_of_user", overtaken)
     assert await store.forget_user("ann") == 2
     assert await store.get_memories([gone, "late"]) == {}
 
@@ -228,7 +228,7 @@ async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, pla
     """Those whose time is over, and no others; then there is nothing to do."""
     await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
     await store.update_memory("other", expires_at=platform.now + timedelta(days=1))
-    target = Target(platform.tenant_id, await (await platform.collection("memories")).refresh())
+    target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
     told: list[int] = []
 
     assert await is_anything_expired(platform.workplace, target)
@@ -243,7 +243,7 @@ async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
 ) -> None:
     """The job looks at the expiry again when it holds the memory: what it had looked up may no longer hold."""
     await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
-    target = Target(platform.tenant_id, await (await platform.collection("memories")).refresh())
+    target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
 
     async def overtaken(*where: Any, **asked: Any) -> list[str]:
         found = await expired_memories(*where, **asked)
@@ -251,7 +251,7 @@ async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
             await store.store_memory("p1", "note", "said anew", memory_id=gone, duplicates="keep")
         return found
 
-    monkeypatch.setattr("retrieval.jobs.forget.expired_memories", overtaken)
+    monkeypatch.setattr("retrieval.services.memories.expired_memories", overtaken)
     assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
     assert list(await store.get_memories([gone])) == [gone]
 

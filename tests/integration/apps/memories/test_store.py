@@ -18,7 +18,7 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     UnknownItemError,
 )
-from retrieval.domain.profile import Profile
+from retrieval.domain.search.profile import Profile
 from retrieval.sync import memories as sync_memories
 from tests.support.database import SCHEMA
 
@@ -155,7 +155,7 @@ async def test_both_memories_are_held_before_one_takes_the_others_place(
             free.extend(row[0] for row in await (await connection.execute(free_ones, (number,))).fetchall())
         return await write_memories(*where)
 
-    monkeypatch.setattr("retrieval.jobs.remember.write_memories", watched)
+    monkeypatch.setattr("retrieval.services.memories.write_memories", watched)
     new = {"project_id": "p", "interaction_type": "note", "content": "b anew", "memory_id": "b"}
     assert await store.supersede("a", new) == "b"
     assert free == []

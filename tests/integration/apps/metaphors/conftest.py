@@ -11,7 +11,7 @@ import pytest_asyncio
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus
-from retrieval.domain.embedding import TextRole, Vectors
+from retrieval.domain.items.embedding import TextRole, Vectors
 from tests.support.database import SCHEMA
 from tests.support.metaphors import CORPUS
 

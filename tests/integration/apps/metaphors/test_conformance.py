@@ -25,10 +25,9 @@ from retrieval.apps.metaphors import (
     combine_scores,
     validate_metaphor,
 )
-from retrieval.apps.metaphors.scores import untried_score
-from retrieval.apps.metaphors.suggesting import SUGGESTIONS, suggestion_prompt
-from retrieval.apps.metaphors.triggers import Situation, why_generate
-from retrieval.domain.context import Context
+from retrieval.apps.metaphors.generator import SUGGESTIONS, suggestion_prompt
+from retrieval.apps.metaphors.ranking import Situation, untried_score, why_generate
+from retrieval.domain.learning.context import Context
 from retrieval.sync import MetaphorCorpus as WaitingCorpus
 from retrieval.sync import MetaphorRetriever as WaitingRetriever
 from retrieval.sync import connect as connect_and_wait

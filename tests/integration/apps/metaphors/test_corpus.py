@@ -13,8 +13,8 @@ import pytest_asyncio
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.metaphors import METAPHORS_PROFILE, STANDARD_CORPUS, Metaphor, MetaphorCorpus, Operation
-from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.items.embedding import TextRole, Vectors
 from tests.support.database import SCHEMA
 
 PLUMBING, ECOSYSTEM, IMMUNE = STANDARD_CORPUS[:3]

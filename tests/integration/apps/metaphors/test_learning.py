@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from retrieval import Context, Feedback, Platform
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, combine_scores
-from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.records.slate import ShownItem
 from tests.support.metaphors import CORPUS, ScriptedLLM, metaphor, suggestion
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

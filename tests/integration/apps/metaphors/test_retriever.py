@@ -13,7 +13,7 @@ import pytest_asyncio
 from retrieval import Platform
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownItemError
-from retrieval.domain.slate import Slot
+from retrieval.domain.records.slate import Slot
 from tests.support.metaphors import CORPUS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,13 +11,10 @@ import pytest
 
 from retrieval import Feedback, Platform
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, PrincipleStore, Trace
-from retrieval.apps.principles.choosing import MAX_PRINCIPLES, TAG_BOOST, choose
-from retrieval.apps.principles.exploration import FEWER_USES_THAN, SLOTS, YOUNGER_THAN
+from retrieval.apps.principles.choosing import FEWER_USES_THAN, MAX_PRINCIPLES, SLOTS, TAG_BOOST, YOUNGER_THAN, choose
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.apps.principles.principle_item import principle_item
-from retrieval.domain.signals.rating import Rating
-from retrieval.domain.signals.tag_match import TagMatch
-from retrieval.domain.signals.vector_similarity import VectorSimilarity
+from retrieval.domain.search.signals import Rating, TagMatch, VectorSimilarity
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from retrieval.apps.principles.startup.git_history import MOST_FILES, GitHistory, History
+from retrieval.apps.principles.startup.surroundings import MOST_FILES, GitHistory, History
 
 Git = Callable[..., None]
 

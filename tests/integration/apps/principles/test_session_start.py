@@ -22,19 +22,19 @@ from retrieval.apps.principles import collection as collections
 from retrieval.apps.principles.choosing import best
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.apps.principles.principle_item import KIND
-from retrieval.apps.principles.startup import end_options, start, start_options
+from retrieval.apps.principles.startup import options as end_options
+from retrieval.apps.principles.startup import options as start_options
+from retrieval.apps.principles.startup import start
 from retrieval.apps.principles.startup.end import end_session
-from retrieval.apps.principles.startup.end_options import EndOptions
-from retrieval.apps.principles.startup.hook_input import HookInput
+from retrieval.apps.principles.startup.options import EndOptions, StartOptions
 from retrieval.apps.principles.startup.start import SessionStart
-from retrieval.apps.principles.startup.start_options import StartOptions
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import ORIGIN, Started
-from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings
 from retrieval.apps.principles.store import SESSION_START
 from retrieval.apps.principles.traces import LATEST
 from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
-from retrieval.domain.recording import Recording
+from retrieval.domain.search.profile_parts import Recording
 from tests.integration.apps.principles.conftest import StoppedClock
 
 SECONDS = 60.0

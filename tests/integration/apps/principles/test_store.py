@@ -15,13 +15,12 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, Principle, PrincipleStore
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
-from retrieval.apps.principles.profile import WORDS_PROFILE
+from retrieval.apps.principles.search import WORDS_PROFILE
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
-from retrieval.domain.item import Item
-from retrieval.domain.profile import Fusion, FusionKind, Profile
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.signals.rating import Rating
-from retrieval.domain.slate import Slot
+from retrieval.domain.items.item import Item
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.signals import Rating
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 

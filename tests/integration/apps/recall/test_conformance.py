@@ -13,8 +13,8 @@ from retrieval import Collection
 from retrieval.adapters.llms.sim import SimFaults, SimLLM
 from retrieval.apps.recall import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever, Entity, Memory
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
-from retrieval.domain.hit import Path, SearchResult
-from retrieval.domain.profile import FusionKind
+from retrieval.domain.search.hit import Path, SearchResult
+from retrieval.domain.search.profile import FusionKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

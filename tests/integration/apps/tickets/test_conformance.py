@@ -25,8 +25,8 @@ from retrieval.apps.tickets import (
     SimilarTicket,
     ticket_item,
 )
-from retrieval.domain.embedding import TextRole
 from retrieval.domain.errors import InvalidVectorError, WrongDimensionError
+from retrieval.domain.items.embedding import TextRole
 from tests.support.tickets import TICKETS
 
 WORTH = {"MM-1": 1.0, "MM-2": 0.8, "CIW-1": 0.3, "CIW-2": 0.5, "SP-1": 0.5, "SP-2": 0.5}

@@ -13,8 +13,8 @@ from httpx2 import ASGITransport, AsyncClient
 
 from retrieval.collection import Collection
 from retrieval.domain.errors import DatabaseUnreachableError
-from retrieval.jobs.add_each import AddedEach
-from retrieval.surfaces.http.ndjson import MAX_LINE_BYTES
+from retrieval.services.add import AddedEach
+from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -16,16 +16,15 @@ from retrieval import Settings
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.domain.api_key import EVERY_SCOPE
 from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, UnknownCollectionError
-from retrieval.surfaces.http import exchange
+from retrieval.surfaces.http import connection as exchange
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error
 from retrieval.surfaces.http.caller import Caller
+from retrieval.surfaces.http.connection import extensions
 from retrieval.surfaces.http.frame import Frame
-from retrieval.surfaces.http.hang_up import extensions
-from retrieval.surfaces.http.limits import Limits
-from retrieval.surfaces.http.load import Load
-from retrieval.surfaces.http.request_id import current_request_id
+from retrieval.surfaces.http.limits import Limits, Load
 from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.telemetry import current_request_id
 
 LIMIT = 100
 

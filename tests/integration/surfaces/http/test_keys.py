@@ -23,10 +23,11 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.collection import Collection
 from retrieval.domain.api_key import NewApiKey, Scope
 from retrieval.domain.errors import DeadlineError, UnknownKeyError
-from retrieval.jobs.add_each import AddedEach
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
-from retrieval.surfaces.http import authentication, exchange
+from retrieval.services.add import AddedEach
+from retrieval.surfaces.http import authentication
+from retrieval.surfaces.http import connection as exchange
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
 from retrieval.surfaces.http.idempotency import LONGEST_ANSWER

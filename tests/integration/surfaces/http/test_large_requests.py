@@ -14,7 +14,7 @@ from httpx2 import AsyncClient
 
 from retrieval import Collection, Platform
 from retrieval.adapters.aside import LONG_BODY
-from retrieval.domain.bounds import MAX_QUERY_BYTES
+from retrieval.domain.search.query import MAX_QUERY_BYTES
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, MOST_MEMBERS, MOST_VALUES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.search.recall import Measurement, store_measurements
-from retrieval.domain.item import Item
+from retrieval.domain.items.item import Item
 from retrieval.platform import Platform
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.service import Service

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.domain.embedding import TextRole, Vectors
 from retrieval.domain.errors import EmbedderUnavailableError
+from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.surfaces.http import readiness
 from retrieval.surfaces.http.readiness import OK, UNKNOWN, Readiness, ReadinessCheck
 from retrieval.surfaces.http.service import Service

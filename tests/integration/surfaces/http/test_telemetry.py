@@ -16,8 +16,7 @@ from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentPlatform
-from retrieval.surfaces.http.logs import JSONFormatter, Redaction
-from retrieval.surfaces.http.telemetry import Telemetry
+from retrieval.surfaces.http.telemetry import JSONFormatter, Redaction, Telemetry
 from tests.support.database import SCHEMA
 from tests.support.traces import keep_spans
 

@@ -22,7 +22,7 @@ from retrieval.domain.errors import (
     NotFoundError,
     WrongDimensionError,
 )
-from retrieval.surfaces.cli.program import run_program
+from retrieval.surfaces.cli.app import run_program
 from retrieval.surfaces.langchain import RetrievalVectorStore
 from retrieval.surfaces.langchain.migrate import CopyReport, LangChainStore, copy_store
 from retrieval.sync import SyncCollection, SyncPlatform

@@ -25,7 +25,8 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     RunningLoopError,
 )
-from retrieval.surfaces.langchain import RetrievalStore, store_operations
+from retrieval.surfaces.langchain import RetrievalStore
+from retrieval.surfaces.langchain import store as store_operations
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

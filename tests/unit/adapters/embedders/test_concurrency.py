@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from retrieval.adapters.embedders.concurrency import all_of
+from retrieval.adapters.embedders.batching import all_of
 
 
 async def test_results_keep_their_order() -> None:

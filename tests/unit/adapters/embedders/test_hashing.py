@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from retrieval.adapters.embedders.hashing import HashingEmbedder, hashed_vector
-from retrieval.domain.embedding import TextRole
 from retrieval.domain.errors import ConfigurationError
+from retrieval.domain.items.embedding import TextRole
 from retrieval.testing import check_embedder
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.adapters.embedders.texts import cut, prepared, without_repeats
-from retrieval.domain.embedding import EmbeddingSpace, TextRole
+from retrieval.adapters.embedders.batching import cut, prepared, without_repeats
 from retrieval.domain.errors import EmbedderRejectedError
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 
 SPACE = EmbeddingSpace(provider="p", model="m", dimensions=2, document_prefix="doc: ", query_prefix="ask: ")
 

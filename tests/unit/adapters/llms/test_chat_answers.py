@@ -6,11 +6,9 @@ import json
 
 import pytest
 
-from retrieval.adapters.endpoints.refusals import Endpoint
-from retrieval.adapters.endpoints.retries import TryAgainError
-from retrieval.adapters.llms.chat_answers import ChatAnswer, read_chat
+from retrieval.adapters.endpoints.retries import Endpoint, TryAgainError
 from retrieval.adapters.llms.json_shape import JSONShape
-from retrieval.adapters.llms.openai import CHAT
+from retrieval.adapters.llms.openai import CHAT, ChatAnswer, read_chat
 from retrieval.domain.errors import LLMRejectedError
 
 KEY = "sk-secret-0123456789"

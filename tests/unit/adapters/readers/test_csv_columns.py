@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.adapters.readers.csv_columns import plan_columns
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
-from retrieval.domain.item import Item
+from retrieval.domain.items.item import Item
 
 
 def item_of(header: str, *row: str, columns: dict[str, str] | None = None) -> Item:

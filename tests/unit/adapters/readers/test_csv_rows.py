@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.adapters.readers.csv_rows import read_csv_rows
-from retrieval.adapters.readers.input_line import InputLine
-from retrieval.adapters.readers.lines import MAX_LINE_BYTES
+from retrieval.adapters.readers.lines import MAX_LINE_BYTES, InputLine
 from retrieval.domain.errors import ConfigurationError
-from retrieval.domain.item import Item
+from retrieval.domain.items.item import Item
 
 CELL = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cn", "Cs", "Mn", "Zl", "Zp"])).map(
     lambda text: text if text.strip() else ""

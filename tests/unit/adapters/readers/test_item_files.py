@@ -13,7 +13,7 @@ import pytest
 
 from retrieval.adapters.readers import read_items, size_of
 from retrieval.domain.errors import ConfigurationError, InvalidRequestError
-from retrieval.domain.item import Item
+from retrieval.domain.items.item import Item
 
 TICKETS = Path(__file__).parents[4] / "examples" / "data" / "tickets"
 JSONL = b'{"_id": "1", "title": "a"}\n'

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.adapters.readers.input_line import InputLine
-from retrieval.adapters.readers.jsonl import read_json_lines
-from retrieval.domain.item import MAX_KEY_BYTES, Item
+from retrieval.adapters.readers.item_files import read_json_lines
+from retrieval.adapters.readers.lines import InputLine
+from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 TEXT = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cn", "Cs", "Mn", "Zl", "Zp"]))
 KEY = TEXT.filter(lambda text: len(text.encode()) <= MAX_KEY_BYTES)

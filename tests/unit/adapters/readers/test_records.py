@@ -10,7 +10,7 @@ import pytest
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.records import MAX_DEPTH
 from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.item import MAX_KEY_BYTES, Item
+from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 
 def nested(levels: int) -> Any:

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG
 from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.round_trip import MANY_PARAMETERS, Written, _numbered, written
+from retrieval.adapters.store.round_trip import MANY_PARAMETERS, WrittenValue, _numbered, written
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ async def test_long_lists_and_all_lists_of_many_parameters_are_written_aside(
 
     monkeypatch.setattr(round_trip, "_as_written", noted)
     [statement] = await written([Compiled("SELECT", parameters)])
-    assert {name for name, value in statement.parameters.items() if isinstance(value, Written)} == written_ones
+    assert {name for name, value in statement.parameters.items() if isinstance(value, WrittenValue)} == written_ones
     assert threading.get_ident() not in threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from retrieval.adapters.store.session import KEPT_SECONDS, Session, set_statement
+from retrieval.adapters.store.round_trip import KEPT_SECONDS, Session, set_statement
 
 MINE = {"role": "app", "retrieval.tenant": "1"}
 THEIRS = {"role": "app", "retrieval.tenant": "2"}

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.apps.memories.bounds import Bounds, checked_length
 from retrieval.apps.memories.context import NOTHING, context_text
-from retrieval.apps.memories.relevant_memory import RelevantMemory
+from retrieval.apps.memories.ranking import RelevantMemory
+from retrieval.apps.memories.requests import Bounds, checked_length
+from retrieval.domain.checks import STORED_NOTE, named
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.hit import Explanation
-from retrieval.domain.standing import Standing
-from retrieval.domain.stored_text import STORED_NOTE, named
+from retrieval.domain.learning.arm import Standing
+from retrieval.domain.search.hit import Explanation
 
 WHEN = datetime(2025, 11, 22, 10, tzinfo=UTC)
 HOSTILE = st.text(alphabet="ab #*`~_-<>!\n\r\t\x0b\x0c\x1c\x85\u2028\u2029\u202e\\()[]", max_size=60)

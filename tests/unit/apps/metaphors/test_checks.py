@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from retrieval.apps.metaphors import Metaphor, Problem, validate_metaphor
-from retrieval.apps.metaphors.checks import checked_flag, checked_ids, checked_llm, checked_rate, checked_seconds
-from retrieval.apps.metaphors.plain_text import NAME_LENGTH, plain_name
+from retrieval.apps.metaphors.generator import NAME_LENGTH, plain_name
+from retrieval.apps.metaphors.problem import checked_flag, checked_ids, checked_llm, checked_rate, checked_seconds
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
-from retrieval.domain.learned import Learned
+from retrieval.domain.search.profile_parts import Learned
 
 HUGE = 10**400
 """No float holds it."""

@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.metaphors import Metaphor
-from retrieval.apps.metaphors.failures import Preference, away_from, context_after, preference_after
-from retrieval.domain.embedding import Vector
+from retrieval.apps.metaphors.ranking import DirectionPreference, away_from, context_after, preference_after
+from retrieval.domain.items.embedding import Vector
 
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
-        ("it was too abstract to act on", Preference(concrete=True)),
-        ("Too Abstract", Preference(concrete=True)),
-        ("missing concept: time", Preference(rich=True)),
-        ("too abstract, and a missing concept", Preference(concrete=True)),
-        ("it contradicts itself", Preference()),
-        ("", Preference()),
+        ("it was too abstract to act on", DirectionPreference(concrete=True)),
+        ("Too Abstract", DirectionPreference(concrete=True)),
+        ("missing concept: time", DirectionPreference(rich=True)),
+        ("too abstract, and a missing concept", DirectionPreference(concrete=True)),
+        ("it contradicts itself", DirectionPreference()),
+        ("", DirectionPreference()),
     ],
 )
-def test_the_reason_says_what_to_prefer(reason: str, expected: Preference) -> None:
+def test_the_reason_says_what_to_prefer(reason: str, expected: DirectionPreference) -> None:
     """Concrete ones, rich ones, or nothing in particular."""
     assert preference_after(reason) == expected
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor, Operation
-from retrieval.apps.metaphors.metaphor_item import (
+from retrieval.apps.metaphors.metaphor import (
     embedded_text,
     metaphor_item,
     metaphor_of,

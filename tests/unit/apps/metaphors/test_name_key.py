@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.metaphors.name_key import name_key
+from retrieval.apps.metaphors.metaphor import name_key
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.metaphors import Metaphor, combine_scores
-from retrieval.apps.metaphors.scores import spread, untried_explanation, untried_score
+from retrieval.apps.metaphors.ranking import spread, untried_explanation, untried_score
 from retrieval.domain.errors import InvalidRequestError
 
 A, B, C = (Metaphor(id=name, name=name) for name in "abc")

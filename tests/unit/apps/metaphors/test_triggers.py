@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.metaphors.triggers import Situation, is_unusual, why_generate
+from retrieval.apps.metaphors.ranking import Situation, is_unusual, why_generate
 
 FINE = 0.8
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from scipy.stats import chi2_contingency
 
-from retrieval.apps.principles.exploration import MOST_DRAWN, Tried, is_eligible, thompson
+from retrieval.apps.principles.choosing import MOST_DRAWN, Tried, is_eligible, thompson
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 FEW = [Tried("new"), Tried("good", 4, 4), Tried("fair", 6, 3), Tried("bad", 4, 0)]

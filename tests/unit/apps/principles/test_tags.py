@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.principles.tags import frequent_tags, normalised_tags
+from retrieval.apps.principles.choosing import frequent_tags, normalised_tags
 from retrieval.domain.errors import InvalidRequestError
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retrieval.apps.recall import DualRetriever, Entity
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.hit import Explanation, Hit
+from retrieval.domain.search.hit import Explanation, Hit
 
 RETRIEVER = DualRetriever(SimpleNamespace(search=print), None)  # type: ignore[arg-type]
 """Merging asks no storage."""

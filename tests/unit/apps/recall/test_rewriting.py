@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.apps.recall.rewriting import REWRITE_LENGTH_MAX, REWRITES_MAX, rewriting_prompt, usable_rewrites
+from retrieval.apps.recall.rewriter import REWRITE_LENGTH_MAX, REWRITES_MAX, rewriting_prompt, usable_rewrites
 
 QUERY = "Who do I know at Acme?"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retrieval.apps.tickets.answers import similar_ticket
-from retrieval.domain.hit import Explanation, Hit
+from retrieval.domain.search.hit import Explanation, Hit
 
 JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
 FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)

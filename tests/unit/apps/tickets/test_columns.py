@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.tickets.columns import ticket_columns
+from retrieval.apps.tickets.ticket_item import ticket_columns
 
 
 def test_the_columns_of_historical_tickets_are_known() -> None:

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from retrieval.domain.exploration import Exploration, PolicyName, Posterior
-from retrieval.learning.policies.adjacent_swaps import AdjacentSwaps
-from retrieval.learning.policies.choice import policy_for
-from retrieval.learning.policies.off import Off
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
+from retrieval.learning.policies.choice import AdjacentSwaps, Off, ThompsonSlots, UncertaintyBonus, policy_for
 from retrieval.learning.policies.policy import Policy
-from retrieval.learning.policies.thompson_slots import ThompsonSlots
-from retrieval.learning.policies.uncertainty_bonus import UncertaintyBonus
 from retrieval.testing import check_policy
 
 POLICIES = [
@@ -20,7 +16,7 @@ POLICIES = [
     UncertaintyBonus(),
     UncertaintyBonus(rate=0.0, floor=1.0, most_eligible=3),
     ThompsonSlots(rows=64),
-    ThompsonSlots(slots=2, posterior=Posterior.BETA, floor=0.2, most_eligible=4, rows=16),
+    ThompsonSlots(slots=2, posterior=PosteriorKind.BETA, floor=0.2, most_eligible=4, rows=16),
     AdjacentSwaps(Off(), 0.4),
     AdjacentSwaps(ThompsonSlots(slots=2, rows=16), 0.4),
     AdjacentSwaps(UncertaintyBonus(), 1.0),
@@ -39,7 +35,7 @@ def test_a_profile_names_its_policy_with_all_its_numbers() -> None:
 
     assert policy_for(Exploration(policy=PolicyName.UNCERTAINTY_BONUS, **numbers)) == UncertaintyBonus(0.3, 0.25, 17)
     assert policy_for(Exploration(policy=PolicyName.THOMPSON_SLOTS, **numbers)) == ThompsonSlots(
-        2, Posterior.BETA, 0.25, 17
+        2, PosteriorKind.BETA, 0.25, 17
     )
 
 

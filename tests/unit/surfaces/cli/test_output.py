@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from retrieval.domain.stored_text import text_fault
+from retrieval.domain.checks import text_fault
 from retrieval.surfaces.cli.output import cell_text, console, count, plain, print_json, short_space, table
 
 

@@ -19,11 +19,11 @@ from retrieval.surfaces.http.authentication import (
     REMEMBERED_SECONDS,
     SPARE_LOOKUPS_PER_MINUTE,
     Authenticator,
+    burst,
     given_key,
     network_of,
 )
-from retrieval.surfaces.http.rate_limits import burst
-from retrieval.surfaces.http.refusals import AuthenticationError, RateLimitedError
+from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TEXT = key_text(bytes(RANDOM_BYTES))

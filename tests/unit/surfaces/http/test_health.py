@@ -9,7 +9,7 @@ import pytest
 from fastapi import Request
 
 from retrieval.surfaces.http.readiness import OK, Readiness
-from retrieval.surfaces.http.routes.health import readyz
+from retrieval.surfaces.http.routes.installation import readyz
 
 
 @pytest.mark.parametrize(("database", "status", "retry_after"), [(OK, 200, None), ("away", 503, "1")])

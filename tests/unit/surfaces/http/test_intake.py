@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from retrieval.surfaces.http.intake import BATCH_BYTES, BATCH_LINES, Intake
+from retrieval.surfaces.http.bulk import BATCH_BYTES, BATCH_LINES, Intake
 
 Message = dict[str, Any]
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from retrieval.adapters.aside import LONG_BODY
 from retrieval.surfaces.http.json_bodies import MOST_VALUES, JSONBodies
-from retrieval.surfaces.http.request_refusals import MalformedBodyError
+from retrieval.surfaces.http.problems import MalformedBodyError
 
 _SPACE = " " * LONG_BODY
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from retrieval import Settings
 from retrieval.surfaces.http.limits import Limits, check_length
-from retrieval.surfaces.http.request_refusals import BodyTooLargeError
+from retrieval.surfaces.http.problems import BodyTooLargeError
 
 
 def test_the_limits_are_those_of_the_settings() -> None:

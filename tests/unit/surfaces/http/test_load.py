@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from retrieval.surfaces.http.load import Load, Place
+from retrieval.surfaces.http.limits import Load, RequestRoom
 
 
-def taken(load: Load, key_id: str) -> list[Place]:
+def taken(load: Load, key_id: str) -> list[RequestRoom]:
     """All the places that a key gets which asks until it is turned away."""
-    places: list[Place] = []
+    places: list[RequestRoom] = []
     while (place := load.enter()) is not None:
         if not place.belongs_to(key_id):
             place.leave()

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from retrieval.surfaces.http.members import members_at
-from retrieval.surfaces.http.models.feedback import FeedbackBatch, FeedbackEvent
-from retrieval.surfaces.http.models.search import SearchRequest
+from retrieval.surfaces.http.json_bodies import members_at
+from retrieval.surfaces.http.models.learning import FeedbackBatch, FeedbackEvent
+from retrieval.surfaces.http.models.search import SearchBody
 
 
 @pytest.mark.parametrize(
     ("kind", "place", "names"),
     [
-        (SearchRequest, [], list(SearchRequest.model_fields)),
-        (SearchRequest | None, ["context"], ["domain", "complexity", "actor", "session", "backtracks", "generated"]),
+        (SearchBody, [], list(SearchBody.model_fields)),
+        (SearchBody | None, ["context"], ["domain", "complexity", "actor", "session", "backtracks", "generated"]),
         (FeedbackBatch, ["events", 3], list(FeedbackEvent.model_fields)),
         (FeedbackBatch, ["events", 3, "note"], []),
         (None, [], []),

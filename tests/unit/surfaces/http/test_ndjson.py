@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.surfaces.http.ndjson import LineCutter, StreamLine
+from retrieval.surfaces.http.bulk import LineCutter, StreamLine
 
 STREAM = b"\xef\xbb\xbfone\r\n\n  \ntwo\nlonger than that\nthree"
 LINES = [

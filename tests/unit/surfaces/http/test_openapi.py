@@ -11,7 +11,9 @@ from pydantic import SecretStr, TypeAdapter
 from retrieval import Settings
 from retrieval.apps.tickets import RetrievalRequest
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.models import collections, feedback, items, profiles, search, tickets
+from retrieval.surfaces.http.models import items, profiles, search, tickets
+from retrieval.surfaces.http.models import items as collections
+from retrieval.surfaces.http.models import learning as feedback
 from retrieval.surfaces.http.openapi import operations
 
 APP = create_app(Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none")))
@@ -81,7 +83,7 @@ def test_nothing_is_described_that_is_not_sent() -> None:
     "model",
     [
         collections.CollectionSettings, items.ItemSent, items.ItemChanges, items.AddRequest, items.DeleteRequest,
-        search.SearchRequest, search.BatchRequest, feedback.FeedbackEvent, feedback.FeedbackBatch, feedback.Outcome,
+        search.SearchBody, search.BatchRequest, feedback.FeedbackEvent, feedback.FeedbackBatch, feedback.TaskOutcome,
         profiles.ProfileChange, profiles.PreviewRequest, tickets.TicketPreviewRequest,
     ],
 )  # fmt: skip

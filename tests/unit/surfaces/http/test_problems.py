@@ -10,10 +10,17 @@ import pytest
 
 from retrieval.domain import errors
 from retrieval.domain.errors import RetrievalError
-from retrieval.surfaces.http.problem_types import problem_type
-from retrieval.surfaces.http.problems import encoded, headers_of, invalid, pointer, problem_of, problem_of_status
-from retrieval.surfaces.http.refusals import AuthenticationError
-from retrieval.surfaces.http.request_refusals import OverloadedError
+from retrieval.surfaces.http.problems import (
+    AuthenticationError,
+    OverloadedError,
+    encoded,
+    headers_of,
+    invalid,
+    pointer,
+    problem_of,
+    problem_of_status,
+    problem_type,
+)
 
 
 def _every(kind: type[RetrievalError] = RetrievalError) -> list[type[RetrievalError]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.surfaces.http.rate_limits import RateLimits, burst
+from retrieval.surfaces.http.authentication import RateLimits, burst
 
 
 class Clock:

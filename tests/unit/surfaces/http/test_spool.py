@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from retrieval.surfaces.http.request_refusals import UnreadAnswerError
-from retrieval.surfaces.http.spool import PART_BYTES, Spool
+from retrieval.surfaces.http.bulk import PART_BYTES, Spool
+from retrieval.surfaces.http.problems import UnreadAnswerError
 
 
 async def test_all_that_is_written_is_read_in_its_order() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
-from retrieval.surfaces.http.models.feedback import FeedbackEvent as Said
-from retrieval.surfaces.http.problems import problem_of
-from retrieval.surfaces.http.wording import over_http
+from retrieval.surfaces.http.models.learning import FeedbackEvent as Said
+from retrieval.surfaces.http.problems import over_http, problem_of
 
 
 @pytest.mark.parametrize(

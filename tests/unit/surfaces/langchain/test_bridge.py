@@ -11,7 +11,8 @@ import pytest
 
 from retrieval import connect
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
-from retrieval.surfaces.langchain import Bridge, carried
+from retrieval.surfaces.langchain import Bridge
+from retrieval.surfaces.langchain import bridge as carried
 from retrieval.sync import connect as connect_sync
 
 

@@ -13,7 +13,7 @@ from langgraph.store.memory import _compare_values
 
 from retrieval import Item
 from retrieval.domain.errors import InvalidFilterError
-from retrieval.surfaces.langchain.store_filters import value_filter
+from retrieval.surfaces.langchain.store_items import value_filter
 from tests.support.filtering import matches
 
 NAMES = st.sampled_from(["a", "b", "0"])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.filters import AllTags, And
-from retrieval.domain.item import MAX_KEY_BYTES
-from retrieval.surfaces.langchain.store_names import checked_namespace, item_id_of, matching, tags_of, within
+from retrieval.domain.items.item import MAX_KEY_BYTES
+from retrieval.domain.search.filters import AllTags, And
+from retrieval.surfaces.langchain.store_items import checked_namespace, item_id_of, matching, tags_of, within
 
 PARTS = st.text(st.sampled_from("ab/%#2F:.*_é'\x00"), min_size=1, max_size=4) | st.just("long" * 200)
 NAMESPACES = st.lists(PARTS, max_size=4).map(tuple)

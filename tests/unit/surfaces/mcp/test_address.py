@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.domain.errors import ConfigurationError
 from retrieval.surfaces.listening import is_local
-from retrieval.surfaces.mcp.address import check_exposure, protection
+from retrieval.surfaces.mcp.running import check_exposure, protection
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from retrieval.surfaces.mcp.bearer import BearerToken
+from retrieval.surfaces.mcp.running import BearerToken
 
 TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
 

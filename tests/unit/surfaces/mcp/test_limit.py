@@ -10,9 +10,8 @@ from mcp_types import CallToolResult, TextContent
 
 from retrieval.domain.errors import DatabaseUnreachableError, NotFoundError
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.limit import answered_within
-from retrieval.surfaces.mcp.opening import Opening
-from retrieval.surfaces.mcp.server import build_server
+from retrieval.surfaces.mcp.opening import StoreOpening
+from retrieval.surfaces.mcp.server import answered_within, build_server
 
 
 class Stubborn:
@@ -31,7 +30,7 @@ class Stubborn:
                 self.was_cancelled = True
 
 
-class Hanging(Opening):
+class Hanging(StoreOpening):
     """A store whose opening hangs."""
 
     async def store(self) -> None:  # type: ignore[override]

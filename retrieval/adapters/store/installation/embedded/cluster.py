@@ -25,7 +25,14 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
-from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package, prepare_binaries
+from retrieval.adapters.store.installation.embedded.binaries import (
+    Binaries,
+    MachineResources,
+    find_package,
+    measure_resources,
+    prepare_binaries,
+    settings_for,
+)
 from retrieval.adapters.store.installation.embedded.place import (
     DATABASE,
     PORT,
@@ -37,7 +44,6 @@ from retrieval.adapters.store.installation.embedded.place import (
     socket_directory,
     socket_url,
 )
-from retrieval.adapters.store.installation.embedded.settings import Resources, measure_resources, settings_for
 from retrieval.domain.errors import EmbeddedServerError
 
 _log = logging.getLogger(__name__)
@@ -88,7 +94,7 @@ class Cluster:
         """The address of the platform's database, as superuser."""
         return socket_url(socket_directory(self.home))
 
-    def create(self, resources: Resources | None = None) -> None:
+    def create(self, resources: MachineResources | None = None) -> None:
         """Make the cluster unless it is there; tune it for ``resources``, by default those of this machine.
 
         Raises EmbeddedServerError if it cannot be made, or is another major version's.

@@ -9,8 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from retrieval.adapters.store.installation.embedded.lock import FileLock
-from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory, socket_url
+from retrieval.adapters.store.installation.embedded.place import PORT, FileLock, socket_directory, socket_url
 from retrieval.domain.errors import DatabaseUnreachableError
 
 _LEAVE_SECONDS = 1.0

@@ -25,9 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from retrieval.adapters.store.installation.embedded.binaries import MachineResources
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
-from retrieval.adapters.store.installation.embedded.lock import FileLock
-from retrieval.adapters.store.installation.embedded.settings import Resources
+from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError, RetrievalError
 
 _log = logging.getLogger(__name__)
@@ -89,7 +89,9 @@ class EmbeddedServer:
         self.close()
 
 
-def start_embedded(home: Path, *, resources: Resources | None = None, timeout_seconds: float = 120.0) -> EmbeddedServer:
+def start_embedded(
+    home: Path, *, resources: MachineResources | None = None, timeout_seconds: float = 120.0
+) -> EmbeddedServer:
     """Return a lease on the server of ``home``, which is made, or started, or joined, whichever it needs.
 
     Blocks for a moment if it runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers
@@ -114,7 +116,7 @@ def start_embedded(home: Path, *, resources: Resources | None = None, timeout_se
         ) from error
 
 
-def _lease(home: Path, resources: Resources | None, deadline: float) -> EmbeddedServer:
+def _lease(home: Path, resources: MachineResources | None, deadline: float) -> EmbeddedServer:
     lease = FileLock(home / "lease.lock")
     try:
         _require_same_machine(home, lease)

@@ -67,7 +67,7 @@ async def read_holdups(connection: psycopg.AsyncConnection[Any], long_seconds: f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueState:
+class QueueFacts:
     """The queue, of every tenant."""
 
     waiting: int
@@ -111,10 +111,10 @@ _STATE = """
 """
 
 
-async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, stalled_seconds: float) -> QueueState:
+async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, stalled_seconds: float) -> QueueFacts:
     """The queue, for a login that may act as the definer role; ``stalled_seconds``: a worker's longest silence."""
     statement = sql.SQL(_STATE).format(jobs=sql.Identifier(names.jobs_schema))
-    async with connection.cursor(row_factory=class_row(QueueState)) as cursor:
+    async with connection.cursor(row_factory=class_row(QueueFacts)) as cursor:
         await cursor.execute(statement, {"stalled": stalled_seconds})
         row = await cursor.fetchone()
     if row is None:

@@ -13,7 +13,7 @@ from psycopg import sql
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS
 from retrieval.adapters.store.installation.examination.activity import (
     Holdup,
-    QueueState,
+    QueueFacts,
     has_queue,
     read_holdups,
     read_queue,
@@ -48,7 +48,7 @@ class Installation:
     tables: tuple[TableState, ...]
     indexes: tuple[IndexState, ...]
     holdups: tuple[Holdup, ...] | None
-    queue: QueueState | None
+    queue: QueueFacts | None
     functions: frozenset[str]
     """The names of the schema's functions."""
     has_queue: bool = True

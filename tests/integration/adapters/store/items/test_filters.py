@@ -19,7 +19,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.items.conditions import condition
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import Filter, parse_where
+from retrieval.domain.search.filters import Filter, parse_where
 from tests.support.database import SCHEMA
 from tests.support.filtering import matches
 

@@ -11,8 +11,8 @@ from retrieval import Collection, Item, Platform, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.items import indexing, items
 from retrieval.adapters.store.items.items import ItemWrite, write_items
-from retrieval.domain.attribute import AttributeType
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, UnknownFieldError
+from retrieval.domain.items.attribute import AttributeType
 from tests.support.database import until_somebody_waits
 
 TABLES = ("item_tags", "attribute_texts", "attribute_numbers", "attribute_times")

@@ -20,13 +20,13 @@ from retrieval.adapters.store.items.indexing import reindex_windows, set_neighbo
 from retrieval.adapters.store.items.items import delete_items, vectors_statement
 from retrieval.adapters.store.items.removal import HOLD_ITEMS
 from retrieval.adapters.store.round_trip import run_together
-from retrieval.domain.embedding import TextRole
-from retrieval.domain.filters import Contains
-from retrieval.domain.item import Item, text_hash
-from retrieval.domain.neighbours import Neighbours
-from retrieval.jobs.add import Writer
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.embedding import TextRole
+from retrieval.domain.items.item import Item, text_hash
+from retrieval.domain.search.filters import Contains
 from retrieval.jobs.registry import JOBS
-from retrieval.jobs.workplace import Target, unheeded
+from retrieval.services.add import Writer
+from retrieval.services.workplace import JobTarget, unheeded
 from tests.support.database import until_somebody_waits
 
 Connection = psycopg.AsyncConnection[Any]
@@ -260,7 +260,7 @@ async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
         assert await reindex_windows(writing, number, 2) == 2
     items["a5"] = turn(5, "tau omega")
     await collection.add([items["a5"]])
-    target = Target(platform.tenant_id, await collection.refresh())
+    target = JobTarget(platform.tenant_id, await collection.refresh())
     assert await JOBS["neighbours"].is_needed(platform.workplace, target)
     assert (await JOBS["neighbours"].run(platform.workplace, target, unheeded))["reindexed"] == 4
     assert not await JOBS["neighbours"].is_needed(platform.workplace, target)
@@ -291,7 +291,7 @@ async def test_a_neighbour_whose_vector_is_still_to_come_is_mixed_in_when_it_doe
     stored = await collection.refresh()
     await Writer(platform.database, platform.tenant_id, stored, None).add([items["a2"]])
     assert (await collection.info()).pending == 1
-    target = Target(platform.tenant_id, stored)
+    target = JobTarget(platform.tenant_id, stored)
     await JOBS["embed"].run(platform.workplace, target, unheeded)
     await assert_indexed(connection, collection, items)
 

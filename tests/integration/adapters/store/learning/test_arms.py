@@ -10,8 +10,8 @@ import pytest
 from retrieval import Collection, Platform
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.learning.arms import arms_from, arms_statement, past_arms_statement, read_arms
-from retrieval.domain.arm import ItemArms
-from retrieval.domain.feedback import Feedback
+from retrieval.domain.learning.arm import ItemArms
+from retrieval.domain.learning.feedback import Feedback
 
 LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
 USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)

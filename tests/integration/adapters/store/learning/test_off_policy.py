@@ -12,12 +12,8 @@ import pytest
 from retrieval import Platform
 from retrieval.adapters.store.items.collections import ensure_tenant
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
-from retrieval.domain.estimate import CLIP, Estimate, Estimator
-from retrieval.domain.target import Target
-from retrieval.domain.weighing import Weighing
-from retrieval.learning.off_policy import differences, estimates
-from retrieval.learning.traffic import Traffic
-from retrieval.learning.weighing import weigh
+from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
+from retrieval.learning.off_policy import Traffic, differences, estimates, weigh
 from tests.support.recorded import Feedback, Recorded, Shown, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
@@ -28,7 +24,7 @@ class Simulated:
     """Recorded searches, two targets, and the same as NumPy needs it."""
 
     recorded: list[Recorded] = field(default_factory=list)
-    targets: tuple[Target, Target] = field(default_factory=lambda: (Target(), Target()))
+    targets: tuple[TargetPolicy, TargetPolicy] = field(default_factory=lambda: (TargetPolicy(), TargetPolicy()))
 
     def traffic(self, which: int) -> Traffic:
         """What NumPy estimates from, by a reading of the rows that shares nothing with the SQL."""
@@ -135,7 +131,7 @@ async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> N
     async with platform.database.snapshot(platform.tenant_id) as connection:
         assert await read_comparison(connection, asked, made.targets[0], made.targets[0]) == {}
         weighing = await read_weighing(connection, asked, made.targets[0])
-        nothing = await read_weighing(connection, asked, Target())
+        nothing = await read_weighing(connection, asked, TargetPolicy())
     assert (weighing.retrievals, weighing.rated, weighing.mean_weight) == (1, 0, 1.0)
     assert "no impression of it has a reward" in weighing.objections()[0]
     assert (nothing.retrievals, nothing.effective_sample_size) == (0, 0.0)

@@ -9,7 +9,7 @@ from retrieval import Context, Platform
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.records.retrievals import answers_of
-from retrieval.domain.shown_item import ShownItem
+from retrieval.domain.records.slate import ShownItem
 
 OWN = 200
 SINCE = 3_000

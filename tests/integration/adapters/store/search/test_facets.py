@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.items.facets import facet, facet_clauses
+from retrieval.adapters.store.items.composed import facet, facet_clauses
 from retrieval.adapters.store.items.items import hold_items, write_attributes
 from retrieval.adapters.store.items.removal import forget_items
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import find_candidates
 from retrieval.adapters.store.search.indexes import AnnIndex, keep_common_facets, keep_measured
-from retrieval.domain.filters import Filter, parse_where
-from retrieval.domain.hit import Path
-from retrieval.domain.neighbours import Neighbours
-from retrieval.domain.profile import LegName
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.search.filters import Filter, parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
 from tests.support.database import SCHEMA, until_somebody_waits
 from tests.support.filtering import matches
 

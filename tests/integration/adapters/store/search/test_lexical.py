@@ -18,7 +18,7 @@ from retrieval import Collection, Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.items import items as store
-from retrieval.jobs.weights import DRIFT, fold_statistics, refresh_weights
+from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
 from tests.support.database import SCHEMA, until_somebody_waits
 
 Connection = psycopg.AsyncConnection[Any]

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from retrieval import Collection, Platform
-from retrieval.domain.filters import Contains, Not
+from retrieval.domain.search.filters import Contains, Not
 
 Connection = psycopg.AsyncConnection[Any]
 

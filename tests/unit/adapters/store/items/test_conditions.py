@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.items.conditions import condition
 from retrieval.adapters.store.tables import items
-from retrieval.domain.filters import parse_where
+from retrieval.domain.search.filters import parse_where
 
 
 def sql_of(where: dict[str, Any]) -> Compiled:

@@ -10,9 +10,9 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.candidates import candidates_statement, found, settings
-from retrieval.domain.filters import parse_where
-from retrieval.domain.hit import Path
-from retrieval.domain.profile import LegName
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
 
 BOTH = (LegName.DENSE, LegName.LEXICAL)
 REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, dimensions=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.principles.startup.bounded_toml import MOST_CHARACTERS, parsed_toml
+from retrieval.apps.principles.startup.project import MOST_CHARACTERS, parsed_toml
 
 COSTLY = {
     "one key of many parts": "a." * 20_000 + "a = 1",

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.apps.principles.startup.folder import look_around
-from retrieval.apps.principles.startup.surroundings import Surroundings
+from retrieval.apps.principles.startup.surroundings import Surroundings, look_around
 
 DEADLINE = time.monotonic() + 3600
 

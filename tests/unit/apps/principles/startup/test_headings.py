@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.apps.principles.startup.headings import headings
+from retrieval.apps.principles.startup.project import headings
 
 
 def test_headings_of_every_level_are_found_without_their_signs() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from retrieval.apps.principles.startup.hook_input import HookInput, parsed, read_hook_input
+from retrieval.apps.principles.startup.surroundings import HookInput, parsed, read_hook_input
 
 SAID = b'{"session_id": "s-1", "cwd": "/shop", "hook_event_name": "SessionStart", "source": "startup"}'
 

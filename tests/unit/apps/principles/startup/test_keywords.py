@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.principles.startup.keywords import keywords
+from retrieval.apps.principles.startup.project import keywords
 
 
 def test_words_of_most_texts_come_first() -> None:

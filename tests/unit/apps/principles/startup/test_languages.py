@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.principles.startup.languages import tags_of_files
+from retrieval.apps.principles.startup.project import tags_of_files
 
 
 @pytest.mark.parametrize(

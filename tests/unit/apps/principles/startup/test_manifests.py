@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from retrieval.apps.principles.startup.manifests import MANIFESTS, tags_of_manifest
+from retrieval.apps.principles.startup.project import MANIFESTS, tags_of_manifest
 
 REQUIREMENTS = """
 # a comment

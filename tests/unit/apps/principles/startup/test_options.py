@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.apps.principles.startup.end_options import EndOptions, end_options
-from retrieval.apps.principles.startup.start_options import StartOptions, start_options
+from retrieval.apps.principles.startup.options import EndOptions, StartOptions, end_options, start_options
 from retrieval.domain.errors import InvalidRequestError
 
 

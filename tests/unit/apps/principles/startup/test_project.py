@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.apps.principles.startup.bounded_file import MOST_BYTES, read_part
-from retrieval.apps.principles.startup.project import project_tags
+from retrieval.apps.principles.startup.project import MOST_BYTES, project_tags, read_part
 
 PACKAGE = '{"dependencies": {"react": "19"}}'
 

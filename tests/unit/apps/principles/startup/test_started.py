@@ -9,15 +9,13 @@ from datetime import UTC, datetime
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.apps.principles.choosing import Chosen
 from retrieval.apps.principles.principle import Principle
-from retrieval.apps.principles.startup.git_history import History
 from retrieval.apps.principles.startup.started import ORIGIN, Started, started_record
-from retrieval.apps.principles.startup.surroundings import surroundings
-from retrieval.domain.context import Context
-from retrieval.domain.retrieval_id import uuid7
-from retrieval.domain.shown_item import ShownItem
-from retrieval.domain.slate import Slot
-from retrieval.domain.stored_text import STORED_NOTE
-from retrieval.engine.composed_answer import ComposedAnswer
+from retrieval.apps.principles.startup.surroundings import History, surroundings
+from retrieval.domain.checks import STORED_NOTE
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.engine.answers import ComposedAnswer
 from tests.support.rows import values_of
 
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,

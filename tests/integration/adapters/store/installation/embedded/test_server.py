@@ -20,19 +20,18 @@ import pytest
 
 from retrieval import Settings
 from retrieval.adapters.store.installation.embedded import cluster
+from retrieval.adapters.store.installation.embedded.binaries import MachineResources
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.join import check_is_made, joined_server
-from retrieval.adapters.store.installation.embedded.lock import FileLock
-from retrieval.adapters.store.installation.embedded.place import server_account, socket_directory
+from retrieval.adapters.store.installation.embedded.place import FileLock, server_account, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
-from retrieval.adapters.store.installation.embedded.settings import Resources
-from retrieval.apps.principles.startup.opening import Opening
+from retrieval.apps.principles.startup.start import DatabaseOpening
 from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError, SchemaRevisionError
-from retrieval.jobs.doctor import examine
+from retrieval.services.doctor import examine
 
-SMALL = Resources(memory_bytes=512 * 1024 * 1024, cores=2)
+SMALL = MachineResources(memory_bytes=512 * 1024 * 1024, cores=2)
 SOME, MANY = 1_000, 100_000
 """Rows to recover: after a crash so many that the recovery can be seen."""
 
@@ -254,7 +253,7 @@ def test_a_session_starts_a_server_that_does_not_run(home: Path) -> None:
     """In the ordinary way, though a socket was left behind, and stops it when it leaves."""
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
-    opening = Opening(StartSettings(home=home), time.monotonic() + 60)
+    opening = DatabaseOpening(StartSettings(home=home), time.monotonic() + 60)
     try:
         with pytest.raises(SchemaRevisionError, match="is not set up in this database; run: retrieval db upgrade"):
             opening.connection().run([], seconds=60)

@@ -1,0 +1,204 @@
+"""What is asked of the memories, checked at the door and said as a filter. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, TypeGuard
+
+from retrieval.apps.memories.ranking import PROFILES
+from retrieval.domain.checks import fault_of
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.memory import Links, checked_links, checked_name
+from retrieval.domain.search.profile import FusionKind, LegName, Profile
+from retrieval.domain.search.signal import Entity
+
+CHARACTERS_A_TOKEN = 4
+
+TokenCounter = Callable[[str], int]
+"""Gives the number of tokens of a text."""
+
+
+def estimated_tokens(text: str) -> int:
+    """The tokens of a text where nobody counts them: one for four characters, rounded up."""
+    return -(-len(text) // CHARACTERS_A_TOKEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a text has to keep to. Raises ``InvalidRequestError`` for a bound that is no whole number of at least 1."""
+
+    max_characters: int | None = None
+    """None: as many as it takes."""
+    max_tokens: int | None = None
+    """None: as many as it takes."""
+    count_tokens: TokenCounter = estimated_tokens
+
+    def __post_init__(self) -> None:
+        for name in ("max_characters", "max_tokens"):
+            bound = getattr(self, name)
+            if bound is not None and not _is_length(bound):
+                raise InvalidRequestError(f"{name} is {bound!r:.80}; it must be a whole number of at least 1, or None")
+        if not callable(self.count_tokens):
+            raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
+
+    def fits(self, text: str) -> bool:
+        """Whether the text keeps to them."""
+        if self.max_characters is not None and len(text) > self.max_characters:
+            return False
+        return self.max_tokens is None or self._tokens(text) <= self.max_tokens
+
+    def _tokens(self, text: str) -> float:
+        number: object = self.count_tokens(text)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+            raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
+        return number
+
+
+def checked_length(name: str, length: object) -> int:
+    """A length in characters. Raises ``InvalidRequestError`` for anything but a whole number of at least 1."""
+    if not _is_length(length):
+        raise InvalidRequestError(f"{name} is {length!r:.80}; it must be a whole number of at least 1")
+    return length
+
+
+def _is_length(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+UNBOUNDED = Bounds()
+"""As long as it takes."""
+
+
+def entity_set(entities: Links | None) -> frozenset[Entity]:
+    """Every entity with its type; none of a type without ids.
+
+    Raises ``InvalidRequestError`` for what is no mapping of lists of ids.
+    """
+    given = checked_links(entities or {})
+    return frozenset((entity_type, one) for entity_type, ids in given.items() for one in ids)
+
+
+_PROTOCOLS = ("protocols", "protocol")
+_PLANS = ("plans", "plan")
+_EXPERIMENTS = ("experiments", "experiment")
+
+RELATED_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "insights": ("insights", "summary", "triage"),
+        "summary": ("summary", "insights", *_PLANS),
+        "triage": ("triage", "insights", "summary"),
+        "protocols": (*_PROTOCOLS, *_PLANS, "triage"),
+        "plans": (*_PLANS, *_EXPERIMENTS, *_PROTOCOLS, "insights"),
+        "experiments": (*_EXPERIMENTS, *_PLANS, *_PROTOCOLS, "insights"),
+    }
+)
+"""What is worth reading before a task, its own kind first.
+
+Insights build on what was found, summed up and sorted out before; a summary on earlier ones, what was found and what is
+planned; sorting out on how it was done before and why; a protocol on protocols, the plans that use them and the papers
+that were sorted out; a plan on plans, experiments, the protocols at hand and what was found; an experiment on the same.
+"""
+
+_OTHER_NAMES = MappingProxyType({name: names[0] for names in (_PROTOCOLS, _PLANS, _EXPERIMENTS) for name in names})
+
+
+def related_types(task_type: str) -> tuple[str, ...]:
+    """The interaction types of memories that help with a task, its own first; of an unknown task, its own type alone.
+
+    Case and the spaces around the name do not matter. Raises ``InvalidRequestError`` for an empty name.
+    """
+    if not isinstance(task_type, str) or not task_type.strip():
+        raise InvalidRequestError(f"task_type is {task_type!r:.80}; name a kind of task such as 'insights'")
+    name = task_type.strip().casefold()
+    return RELATED_TYPES.get(_OTHER_NAMES.get(name, name), (task_type.strip(),))
+
+
+def checked_project(project_id: object) -> str:
+    """The project's id. Raises ``InvalidRequestError`` for anything but a text that is not empty."""
+    if not isinstance(project_id, str) or not project_id:
+        raise InvalidRequestError(f"project_id is {project_id!r:.80}; name the project whose memories are wanted")
+    return checked_name("project_id", project_id)
+
+
+def checked_types(interaction_types: object) -> list[str]:
+    """The types, each once; none where none are named. Raises ``InvalidRequestError`` for what is no list of texts."""
+    if interaction_types is None:
+        return []
+    if isinstance(interaction_types, str) or not isinstance(interaction_types, Sequence | set | frozenset):
+        raise InvalidRequestError(
+            f"interaction_types come in a list such as ['insights'], not {interaction_types!r:.80}"
+        )
+    for one in interaction_types:
+        checked_name("an interaction type", one)
+    return list(dict.fromkeys(interaction_types))
+
+
+def start_of(hours: object, now: datetime) -> datetime:
+    """The moment so many hours before ``now``; the first there is, where they reach further.
+
+    Raises ``InvalidRequestError`` for anything but a number above 0.
+    """
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or math.isnan(hours) or hours <= 0:
+        raise InvalidRequestError(f"hours is {hours!r:.80}; it must be a number above 0, such as 24")
+    try:
+        return now - timedelta(hours=hours)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=now.tzinfo)
+
+
+def checked_moment(as_of: object) -> datetime | None:
+    """The moment, aware; None: now. Raises ``InvalidRequestError``."""
+    if as_of is not None and (fault := fault_of(as_of)):
+        raise InvalidRequestError(f"as_of is {as_of!r:.80}; {fault}, or None for now")
+    return as_of  # type: ignore[return-value]
+
+
+def chosen_profile(strategy: object, profile: Profile | None) -> Profile:
+    """The profile of that strategy, or the one that was given instead.
+
+    Raises ``InvalidRequestError`` for an unknown strategy, and for a profile without signals.
+    """
+    if profile is not None:
+        if not isinstance(profile, Profile) or profile.fusion.kind is not FusionKind.UNION:
+            raise InvalidRequestError("memories are ranked by signals: give a profile with the fusion 'union'")
+        return profile
+    if not isinstance(strategy, str) or strategy not in PROFILES:
+        raise InvalidRequestError(f"there is no strategy {strategy!r:.80}; there are {', '.join(PROFILES)}")
+    return PROFILES[strategy]
+
+
+def check_start(profile: Profile, entities: Links | None) -> None:
+    """Raises ``InvalidRequestError`` where a profile starts from entities alone, and there are none."""
+    legs = {leg for leg, weight in profile.legs.items() if weight}
+    if legs == {LegName.LINKED} and not entity_set(entities):
+        raise InvalidRequestError(
+            "this strategy goes by links alone: give entity_ids={'questions': ['q1']}, or choose another strategy"
+        )
+
+
+def checked_match(match_entities: object) -> bool:
+    """Whether entities filter. Raises ``InvalidRequestError`` for anything but ``filter`` and ``prefer``."""
+    if match_entities not in ("filter", "prefer"):
+        raise InvalidRequestError(f"match_entities is {match_entities!r:.80}; it must be 'filter' or 'prefer'")
+    return match_entities == "filter"
+
+
+def conditions(
+    project_id: str, interaction_types: Sequence[str], entities: Links | None, as_of: datetime | None
+) -> dict[str, Any]:
+    """The filter: the project's memories of these types, linked to one of the entities, that had happened by then.
+
+    Nothing in a list filters nothing.
+    """
+    where: dict[str, Any] = {"project_id": checked_project(project_id)}
+    if interaction_types:
+        where["kind"] = list(interaction_types)
+    if links := sorted(f"{entity_type}:{one}" for entity_type, one in entity_set(entities)):
+        where["links"] = links
+    if as_of is not None:
+        where["occurred_at"] = {"lte": as_of}
+    return where

@@ -1,0 +1,186 @@
+"""How metaphors are ranked for a problem, what failures say, and when candidates are generated. Pure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrieval.apps.metaphors.metaphor import Metaphor
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.hit import Contribution, Explanation
+from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned, Recording
+from retrieval.domain.search.signals import VectorSimilarity
+
+Scored = tuple[Metaphor, float]
+"""A metaphor with its score."""
+
+SIMILARITY_SHARE, LEARNED_SHARE = 0.4, 0.6
+"""Of similarity and of the expected reward in a score, once a model is trained."""
+
+UNTRIED_SHARE = 0.9
+"""What a candidate's similarity counts as long as it has not proved itself."""
+
+SPREAD_RANK = 5
+"""The rank whose distance from the first tells how sure a ranking is."""
+
+
+def combine_scores(
+    first: Iterable[Scored],
+    second: Iterable[Scored],
+    weights: tuple[float, float] = (SIMILARITY_SHARE, LEARNED_SHARE),
+) -> list[Scored]:
+    """Both rankings as one: weight × score, added up by the metaphor's id, best first; equal ones by id.
+
+    What a ranking leaves out has 0 there. With scores from 0 to 1 and weights that add up to 1, the sum is from 0 to 1
+    too. ``retrieve`` has these scores from the collection's profile; this is the same sum for rankings of one's own.
+    Raises ``InvalidRequestError`` for other than two weights, each finite and at least 0.
+    """
+    if not isinstance(weights, list | tuple) or len(weights) != 2 or not all(map(_is_weight, weights)):
+        raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
+    if not isinstance(first, Iterable) or not isinstance(second, Iterable):
+        raise InvalidRequestError("two rankings are combined: give lists of (metaphor, score), such as were retrieved")
+    metaphors: dict[str, Metaphor] = {}
+    totals: dict[str, float] = {}
+    for ranking, weight in zip((first, second), weights, strict=True):
+        for metaphor, score in ranking:
+            metaphors.setdefault(metaphor.id, metaphor)
+            totals[metaphor.id] = totals.get(metaphor.id, 0.0) + weight * score
+    return ranked((metaphors[key], total) for key, total in totals.items())
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+
+
+def ranked(scored: Iterable[Scored]) -> list[Scored]:
+    """Best first; equal scores are ordered by id."""
+    return sorted(scored, key=lambda one: (-one[1], one[0].id))
+
+
+def untried_score(similarity: float) -> float:
+    """The score of a candidate: 0.9 × its similarity (0 to 1)."""
+    return UNTRIED_SHARE * similarity
+
+
+def untried_explanation(similarity: float, rank: int) -> Explanation:
+    """Why a candidate has its score; ``rank`` is its place among the candidates, from 1."""
+    part = Contribution("generated", rank, similarity, UNTRIED_SHARE, untried_score(similarity))
+    return Explanation("generated", (part,))
+
+
+def spread(scores: Sequence[float]) -> float:
+    """The first score minus the fifth, or the last where there are fewer; 0 without any. Best first."""
+    return scores[0] - scores[min(SPREAD_RANK, len(scores)) - 1] if scores else 0.0
+
+
+TRUSTED_FROM = 20
+"""Verdicts from which on a model is used without having won a trial: a corpus is small, and verdicts come slowly."""
+
+METAPHORS_PROFILE = Profile(
+    legs={LegName.DENSE.value: 1.0},
+    fusion=Fusion(kind=FusionKind.UNION),
+    # What is far away by meaning may still be what helped: the whole of a usual corpus is scored.
+    depth=MAX_DEPTH,
+    signals=(VectorSimilarity(weight=1.0),),
+    learned=Learned(combination=Combination.SUM, share=LEARNED_SHARE, trusted_from=TRUSTED_FROM),
+    # An answer can be replayed where all that it was chosen among is kept.
+    recording=Recording(pool=MAX_DEPTH),
+)
+"""The cosine alone until a model of what helped is in use, then 0.4 × cosine + 0.6 × learned reward."""
+
+
+AWAY = 0.4
+"""How much of the failed metaphor's vector is taken from the question's; see ``benchmarks/metaphors.py``."""
+
+_LEAST_LENGTH = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectionPreference:
+    """What is preferred beside similarity."""
+
+    concrete: bool = False
+    """Metaphors that are easily pictured."""
+    rich: bool = False
+    """Metaphors with many operations."""
+
+
+def preference_after(failure_reason: str) -> DirectionPreference:
+    """What the reason of a failure asks for, in any case of letters.
+
+    After "too abstract" concrete metaphors, else after "missing concept" rich ones, else nothing in particular.
+    """
+    reason = failure_reason.casefold()
+    if "too abstract" in reason:
+        return DirectionPreference(concrete=True)
+    return DirectionPreference(rich="missing concept" in reason)
+
+
+def context_after(failed: Metaphor, failure_reason: str) -> str:
+    """The failure in words: what generation is told, and what its triggers are looked for in."""
+    return (
+        f"Previous attempt with {failed.name!r} failed because: {failure_reason}\n"
+        "Looking for metaphors that avoid this issue."
+    )
+
+
+def away_from(question: Vector, failed: Vector, strength: float = AWAY) -> Vector:
+    """The question moved away from what failed, both of length 1 and shape (dimensions,): q' = q - strength × f.
+
+    Rocchio's negative feedback (Rocchio 1971), scaled to length 1. Where nothing is left, the question as it was.
+    """
+    moved = question.astype(np.float64) - strength * failed.astype(np.float64)
+    length = float(np.linalg.norm(moved))
+    if length < _LEAST_LENGTH:
+        return question
+    return (moved / length).astype(np.float32)
+
+
+GENERATE_BELOW = 0.3
+"""A top score below this calls for generation."""
+
+GENERATE_AFTER_BACKTRACKS = 2
+"""So many returns without success call for it."""
+
+NO_GOOD_CANDIDATES = "no good candidates"
+"""What a context says, in any case of letters, to call for it."""
+
+KNOWN_FROM_VERDICTS = 20
+"""From so many verdicts on it can be told that a domain is unusual: before, all are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What decides."""
+
+    top_score: float
+    """The best that the corpus has for the problem, 0 to 1; 0 where it has nothing."""
+    context: str = ""
+    backtracks: int = 0
+    unusual_domain: str = ""
+    """The problem's domain, if it is unusual; empty: it is not."""
+
+
+def why_generate(
+    situation: Situation, *, below: float = GENERATE_BELOW, after_backtracks: int = GENERATE_AFTER_BACKTRACKS
+) -> str | None:
+    """Why candidates should be generated, in words; None: they should not."""
+    if NO_GOOD_CANDIDATES in situation.context.casefold():
+        return "the context says that there are no good candidates"
+    if situation.backtracks >= after_backtracks:
+        return f"{situation.backtracks} backtracks without success"
+    if situation.unusual_domain:
+        return f"the domain {situation.unusual_domain!r:.80} is unusual"
+    if situation.top_score < below:
+        return f"the best score is {situation.top_score:.2f}, below {below:g}"
+    return None
+
+
+def is_unusual(*, verdicts: int, verdicts_of_domain: int, is_a_metaphors_domain: bool) -> bool:
+    """Whether a domain is unusual: enough verdicts are known, none of it, and no metaphor comes from it."""
+    return verdicts >= KNOWN_FROM_VERDICTS and not verdicts_of_domain and not is_a_metaphors_domain

@@ -1,0 +1,1 @@
+"""Collections, their items, and memories."""

@@ -1,0 +1,150 @@
+"""A collection: its name, what there is to say about it, and the neighbours of its items. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.attribute import checked_name
+from retrieval.domain.notebook import facts_html
+from retrieval.domain.search.filters import Field, parse_field
+
+MAX_NAME_BYTES = 512
+
+
+def check_collection_name(name: str) -> None:
+    """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8 without NUL."""
+    # Half of a surrogate pair has no UTF-8; counting it as something keeps the check from failing on it.
+    if (
+        not isinstance(name, str)
+        or not name
+        or "\x00" in name
+        or len(name.encode(errors="replace")) > MAX_NAME_BYTES
+        or name != name.encode(errors="replace").decode()
+    ):
+        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
+
+
+OCCURRED_AT = "occurred_at"
+"""The order of time: the item's own field."""
+
+MAX_NEIGHBOURS = 20
+"""The most on each side."""
+
+MAX_OWN_WEIGHT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """How the items of a collection are indexed together with those next to them.
+
+    Words: an item is found by its own, each counted ``own_weight`` times, and by those of its neighbours' bodies; a
+    title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each of
+    length 1. Raises ``InvalidRequestError`` for a name that no attribute can have, or a number out of its range.
+    """
+
+    sequence: str
+    """The attribute whose value (text, number or boolean) is the same for all items of a sequence. An item without it
+    has no neighbours."""
+    order: str = OCCURRED_AT
+    """What orders a sequence: ``occurred_at``, or an attribute that is a number or an ISO 8601 time. Items without it
+    come last; equals are in order of their keys."""
+    before: int = 2
+    """How many items before it an item is indexed with, 0 to 20."""
+    after: int = 2
+    """How many after it, 0 to 20."""
+    own_weight: int = 2
+    """How much the item itself weighs against one neighbour, 1 to 100."""
+
+    def __post_init__(self) -> None:
+        checked_name(self.sequence)
+        if self.order != OCCURRED_AT:
+            checked_name(self.order)
+        _check("before", self.before, 0, MAX_NEIGHBOURS)
+        _check("after", self.after, 0, MAX_NEIGHBOURS)
+        _check("own_weight", self.own_weight, 1, MAX_OWN_WEIGHT)
+        if not self.before and not self.after:
+            raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, as the database keeps them."""
+        return {name: getattr(self, name) for name in Neighbours.__slots__}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """What ``as_dict`` gave."""
+        return cls(**values)
+
+
+def checked_neighbours(neighbours: object) -> Neighbours | None:
+    """The setting, or None for a collection whose items stand alone. Raises ``InvalidRequestError``."""
+    if neighbours is None or isinstance(neighbours, Neighbours):
+        return neighbours
+    raise InvalidRequestError(f'neighbours are Neighbours(sequence="an attribute") or None, not {neighbours!r:.80}')
+
+
+def _check(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidRequestError(f"{name} is a whole number from {least} to {most}, not {value!r:.80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionInfo:
+    """A collection at a glance."""
+
+    name: str
+    documents: int
+    """Items that a search can find."""
+    pending: int
+    """Items that wait for their vector."""
+    space: str | None
+    """The embedding space's name; None: lexical search only."""
+    text_search_config: str
+    profile_version: int
+    model_version: int
+    """The model of the learned reward that searches use; 0: none."""
+    has_hnsw: bool
+    filterable: Mapping[str, str]
+    """The types of the declared attributes, by name."""
+    neighbours: Neighbours | None = None
+    """What its items are indexed together with; None: each stands alone."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            **{name: getattr(self, name) for name in CollectionInfo.__slots__},
+            "filterable": dict(self.filterable),
+            "neighbours": self.neighbours.as_dict() if self.neighbours else None,
+        }
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"collection {self.name}", ((name, value) for name, value in self.as_dict().items()))
+
+
+COUNTED_FIELDS = ("tags", "kind", "status", "source")
+"""Fields of every item whose values can be counted, beside attributes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueCount:
+    """Items of a collection that have one value of an attribute, or one tag."""
+
+    value: str
+    """As text; empty: they have none."""
+    items: int
+    """Items that a search can find."""
+    vectors: int
+    """Those of them that have their vector."""
+
+
+def counted_field(name: object) -> Field:
+    """The field whose values are to be counted, named as in a filter: ``/a/b`` is what attribute ``a`` has under ``b``.
+
+    Raises ``InvalidRequestError`` for one whose values are not counted, and for no name.
+    """
+    field = parse_field(name)
+    if not field.is_attribute and field.name not in COUNTED_FIELDS:
+        checked_name(name)  # which says what it is instead
+    return field

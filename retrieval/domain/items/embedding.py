@@ -1,0 +1,137 @@
+"""Embedding spaces and the role that fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.checks import is_storable
+from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
+from retrieval.domain.items.item import text_hash
+
+Vectors = NDArray[np.float32]
+"""Shape (n, dimensions), one row a text."""
+
+Vector = NDArray[np.float32]
+"""Shape (dimensions,)."""
+
+MAX_DIMENSIONS = 4000
+"""The most dimensions of a ``halfvec`` that HNSW can index."""
+
+
+MAX_LABEL_LENGTH = 500
+"""Characters of each text that tells an embedding space from others."""
+
+
+class TextRole(StrEnum):
+    """What a text is to the search: some models embed the two differently."""
+
+    DOCUMENT = "document"
+    QUERY = "query"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """Where vectors are comparable: all of these equal, or the vectors are never compared.
+
+    The texts have at most 500 characters, provider and model at least one. Raises ``ConfigurationError``.
+    """
+
+    provider: str
+    model: str
+    revision: str = ""
+    dimensions: int
+    """1 to 4000."""
+    distance: str = "cosine"
+    document_prefix: str = ""
+    query_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.dimensions) is not int or not 1 <= self.dimensions <= MAX_DIMENSIONS:
+            raise ConfigurationError(
+                f"{self.dimensions!r:.40} dimensions: an embedding space has 1 to {MAX_DIMENSIONS}, "
+                "the most that pgvector's HNSW can index as halfvec; ask the model for fewer"
+            )
+        if self.distance != "cosine":
+            raise ConfigurationError(f"distance {self.distance!r} is not supported; use 'cosine'")
+        for name in ("provider", "model", "revision", "document_prefix", "query_prefix"):
+            label, least = getattr(self, name), int(name in ("provider", "model"))
+            if not is_storable(label) or not least <= len(label) <= MAX_LABEL_LENGTH:
+                raise ConfigurationError(
+                    f"{name} is {label!r:.80}; an embedding space needs a text of {least} to {MAX_LABEL_LENGTH} "
+                    "characters without NUL"
+                )
+
+    @property
+    def name(self) -> str:
+        """A short name for people: ``minilm/all-MiniLM-L6-v2@1.0.0 (384)``."""
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{self.provider}/{self.model}{revision} ({self.dimensions})"
+
+    def prefix(self, role: TextRole) -> str:
+        """What is put before a text of that role."""
+        return self.query_prefix if role is TextRole.QUERY else self.document_prefix
+
+
+def cache_key(space: EmbeddingSpace, role: TextRole, text: str) -> bytes:
+    """Under which a text's vector is cached, 32 bytes. An embedder may treat queries differently without any prefix."""
+    return text_hash(f"{role.value}: {space.prefix(role)}{text}")
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one space.
+
+    ``retrieval.testing.check_embedder`` is its conformance suite. One that has to load a model before its first vector
+    may say so by an attribute ``needs_loading``: searches wait longer then.
+    """
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that the vectors belong to."""
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
+
+        The space's prefix is put before each text. An empty sequence gives shape (0, dimensions).
+        Raises ``EmbedderUnavailableError`` when trying again may help, ``EmbedderRejectedError`` when not.
+        """
+
+    async def aclose(self) -> None:
+        """Give back connections and threads."""
+
+
+def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str]) -> Vectors:
+    """The vectors as (len(keys), dimensions) float32, unit length.
+
+    ``keys`` name the rows in messages. Raises ``WrongDimensionError`` for another shape and
+    ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
+    """
+    try:
+        given = np.asarray(vectors)
+        # Of a complex number only half would be kept, with no more than a warning.
+        array = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
+    except (TypeError, ValueError):
+        raise InvalidVectorError("vectors must be numbers, one row of the same length for each text") from None
+    if len(keys) == 0:
+        return np.zeros((0, space.dimensions), dtype=np.float32)
+    if array.ndim != 2 or array.shape[0] != len(keys):
+        raise InvalidVectorError(f"expected {len(keys)} vectors, got an array of shape {array.shape}")
+    if array.shape[1] != space.dimensions:
+        raise WrongDimensionError(
+            f"{keys[0]!r}: the vector has {array.shape[1]} dimensions and the embedding space "
+            f"{space.name} has {space.dimensions}; embed with that model, or use another collection"
+        )
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise InvalidVectorError(f"{keys[int(np.argmin(finite))]!r}: the vector holds NaN or infinity")
+    largest: NDArray[np.float64] = np.abs(array).max(axis=1)
+    if not largest.all():
+        raise InvalidVectorError(f"{keys[int(np.argmin(largest))]!r}: the vector is zero; it has no direction")
+    array = array / largest[:, None]  # so that the squares of huge and tiny numbers neither overflow nor vanish
+    unit: Vectors = (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
+    return unit

@@ -1,0 +1,340 @@
+"""An item: one retrievable thing of a collection, as it is given, stored and changed. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Self
+
+from retrieval.domain.checks import fault_of, text_fault
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, VersionConflictError
+
+MAX_KEY_BYTES = 512
+"""Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Longest body, in UTF-8 bytes."""
+
+MAX_NESTING = 64
+"""Levels of lists and objects within an attribute."""
+
+MAX_INTEGER_BITS = 1024
+"""The range of a double: what any reader of the JSON can take."""
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_BLANK = {"title": "", "body": "", "kind": "", "status": "active", "source": "", "occurred_at": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One retrievable thing.
+
+    Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
+    format characters, which ``retrieval.domain.checks`` names; ``clean_text`` takes them out. Tabs and line breaks
+    may stand in a body and in an attribute's value.
+    """
+
+    item_id: str
+    """The application's own key, unique within its collection; 1 to 512 bytes."""
+    title: str = ""
+    body: str = ""
+    kind: str = ""
+    """What sort of thing it is, in the application's words."""
+    tags: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    """JSON values by name; filterable."""
+    status: str = "active"
+    """``archived`` items are kept and not found; any other value is the application's own."""
+    source: str = ""
+    """Where it came from: a system, a file, a person."""
+    occurred_at: datetime | None = None
+    """When the thing happened (event time); always with a time zone."""
+
+    def __post_init__(self) -> None:
+        check_key("item_id", self.item_id, self.item_id)
+        if not self.item_id:
+            raise InvalidItemError("an item needs a non-empty item_id (field '_id' in a file)")
+        _check_text("title", self.title, self.item_id, is_line=True)
+        _check_text("body", self.body, self.item_id)
+        if len(self.body.encode()) > MAX_BODY_BYTES:
+            raise InvalidItemError(
+                f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; split it into several items",
+                item_id=self.item_id,
+            )
+        for name in ("kind", "status", "source"):
+            check_key(name, getattr(self, name), self.item_id)
+        object.__setattr__(self, "tags", _checked_tags(self.tags, self.item_id))
+        object.__setattr__(self, "attributes", _checked_attributes(self.attributes, self.item_id))
+        _check_time(self.occurred_at, self.item_id)
+
+    @classmethod
+    def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
+        """The item as a database holds it: nothing is checked, as it may be older than what is checked."""
+        item = object.__new__(cls)
+        attributes = MappingProxyType(dict(fields.pop("attributes", _EMPTY)))
+        known = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
+        for name, value in {**_BLANK, **fields, **known}.items():
+            object.__setattr__(item, name, value)
+        return item
+
+    def changed(self, **fields: Any) -> Self:
+        """The item with these fields, which the caller has checked, in place of its own, which are stored already."""
+        return self.as_stored(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
+
+    @property
+    def text(self) -> str:
+        """Title and body as one text: what is embedded and indexed."""
+        return f"{self.title}\n{self.body}".strip()
+
+    @property
+    def content_hash(self) -> bytes:
+        """SHA-256 over every field, 32 bytes: equal exactly when nothing about the item changed."""
+        fields = [
+            self.item_id,
+            self.title,
+            self.body,
+            self.kind,
+            list(self.tags),
+            dict(self.attributes),
+            self.status,
+            self.source,
+            self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None,
+        ]
+        return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).digest()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, by the names of the fields: a record of the ingest format."""
+        return {
+            "item_id": self.item_id,
+            "title": self.title,
+            "body": self.body,
+            "kind": self.kind,
+            "tags": list(self.tags),
+            "attributes": dict(self.attributes),
+            "status": self.status,
+            "source": self.source,
+            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
+        }
+
+
+def text_hash(text: str) -> bytes:
+    """SHA-256 of a text, 32 bytes: the key under which its embedding is kept."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _check_text(name: str, value: object, item_id: object, *, is_line: bool = False) -> None:
+    key = item_id if isinstance(item_id, str) else None
+    if not isinstance(value, str):
+        raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
+    if fault := text_fault(value, is_line=is_line):
+        raise InvalidItemError(
+            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there; take it out, as clean_text and "
+            "retrieval ingest do",
+            item_id=key,
+        )
+
+
+def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
+    """Raise ``InvalidItemError`` for what no key, kind, status, source or tag can be."""
+    _check_text(name, value, item_id, is_line=is_line)
+    if len(str(value).encode()) > MAX_KEY_BYTES:
+        key = item_id if isinstance(item_id, str) else None
+        raise InvalidItemError(f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key)
+
+
+def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InvalidItemError(f"item {item_id!r}: tags must be a list of texts", item_id=item_id)
+    for tag in tags:
+        check_key("a tag", tag, item_id)
+    return tuple(dict.fromkeys(tags))
+
+
+def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
+    if not isinstance(attributes, Mapping):
+        raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
+    return MappingProxyType(
+        {_attribute_name(k, item_id): json_value(v, item_id, f"attribute {k!r:.60}") for k, v in attributes.items()}
+    )
+
+
+def _attribute_name(name: object, item_id: str) -> str:
+    check_key("an attribute's name", name, item_id)
+    return str(name)
+
+
+def _inner_name(name: object, item_id: str) -> str:
+    """A name within an attribute's value, which is data as the value is."""
+    check_key("a name within an attribute", name, item_id, is_line=False)
+    return str(name)
+
+
+def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
+    """An attribute's value as JSON can say it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
+    if depth > MAX_NESTING:
+        raise InvalidItemError(f"item {item_id!r}: {name} is nested deeper than {MAX_NESTING} levels", item_id=item_id)
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise InvalidItemError(
+            f"item {item_id!r}: {name} is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text",
+            item_id=item_id,
+        )
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidItemError(f"item {item_id!r}: {name} is NaN or infinite", item_id=item_id)
+        return value
+    if isinstance(value, str):
+        _check_text(name, value, item_id)
+        return value
+    if isinstance(value, date):  # or a datetime, which is one
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {_inner_name(k, item_id): json_value(v, item_id, name, depth + 1) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [json_value(v, item_id, name, depth + 1) for v in value]
+    raise InvalidItemError(
+        f"item {item_id!r}: {name} is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
+    )
+
+
+def _check_time(value: object, item_id: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, datetime):
+        raise InvalidItemError(f"item {item_id!r}: occurred_at must be a datetime", item_id=item_id)
+    if value.utcoffset() is None:
+        raise InvalidItemError(
+            f"item {item_id!r}: occurred_at has no time zone; use datetime(..., tzinfo=UTC)", item_id=item_id
+        )
+    if fault := fault_of(value):
+        raise InvalidItemError(f"item {item_id!r}: occurred_at is {value!r:.80}; {fault}", item_id=item_id)
+
+
+ABSENT = ""
+"""Said for a version: only if there is no such item."""
+
+ANY = "*"
+"""Said for a version: only if there is such an item, whatever its version."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_VERSION_BYTES = 12
+
+
+class Became(StrEnum):
+    """What a write made of an item."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    """It was there as it was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredItem:
+    """An item, and since when it is as it is."""
+
+    item: Item
+    version: str
+    """Another one after every change, 16 letters, digits, ``-`` and ``_``; nothing can be read from it.
+
+    What ``change(keeps_time=True)`` puts back as it was has its former version again: neither content nor time differ.
+    """
+    created_at: datetime
+    updated_at: datetime
+    """When it was changed last."""
+    became: Became | None = None
+    """What the call that gave it made of it; None: it was only read.
+
+    Beside what was there when the call looked: of those who put the same new id at once, each may say ``added``.
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values: those of the item, then its version and times."""
+        return {
+            **self.item.as_dict(),
+            "version": self.version,
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+        }
+
+
+def version_of(content_hash: bytes, updated_at: datetime) -> str:
+    """The version of what has that hash since that moment.
+
+    The moment makes that content which comes back after another one is another version too, unless the change back
+    kept the time.
+    """
+    moment = (updated_at - _EPOCH) // _MICROSECOND
+    mixed = blake2b(content_hash + moment.to_bytes(8, "big", signed=True), digest_size=_VERSION_BYTES)
+    return urlsafe_b64encode(mixed.digest()).decode()
+
+
+def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
+    """Raise ``VersionConflictError`` if the item is not as wanted.
+
+    ``found`` is its version, None where it is not there; ``wanted`` is a version, ``ANY``, ``ABSENT``, or None, which
+    takes it however it is. Raises ``InvalidRequestError`` for anything else.
+    """
+    if wanted is not None and not isinstance(wanted, str):
+        raise InvalidRequestError(f"a version is the text that came with the item, not {wanted!r:.80}")
+    if wanted is None or (found or ABSENT) == wanted or (wanted == ANY and found is not None):
+        return
+    if wanted == ABSENT:
+        raise VersionConflictError(
+            f"item {item_id!r:.80} is there already; read it and give its version to replace it", item_id=item_id
+        )
+    if found is None:
+        raise VersionConflictError(f"there is no item {item_id!r:.80} (any more); add it anew", item_id=item_id)
+    raise VersionConflictError(
+        f"item {item_id!r:.80} was changed since that version; read it again and repeat the change", item_id=item_id
+    )
+
+
+def merged(target: object, patch: object, depth: int = 0) -> Any:
+    """The target with the patch's members in place of its own, and without those that are null there.
+
+    A patch that is no object takes the target's place. Raises ``InvalidItemError`` for one beyond 64 levels.
+    """
+    if depth > MAX_NESTING:
+        raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")
+    if not isinstance(patch, Mapping):
+        return patch
+    changed: dict[str, Any] = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            changed.pop(name, None)
+        else:
+            changed[name] = merged(changed.get(name), value, depth + 1)
+    return changed
+
+
+def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
+    """Changes to an item of that id, by the names of its fields. Raises ``InvalidItemError`` for anything else."""
+    if not isinstance(changes, Mapping):
+        raise InvalidItemError(
+            f"item {item_id!r:.80}: changes are an object such as {{'title': 'new'}}", item_id=item_id
+        )
+    unknown = [name for name in changes if name not in Item.__slots__]
+    if unknown:
+        raise InvalidItemError(
+            f"item {item_id!r:.80}: an item has no {unknown[0]!r:.40}; it has {', '.join(Item.__slots__)}; "
+            "what else is known of it stands in attributes",
+            item_id=item_id,
+        )
+    if changes.get("item_id", item_id) != item_id:
+        raise InvalidItemError(
+            f"item {item_id!r:.80}: an item keeps its id; add it anew under another", item_id=item_id
+        )
+    if not isinstance(changes.get("attributes") or {}, Mapping):
+        raise InvalidItemError(f"item {item_id!r:.80}: attributes must be an object", item_id=item_id)
+    return changes

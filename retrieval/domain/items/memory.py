@@ -1,0 +1,411 @@
+"""A memory: an item with a project, an interaction type, links to entities, a relevance and an access count. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.domain.checks import clean_text, clean_value, fault_of, text_fault
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
+from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
+
+Links = Mapping[str, Sequence[str]]
+"""Such as ``{"questions": ["q1", "q2"], "hypotheses": ["h1"]}``."""
+
+_KEYWORD = re.compile(r"linked_([a-z0-9_]+)_ids")
+
+
+def entity_type(stem: str) -> str:
+    """The type that a keyword ``linked_<stem>_ids`` links to: the stem's regular English plural.
+
+    ``hypothesis``: ``hypotheses``; ``study``: ``studies``; ``batch``: ``batches``; else an ``s`` is added. A plural
+    that is not regular is named in ``links`` instead.
+    """
+    if stem.endswith("sis"):
+        return f"{stem[:-2]}es"
+    if re.search(r"[^aeiou]y$", stem):
+        return f"{stem[:-1]}ies"
+    if re.search(r"(?:s|x|z|ch|sh)$", stem):
+        return f"{stem}es"
+    return f"{stem}s"
+
+
+def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]]) -> Links:
+    """``links`` and the keywords ``linked_<stem>_ids`` together.
+
+    Raises ``InvalidRequestError`` for a keyword of another form, and for ids that are no list of texts.
+    """
+    given = checked_links({} if links is None else links)
+    found: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
+    for keyword, ids in keywords.items():
+        named = _KEYWORD.fullmatch(keyword)
+        if named is None:
+            raise InvalidRequestError(
+                f"there is no argument {keyword!r}; links are given as linked_paper_ids=[...], or in links={{...}}"
+            )
+        if ids is not None:
+            found.setdefault(entity_type(named[1]), []).extend(checked_ids(keyword, ids))
+    return checked_links(found)
+
+
+def checked_links(links: Links) -> Links:
+    """The links, each once, without types that have none. Raises ``InvalidRequestError`` for what cannot be one."""
+    if not isinstance(links, Mapping):
+        raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {links!r:.80}")
+    found = {}
+    for name, ids in links.items():
+        _check_key("an entity type", name)
+        if ":" in name:
+            raise InvalidRequestError(f"an entity type has no colon, which parts it from the id: {name!r:.80}")
+        if kept := checked_ids(f"links of type {name!r}", ids):
+            found[name] = kept
+    return MappingProxyType(found)
+
+
+def checked_ids(name: str, ids: object) -> tuple[str, ...]:
+    """The ids, each once. Raises ``InvalidRequestError``."""
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise InvalidRequestError(f"{name}: ids come in a list such as ['q1', 'q2'], not {ids!r:.80}")
+    for one in ids:
+        _check_key(name, one)
+    return tuple(dict.fromkeys(ids))
+
+
+def united(one: Links, other: Links) -> Links:
+    """The links of both."""
+    return checked_links({name: [*one.get(name, ()), *other.get(name, ())] for name in dict.fromkeys([*one, *other])})
+
+
+def _check_key(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
+        raise InvalidRequestError(f"{name}: {value!r:.80} is none; it must be a text of 1 to {MAX_KEY_BYTES} bytes")
+    if fault := text_fault(value, is_line=True):
+        raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
+
+
+_WORD = re.compile(r"\w+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def extract_text(content: Any) -> str:
+    """The searchable text of a content: a text as it stands; of another JSON value its values in order, a line each.
+
+    Each value of an object has its key before it, in words: ``{"nextSteps": ["a", "b"]}`` gives the lines
+    ``next steps: a`` and ``next steps: b``. Nothing stands for null; true and false are ``yes`` and ``no``.
+    """
+    return content if isinstance(content, str) else "\n".join(_lines(content, ""))
+
+
+def _lines(value: Any, key: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _lines(inner, f"{key} {readable(str(name))}".strip())
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        for inner in value:
+            yield from _lines(inner, key)
+    elif (said := _said(value)) and said.strip():
+        yield f"{key}: {said}" if key else said
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, date):  # a datetime too
+        return value.isoformat()
+    return "" if value is None else str(value)
+
+
+def readable(key: str) -> str:
+    """A key in words: ``nextSteps`` and ``next_steps`` are both ``next steps``."""
+    return " ".join(_HUMP.sub(" ", key).replace("_", " ").replace("-", " ").split()).lower()
+
+
+def normalised(text: str) -> str:
+    """The text's words in their order, in lower case, whatever stands between them and however they are encoded."""
+    return " ".join(words(text))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in their order, in lower case."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def fingerprint(project_id: str, text: str) -> str:
+    """32 hexadecimal digits: the same for texts of one project that are the same once normalised.
+
+    A text without any word is its own norm.
+    """
+    said = f"{len(project_id)}:{project_id}{normalised(text) or text.strip()}"
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+PROJECT, USER, CONTENT, FINGERPRINT = "project_id", "user_id", "content", "fingerprint"
+"""The attributes that a memory keeps of itself; no metadata may be named so."""
+
+OWN_ATTRIBUTES = frozenset({PROJECT, USER, CONTENT, FINGERPRINT})
+
+FILTERABLE: Mapping[str, str] = MappingProxyType({PROJECT: "text", USER: "text", FINGERPRINT: "text"})
+"""What a collection of memories declares as filterable."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Duplicates(StrEnum):
+    """What happens to a new memory that says what another one of its project says."""
+
+    REPORT = "report"
+    """It is stored, and the others are named."""
+    MERGE = "merge"
+    """It joins the one that is most alike, of the same user and type."""
+    KEEP = "keep"
+    """It is stored, and nobody looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMemory:
+    """What is to be remembered.
+
+    Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
+    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for what no
+    item could hold.
+    """
+
+    memory_id: str
+    project_id: str
+    interaction_type: str
+    content: Any
+    """A text, or any other JSON value, of which ``extract_text`` makes the text that is searched."""
+    occurred_at: datetime
+    """Event time, with a time zone."""
+    user_id: str | None = None
+    links: Links = field(default_factory=lambda: MappingProxyType({}))
+    """Ids by entity type, such as ``{"questions": ["q1"]}``."""
+    summary: str | None = None
+    relevance_score: float = 1.0
+    """0 to 1."""
+    expires_at: datetime | None = None
+    """From then on it is found no more, and soon forgotten; None: never."""
+    metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """Further attributes, to filter by."""
+    status: str = "active"
+    text: str | None = None
+    """The text of a content that was stored before, whose keys may have changed their order; None: of the content."""
+
+    def __post_init__(self) -> None:
+        for name in ("project_id", "interaction_type"):
+            checked_name(name, getattr(self, name))
+        if self.user_id is not None:
+            checked_name("user_id", self.user_id)
+        for name in ("project_id", "user_id"):
+            check_key(name, getattr(self, name) or "", self.memory_id)
+        if self.summary is not None and not isinstance(self.summary, str):
+            raise InvalidRequestError(f"summary is {self.summary!r:.80}; it must be a text, or None")
+        if self.content is None or (isinstance(self.content, str) and not self.content.strip()):
+            raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
+        Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
+        checked_relevance(self.relevance_score)
+        for name in ("occurred_at", "expires_at"):
+            _check_time(name, getattr(self, name))
+        object.__setattr__(self, "links", checked_links(self.links))
+        self._check_metadata()
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for memories of one project that have the same words in the same order."""
+        return fingerprint(self.project_id, self._text)
+
+    def item(self) -> Item:
+        """The item that it is stored as."""
+        attributes = {**self.metadata, PROJECT: self.project_id, FINGERPRINT: self.fingerprint}
+        if self.user_id is not None:
+            attributes[USER] = self.user_id
+        if not isinstance(self.content, str):
+            attributes[CONTENT] = self.content
+        return Item(
+            item_id=self.memory_id,
+            title=self.summary or "",
+            body=self._text,
+            kind=self.interaction_type,
+            attributes=attributes,
+            status=self.status,
+            occurred_at=self.occurred_at,
+        )
+
+    @property
+    def _text(self) -> str:
+        return extract_text(self.content) if self.text is None else self.text
+
+    def _check_metadata(self) -> None:
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
+        if taken := sorted(OWN_ATTRIBUTES & set(self.metadata)):
+            raise InvalidRequestError(f"metadata cannot be named {taken[0]!r}: a memory keeps its own under that name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A memory as it is stored."""
+
+    memory_id: str
+    project_id: str
+    interaction_type: str
+    content: Any
+    """A text or another JSON value, equal to what was given; keys come in the order of PostgreSQL's ``jsonb``."""
+    text: str
+    """What is searched."""
+    summary: str
+    user_id: str | None
+    links: Links
+    relevance_score: float
+    accesses: int
+    """How often it was retrieved, as far as that is counted."""
+    last_accessed_at: datetime | None
+    occurred_at: datetime
+    expires_at: datetime | None
+    superseded_by: str | None
+    """The memory that took its place."""
+    status: str
+    """``archived``: superseded, kept, and found no more."""
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        times = {name: value.isoformat() for name, value in said.items() if isinstance(value, datetime)}
+        links = {entity_type: list(ids) for entity_type, ids in self.links.items()}
+        return {**said, **times, "links": links, "metadata": dict(self.metadata)}
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A memory of the same project that says nearly the same."""
+
+    memory_id: str
+    similarity: float
+    """0 to 1; see ``retrieval.domain.search.diversity``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMemory:
+    """What became of a memory that was to be stored."""
+
+    memory_id: str
+    """Where it is: its own id, or that of the memory that it was merged into."""
+    is_new: bool
+    """Whether there was no memory of that id before."""
+    duplicates: tuple[Duplicate, ...] = ()
+    """The memories that say nearly the same, the most alike first; those known when it was stored."""
+    merged_into: str | None = None
+    """The memory that it joined; None: it is one of its own."""
+    notes: tuple[str, ...] = ()
+    """Why it waits for its vector, if it does."""
+
+
+def checked_relevance(score: object, name: str = "relevance_score") -> float:
+    """A relevance, or another share of that name. Raises ``InvalidRequestError`` for any but a number from 0 to 1."""
+    is_number = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
+    if not is_number or not 0 <= float(score) <= 1:  # type: ignore[arg-type]
+        raise InvalidRequestError(f"{name} is {score!r:.80}; it must be a number from 0 to 1")
+    return float(score)  # type: ignore[arg-type]
+
+
+def checked_name(name: str, value: object) -> str:
+    """A project, user or type. Raises ``InvalidItemError`` for anything but a text, not empty, that can be stored."""
+    is_text = isinstance(value, str) and bool(value.strip()) and "\x00" not in value
+    if not is_text or str(value).encode(errors="replace").decode() != value:
+        raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL")
+    return str(value)
+
+
+def duplicates_named(name: str) -> Duplicates:
+    """What to do with duplicates, by its name. Raises ``InvalidRequestError`` naming the choices."""
+    try:
+        return Duplicates(name)
+    except ValueError:
+        raise InvalidRequestError(f"duplicates is {name!r:.80}; it must be one of {', '.join(Duplicates)}") from None
+
+
+def content_of(item: Item) -> Any:
+    """What was stored as the item's content."""
+    return item.attributes.get(CONTENT, item.body)
+
+
+def _check_time(name: str, value: object) -> None:
+    if value is not None and (fault := fault_of(value)):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; {fault}")
+
+
+def to_store(memory: Memory) -> NewMemory:
+    """The memory as it would be stored again: as it is, but for characters that are refused of new ones."""
+    return NewMemory(
+        memory_id=memory.memory_id,
+        project_id=memory.project_id,
+        interaction_type=clean_text(memory.interaction_type, is_line=True),
+        content=clean_value(memory.content),
+        occurred_at=memory.occurred_at,
+        user_id=memory.user_id,
+        links=clean_value(memory.links),
+        summary=clean_text(memory.summary, is_line=True),
+        relevance_score=memory.relevance_score,
+        expires_at=memory.expires_at,
+        metadata=clean_value(memory.metadata),
+        status=memory.status,
+        text=clean_text(memory.text),
+    )
+
+
+def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
+    """The memory with some of its fields replaced; its text stays unless its content is given.
+
+    Raises what ``NewMemory`` raises.
+    """
+    known = to_store(memory)
+    return replace(known, **{"text": None if "content" in changes else known.text, **changes})
+
+
+def merged(known: Memory, other: NewMemory) -> NewMemory:
+    """One memory of two that say the same: the text of the known one, the links of both, and of the rest the greater.
+
+    It is as relevant as the more relevant one, happened when the later one did, and expires when the last one does. A
+    summary, and metadata, that the known one has not, are the other's.
+    """
+    expiries = [known.expires_at, other.expires_at]
+    return replace(
+        to_store(known),
+        links=united(known.links, other.links),
+        summary=known.summary or other.summary,
+        relevance_score=max(known.relevance_score, other.relevance_score),
+        occurred_at=max(known.occurred_at, other.occurred_at),
+        expires_at=None if None in expiries else max(one for one in expiries if one is not None),
+        metadata={**other.metadata, **known.metadata},
+    )
+
+
+def has_expired(memory: Memory | NewMemory, now: datetime) -> bool:
+    """Whether the memory's time is over."""
+    return memory.expires_at is not None and memory.expires_at <= now
+
+
+def check_current(memory: Memory | NewMemory, now: datetime) -> None:
+    """Raises ``UnknownItemError`` for a memory whose time is over, which is soon forgotten."""
+    if has_expired(memory, now):
+        raise UnknownItemError(
+            f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it"
+        )
+
+
+def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
+    """Whether the two may become one: they are of the same project, user and type, and the known one is still found."""
+    mine = (known.project_id, known.user_id, known.interaction_type)
+    is_alike = mine == (other.project_id, other.user_id, other.interaction_type)
+    return is_alike and known.status != "archived" and not has_expired(known, now)

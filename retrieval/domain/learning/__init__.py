@@ -1,0 +1,1 @@
+"""Feedback, and what is known of items by it."""

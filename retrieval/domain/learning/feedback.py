@@ -1,0 +1,257 @@
+"""Feedback: a reward for a hit that was shown, or for an item in a context, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid5
+
+from retrieval.domain.checks import fault_of
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.item import MAX_KEY_BYTES
+from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
+from retrieval.domain.records.retrieval_id import time_of
+
+MAX_NOTE_LENGTH = 10_000
+"""Characters of a note."""
+
+MAX_AHEAD = timedelta(days=1)
+"""How far after the moment of its arrival an event may say that it happened."""
+
+LEAST_NUMBER = 1e-9
+"""A reward or a weight below this is taken for 0."""
+
+RATING, OUTCOME = "rating", "outcome"
+"""The kinds of a verdict on an item, and of the outcome of a whole task, spread over the items it used."""
+
+_NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """One event: of an impression (``retrieval_id``), or directly of an item of a ``collection`` in a context.
+
+    Say either ``reward`` or ``helpful``. Raises ``InvalidRequestError`` for what cannot be stored or does not go
+    together; see docs/concepts/feedback.md.
+    """
+
+    item_id: str
+    retrieval_id: UUID | str | None = None
+    """Of the search that showed the item; its context is the event's."""
+    collection: str | None = None
+    """Where the item is; said without a retrieval."""
+    context: Context | None = None
+    """In what situation the item was used; said without a retrieval."""
+    reward: float = math.nan
+    """0 to 1; a helpful item has 1, one that is not helpful 0."""
+    helpful: InitVar[bool | None] = None
+    kind: str = RATING
+    """What sort of verdict it is: a rating, a click. One of each kind counts."""
+    actor: str = ""
+    """Who judges; else the context's actor."""
+    session: str = ""
+    """In what conversation or run; else the context's session."""
+    note: str = ""
+    at: datetime | None = None
+    """When it happened, with a time zone; None: when it arrives."""
+    weight: float = 1.0
+    """How much it counts, 0 to 1."""
+    of_session: bool = False
+    """Whether all verdicts of the session (and actor) on the item are one subject, of whatever answer or none."""
+    key: UUID | str | None = None
+    """What makes a repetition known: any text, one's own for an item. None: derived, see ``own_key``."""
+
+    def __post_init__(self, helpful: bool | None) -> None:
+        put = object.__setattr__
+        put(self, "reward", _reward(self.reward, helpful))
+        put(self, "weight", _number("weight", self.weight))
+        put(self, "retrieval_id", _retrieval_id(self.retrieval_id))
+        if isinstance(self.context, Context):
+            put(self, "actor", self.actor or self.context.actor)
+            put(self, "session", self.session or self.context.session)
+        _check_item_id(self.item_id)
+        for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
+                           ("note", MAX_NOTE_LENGTH)):  # fmt: skip
+            _check_text(name, getattr(self, name), most)
+        if not self.kind:
+            raise InvalidRequestError("kind is empty; leave it out for a rating, or name it, such as 'click'")
+        _check_time(self.at)
+        if self.key is not None and not isinstance(self.key, UUID):
+            _check_text("key", self.key, MAX_NOTE_LENGTH)
+        self._check_place()
+
+    def _check_place(self) -> None:
+        if (self.retrieval_id is None) == (self.collection is None):
+            raise InvalidRequestError(
+                "feedback is of a retrieval's hit or directly of a collection's item: give retrieval_id or collection"
+            )
+        if self.collection is not None and (not isinstance(self.collection, str) or not self.collection):
+            raise InvalidRequestError(f"collection is {self.collection!r:.80}; it must be the name of one")
+        if self.context is not None and not isinstance(self.context, Context):
+            raise InvalidRequestError(f"context is a {type(self.context).__name__}; it must be a retrieval.Context")
+        if self.context is not None and self.retrieval_id is not None:
+            raise InvalidRequestError("a retrieval has its own context; leave context out, or retrieval_id")
+
+    @property
+    def retrieved_at(self) -> datetime | None:
+        """When the search was, as its identifier (UUID, version 7) tells; None: directly, or no such identifier."""
+        if not isinstance(self.retrieval_id, UUID) or self.retrieval_id.version != 7:
+            return None
+        return time_of(self.retrieval_id)
+
+    @property
+    def contexts(self) -> tuple[str, ...] | None:
+        """The buckets that a direct event counts in; None: the retrieval's."""
+        return None if self.retrieval_id is not None else (self.context or Context()).buckets()
+
+    @property
+    def subject(self) -> UUID | None:
+        """What the verdict is about, and whose it is: of several, the latest counts.
+
+        Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind, if an actor
+        or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: nothing
+        tells two of them apart from one that was repeated, so each stands alone.
+        """
+        if self.retrieval_id is not None and not (self.of_session and self.session):
+            return _derived("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
+        if not self.actor and not self.session:
+            return None
+        contexts = (self.context or Context()).buckets()
+        return _derived("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
+
+    @property
+    def own_key(self) -> UUID | None:
+        """What makes a repetition known: the key that was given, or subject, reward, weight and, if given, event time.
+
+        None: neither is there; who sends the event makes a key, once.
+        """
+        if isinstance(self.key, UUID):
+            return self.key
+        if self.key is not None:
+            return _derived("key", self.key)
+        subject = self.subject
+        if subject is None:
+            return None
+        when = None if self.at is None else self.at.astimezone(UTC).isoformat()
+        return _derived("event", str(subject), self.reward, self.weight, when)
+
+    def named(self) -> str:
+        """The event in a message."""
+        of = f"retrieval {self.retrieval_id}" if self.retrieval_id is not None else f"collection {self.collection!r}"
+        return f"item {self.item_id!r:.80} of {of}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackReport:
+    """What became of events."""
+
+    recorded: int = 0
+    """Stored now, whether they count or not."""
+    repeated: int = 0
+    """Stored before, by their key; nothing was done."""
+    superseding: int = 0
+    """Of the recorded: those that replaced an earlier verdict."""
+    discounted: Mapping[str, int] = field(default_factory=dict)
+    """Of the recorded: those that do not count, by reason (``not shown``, ``over the daily cap``, ``quarantined``)."""
+
+    def __add__(self, other: FeedbackReport) -> FeedbackReport:
+        return FeedbackReport(
+            recorded=self.recorded + other.recorded,
+            repeated=self.repeated + other.repeated,
+            superseding=self.superseding + other.superseding,
+            discounted=dict(Counter(self.discounted) + Counter(other.discounted)),
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain JSON values."""
+        return {
+            "recorded": self.recorded,
+            "repeated": self.repeated,
+            "superseding": self.superseding,
+            "discounted": dict(self.discounted),
+        }
+
+
+def outcome_events(
+    retrieval_id: UUID | str, used: Iterable[str], *, reward: float, actor: str = "", note: str = "",
+    at: datetime | None = None,
+) -> list[Feedback]:  # fmt: skip
+    """The outcome of a task, in equal shares, for the items it used. Raises ``InvalidRequestError`` for none."""
+    if isinstance(used, str):
+        raise InvalidRequestError(f"used is a list of item ids such as ['a', 'b'], not {used!r:.80}")
+    items = list(dict.fromkeys(used))
+    if not items:
+        raise InvalidRequestError("an outcome is spread over the items that were used; name at least one")
+    return [
+        Feedback(
+            retrieval_id=retrieval_id, item_id=item_id, reward=reward, kind=OUTCOME, actor=actor, note=note, at=at,
+            weight=1 / len(items),
+        )
+        for item_id in items
+    ]  # fmt: skip
+
+
+def check_not_ahead(event: Feedback, now: datetime) -> None:
+    """Raise ``InvalidRequestError`` for an event that is said to happen long after ``now``: it would outweigh all."""
+    if event.at is not None and event.at > now + MAX_AHEAD:
+        raise InvalidRequestError(
+            f"{event.named()}: at is {event.at.isoformat()}, which has not come yet; set the clock that it is from"
+        )
+
+
+def _derived(*parts: object) -> UUID:
+    return uuid5(_NAMESPACE, json.dumps(parts))
+
+
+def _reward(reward: object, helpful: object) -> float:
+    is_absent = isinstance(reward, float) and math.isnan(reward)
+    if helpful is None:
+        if is_absent:
+            raise InvalidRequestError("feedback needs reward=, a number from 0 to 1, or helpful=True or False")
+        return _number("reward", reward)
+    if not is_absent:
+        raise InvalidRequestError("give reward= or helpful=, not both")
+    if not isinstance(helpful, bool):
+        raise InvalidRequestError(f"helpful is {helpful!r:.80}; it must be True or False")
+    return float(helpful)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
+    return float(value) if value >= LEAST_NUMBER else 0.0
+
+
+def _retrieval_id(value: object) -> UUID | None:
+    if value is None or isinstance(value, UUID):
+        return value
+    try:
+        return UUID(str(value))
+    except ValueError:
+        raise InvalidRequestError(
+            f"retrieval_id is {value!r:.80}; it must be the retrieval_id of a search's result"
+        ) from None
+
+
+def _check_item_id(value: object) -> None:
+    _check_text("item_id", value, MAX_KEY_BYTES)
+    if not value or len(str(value).encode()) > MAX_KEY_BYTES:
+        raise InvalidRequestError(f"item_id is {value!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes")
+
+
+def _check_text(name: str, value: object, most: int) -> None:
+    if not isinstance(value, str) or len(value) > most or "\x00" in value:
+        raise InvalidRequestError(
+            f"{name} is {value!r:.80}; it must be a text of at most {most} characters without NUL"
+        )
+    if value != value.encode(errors="replace").decode():
+        raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
+
+
+def _check_time(value: object) -> None:
+    if value is not None and (fault := fault_of(value)):
+        raise InvalidRequestError(f"at is {value!r:.80}; {fault}")

@@ -1,0 +1,140 @@
+"""Off-policy estimates as values: the target policy, its importance weights, and what it would have earned. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPolicy:
+    """Columns of equal length, an entry for each item that the target might show for a retrieval."""
+
+    retrieval_ids: list[UUID] = field(default_factory=list)
+    item_ids: list[str] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
+    """Of the item being in the slate, 0 to 1."""
+    modelled: list[float] = field(default_factory=list)
+    """What a model expects the item to earn, 0 to 1, without having seen this retrieval's feedback."""
+
+    def add(self, retrieval_id: UUID, slate: Mapping[str, float]) -> None:
+        """What the target shows for one retrieval, as probabilities by item; nothing is modelled yet."""
+        for item_id, probability in slate.items():
+            self.retrieval_ids.append(retrieval_id)
+            self.item_ids.append(item_id)
+            self.probabilities.append(probability)
+            self.modelled.append(0.0)
+
+
+LEAST_SAMPLE = 200.0
+"""Below this effective sample size nothing is concluded."""
+
+TOLERATED_ERRORS = 3.0
+"""Standard errors by which the mean weight may miss the target's expected slate size."""
+
+TOLERATED_SHARE = 0.01
+"""And the share of that size by which it always may: it moves a value by no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
+
+    retrievals: int
+    impressions: int
+    rated: int
+    """Impressions that have a reward, their own or the default."""
+    effective_sample_size: float
+    """(Σ W)² / Σ W² over retrievals, W being the weights of the rated: so many unweighted ones tell as much (Kish)."""
+    mean_weight: float
+    """Mean over retrievals of the sum of the weights of what was shown."""
+    expected_weight: float
+    """What it comes to when the recorded policy can show all that the target shows: the target's mean slate size."""
+    weight_error: float
+    """The standard error of their difference."""
+    max_weight: float
+    clipped: int
+    """Impressions with a weight above ``CLIP``."""
+
+    @property
+    def unsupported(self) -> float:
+        """The estimated share of what the target shows that the recorded policy could never show, 0 to 1."""
+        if not self.expected_weight > 0:
+            return math.nan
+        return min(1.0, max(0.0, 1 - self.mean_weight / self.expected_weight))
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the mean weight is what it must be, as far as so much traffic can tell."""
+        # One retrieval alone has no standard error.
+        error = 0.0 if math.isnan(self.weight_error) else self.weight_error
+        tolerated = max(TOLERATED_ERRORS * error, TOLERATED_SHARE * self.expected_weight)
+        return abs(self.mean_weight - self.expected_weight) <= tolerated
+
+    def objections(self) -> tuple[str, ...]:
+        """Why nothing can be concluded about the target, a sentence each; none: it can."""
+        if not self.rated:
+            return ("no impression of it has a reward: give feedback, or count what is unrated with a default reward",)
+        found = []
+        if not self.effective_sample_size >= LEAST_SAMPLE:
+            size = self.effective_sample_size
+            found.append(f"its effective sample size is {size:.0f}, below {LEAST_SAMPLE:.0f}: record more traffic")
+        if not self.is_balanced and self.mean_weight < self.expected_weight:
+            found.append(
+                f"{self.unsupported:.0%} of what it shows was never possible under the recorded policies: "
+                "explore more, or compare by interleaving"
+            )
+        elif not self.is_balanced:
+            found.append(
+                f"its weights add up to {self.mean_weight:.3g} a retrieval and not to {self.expected_weight:.3g}: "
+                "the recorded propensities cannot be right"
+            )
+        return tuple(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; None for what there is no traffic to tell from."""
+        plain = {**asdict(self), "unsupported": self.unsupported}
+        return {name: value if math.isfinite(value) else None for name, value in plain.items()}
+
+
+CLIP = 50.0
+"""Clipped estimates count no weight above this: a little bias for much less variance."""
+
+QUANTILE = 1.959963984540054
+"""Of the standard normal distribution, for intervals of 95 %."""
+
+
+class Estimator(StrEnum):
+    """The ways to estimate."""
+
+    IPS = "ips"
+    SNIPS = "snips"
+    DR = "dr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One value with its uncertainty; all are NaN where nothing could be estimated."""
+
+    value: float
+    """The mean reward of an impression under the target."""
+    standard_error: float
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % confidence interval."""
+        return self.value - QUANTILE * self.standard_error
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % confidence interval."""
+        return self.value + QUANTILE * self.standard_error
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; None for what could not be estimated."""
+        plain = {**asdict(self), "low": self.low, "high": self.high}
+        return {name: value if math.isfinite(value) else None for name, value in plain.items()}

@@ -1,0 +1,1 @@
+"""What was asked and shown, as it is kept and told."""

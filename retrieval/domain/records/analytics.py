@@ -1,0 +1,143 @@
+"""Figures about searches and feedback: what there is to ask, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, overload
+from uuid import UUID
+
+from retrieval.domain.checks import fault_of
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.notebook import table_html, text_html
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyticsColumn:
+    """A column of a view of figures."""
+
+    name: str
+    type: str
+    """As PostgreSQL calls it."""
+    about: str
+    """What it says, in a sentence; empty where the name says it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyticsView:
+    """What there is to ask, as the database describes it."""
+
+    name: str
+    """Without the ``analytics_`` that it has in the database."""
+    about: str
+    columns: tuple[AnalyticsColumn, ...]
+    is_function: bool
+    """Whether it sums up a period, which it takes as arguments; otherwise it is a list with a column of time."""
+
+    @property
+    def time_column(self) -> AnalyticsColumn | None:
+        """The column of a list that a period is about: its first time or day."""
+        times = (one for one in self.columns if one.type in ("timestamp with time zone", "date"))
+        return None if self.is_function else next(times, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        columns = [{"name": one.name, "type": one.type, "about": one.about} for one in self.columns]
+        return {"name": self.name, "about": self.about, "columns": columns}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewQuestion:
+    """What of a view is asked for.
+
+    Raises ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` for a limit
+    below 1.
+    """
+
+    collection: str | None = None
+    """None: all of the tenant's."""
+    since: datetime | timedelta | None = None
+    """A time, or how long before ``until``, or before now."""
+    until: datetime | None = None
+    """Before that time."""
+    limit: int | None = None
+    """At most so many rows; None: all."""
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            time = getattr(self, name)
+            if isinstance(time, datetime) and time.utcoffset() is None:
+                raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
+            if isinstance(time, datetime) and (fault := fault_of(time)):
+                raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
+        if isinstance(self.since, timedelta) and self.since < timedelta():
+            raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
+        self._check_begin()
+        if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
+            raise InvalidRequestError(
+                f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
+            )
+        limit: object = self.limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
+
+    def _check_begin(self) -> None:
+        if isinstance(self.since, timedelta) and self.until is not None:
+            try:
+                self.until - self.since
+            except OverflowError:
+                raise InvalidRequestError(f"since is {self.since} before until, which is before all times") from None
+
+    def begins(self, default: timedelta | None) -> datetime | timedelta | None:
+        """The time that the period begins at, or how long before now; ``default`` is its length where none is said.
+
+        None: it is not said, and ends now or never.
+        """
+        since = self.since if self.since is not None or self.until is None else default
+        if isinstance(since, timedelta) and self.until is not None:
+            return self.until - since
+        return since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyticsTable(Sequence[Mapping[str, Any]]):
+    """The rows of a view: reads like a list of mappings by column, which cannot be changed."""
+
+    view: str
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    """By row, in the order of the columns."""
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        if isinstance(index, slice):
+            return [self._row(values) for values in self.values[index]]
+        return self._row(self.values[index])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return map(self._row, self.values)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Plain JSON values: times in ISO 8601."""
+        return [{name: _plain(value) for name, value in row.items()} for row in self]
+
+    def _repr_html_(self) -> str:
+        rows = ([text_html("" if value is None else str(value)) for value in values] for values in self.values)
+        return table_html(rows, self.columns)
+
+    def _row(self, values: tuple[Any, ...]) -> Mapping[str, Any]:
+        return MappingProxyType(dict(zip(self.columns, values, strict=True)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value

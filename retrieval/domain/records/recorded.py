@@ -1,0 +1,385 @@
+"""A recorded search as it is read and told: its record, and all that follows from the record. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from itertools import repeat
+from typing import Any
+from uuid import UUID
+
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.search_record import TOTAL, USUAL, Impression, Matrix, SearchRecord
+from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.fusion import fused_again, on_unit_scale, values_again
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile_parts import Combination, Exploration
+from retrieval.domain.search.refining import REFINING, from_steps
+
+Optional = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPool:
+    """A recorded search, as far as another policy needs it to answer the same. Columns follow ``item_ids``."""
+
+    retrieval_id: UUID
+    retrieved_at: datetime
+    limit: int
+    """Hits that were asked for."""
+    profile_version: int
+    """0: the call's own."""
+    is_grouped: bool
+    """Whether only the best of each group was shown."""
+    policy: str
+    """Name and version of the exploration policy that ran."""
+    origin: str = ""
+    """What put the answer together, where that was an application; empty: a search."""
+    seed: int
+    """What chance went by."""
+    item_ids: Sequence[str]
+    scores: Mapping[str, Optional]
+    """The legs' own scores; None for what the leg did not return."""
+    ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
+    """The candidates' ranks in the legs, from 1."""
+    weights: Mapping[str, float] | None = None
+    """Those of the legs in the profile that answered; None: not known."""
+    bests: Mapping[str, float] = field(default_factory=dict)
+    """By leg, the score that a weighted sum takes as 1."""
+    learned: Optional = ()
+    """The learned rewards; empty: nothing learned counted."""
+    effective_sample_size: Optional = ()
+    """Events that what was learned is worth."""
+    logit_mean: Optional = ()
+    """The learned rewards on the logit scale."""
+    cosine: Optional = ()
+    """Of the query and those that each was rewarded for."""
+    model_version: int = 0
+    """0: nothing learned counted."""
+    combination: Combination | None = None
+    """How what was learned was combined with relevance; None: not known."""
+    eligible: Optional = ()
+    """1: Thompson slots might pick it; empty: nobody looked."""
+    exploration: Exploration | None = None
+    """By which numbers an item was eligible; None: not known."""
+    uses: Optional = ()
+    raw_successes: Optional = ()
+    propensity: Optional = ()
+    """How probable it was that each was shown; empty: what was shown was certain, all else impossible."""
+    shown: Mapping[str, float] = field(default_factory=dict)
+    """The propensity of each item that was shown."""
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    """What each item that was shown earned; one that nobody rated is missing."""
+
+
+def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a pool, by the names of their fields, from the ``pool_signals`` of a record."""
+    names = ("learned", "effective_sample_size", "logit_mean", "cosine", "eligible", "uses", "raw_successes")
+    return {
+        "scores": signals.get("legs", {}),
+        "ranks": signals.get("ranks", {}),
+        "bests": signals.get("bests", {}),
+        "propensity": signals.get("propensity", ()),
+        **{name: signals.get(name, ()) for name in names},
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSearch(SearchRecord):
+    """A record with what follows from it. Its ``request`` and its ``timings_ms`` are whole."""
+
+    pool_signals: Mapping[str, Any]
+    """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg does not know the item),
+    ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was refined; the
+    ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a profile that
+    is gone. And ``bests``: by leg, the score that a weighted
+    sum takes as 1."""
+    impressions: Sequence[Impression]
+
+
+def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
+    """The record with what follows from it; ``profile``: the one that answered, None: it is gone, or none did.
+
+    Of a profile that is gone the hits' signals lack weights and values.
+    """
+    kept = {one.name: getattr(record, one.name) for one in fields(SearchRecord)}
+    signals = pool_signals(record, profile)
+    return RecordedSearch(
+        **{
+            **kept,
+            "request": {**USUAL, **record.request},
+            "timings_ms": {**record.timings_ms, TOTAL: record.retrieval_time_ms},
+        },
+        pool_signals=signals,
+        impressions=_impressions(record, signals, profile),
+    )
+
+
+def pool_signals(record: SearchRecord, profile: Profile | None) -> dict[str, Any]:
+    """``RecordedSearch.pool_signals`` of a record."""
+    return pool_signals_of(
+        legs=record.legs,
+        bests=record.bests,
+        brought=record.brought,
+        scores=record.pool_scores,
+        ranks=record.pool_ranks,
+        items=record.pool_items,
+        likeness=record.pool_likeness,
+        measured=dict(zip(record.measures, record.pool_values, strict=False)),
+        profile=profile,
+    )
+
+
+def pool_signals_of(
+    *,
+    legs: Sequence[str],
+    bests: Sequence[float],
+    brought: Sequence[int],
+    scores: Matrix,
+    ranks: Sequence[Sequence[int]],
+    items: Sequence[str],
+    likeness: Sequence[int] | None,
+    measured: Mapping[str, Sequence[float | None]],
+    profile: Profile | None,
+) -> dict[str, Any]:
+    """The same of a record's columns; ``measured``: the values of its measures by name."""
+    most = dict(zip(legs, brought or repeat(math.inf), strict=False))
+    signals: dict[str, Any] = {
+        "legs": {leg: list(row) for leg, row in zip(legs, scores or repeat(()), strict=False)},
+        "ranks": {
+            leg: [rank if 0 < rank <= most[leg] else None for rank in row]
+            for leg, row in zip(legs, ranks or repeat(()), strict=False)
+        },
+        "bests": dict(zip(legs, bests, strict=True)),
+        **measured,
+    }
+    if likeness is not None:
+        alike = from_steps(likeness)
+        signals["legs"][REFINING], signals["ranks"][REFINING] = alike, _ranks(alike, items)
+        signals["bests"][REFINING] = 1.0
+    if "relevance" in measured:
+        return {**signals, "scaled": measured["relevance"]}
+    if profile is None and legs:
+        return signals
+    relevance, scaled = _relevances(signals, profile or Profile())
+    return {"score": relevance, **signals, "relevance": relevance, "scaled": scaled}
+
+
+def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | None]:
+    """The rank of each, from 1; equal ones are ordered by item id."""
+    known = sorted((-value, item, place) for place, (value, item) in enumerate(zip(values, items, strict=True))
+                   if value is not None)  # fmt: skip
+    ranks: list[int | None] = [None] * len(values)
+    for rank, (_, _, place) in enumerate(known, 1):
+        ranks[place] = rank
+    return ranks
+
+
+def _relevances(signals: Mapping[str, Any], profile: Profile) -> tuple[list[float], list[float]]:
+    legs, bests = signals["legs"], signals["bests"]
+    relevance = fused_again(legs, signals["ranks"], bests, profile.weights_of(legs), profile.fusion)
+    return relevance, on_unit_scale(relevance, bests, profile) if relevance else []
+
+
+def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[Impression]:
+    made = record.shown_signals or _parts(record, signals, profile)
+    propensities = record.propensities or repeat(1.0)
+    columns = zip(
+        record.shown_items,
+        record.shown_scores,
+        made,
+        record.shown_slots or repeat(Slot.EXPLOIT.value),
+        propensities,
+        record.rank_propensities or propensities,
+        record.pulls or repeat(0.0),
+        strict=False,
+    )
+    return [
+        Impression(
+            item_id=item_id,
+            rank=rank,
+            score=score,
+            signals=parts,
+            slot=Slot(slot),
+            propensity=propensity,
+            rank_propensity=rank_propensity,
+            pulls=pulls,
+        )
+        for rank, (item_id, score, parts, slot, propensity, rank_propensity, pulls) in enumerate(columns, 1)
+    ]
+
+
+def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
+    """What made the score of each hit, as ``retrieval.domain.search.fusion.fuse`` made it."""
+    places = {item_id: place for place, item_id in enumerate(record.pool_items)}
+    legs = signals["legs"]
+    ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
+    weights = {} if profile is None else _weights(legs, profile)
+    values = {} if profile is None else values_again(legs, ranks, signals["bests"], weights, profile.fusion)
+    return [
+        {
+            leg: {"rank": ranks[leg][place], "raw": raw}
+            | ({"weight": weights[leg], "value": values[leg][place]} if values else {})
+            for leg, scores in legs.items()
+            if place is not None and (raw := scores[place]) is not None
+        }
+        for place in map(places.get, record.shown_items)
+    ]
+
+
+def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:
+    """The weights as explanations name them: that of one leg alone is 1."""
+    return dict.fromkeys(legs, 1.0) if len(legs) == 1 and not profile.signals else profile.weights_of(legs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalSummary:
+    """A recorded search in a list."""
+
+    retrieval_id: UUID
+    retrieved_at: datetime
+    query: str
+    origin: str
+    """What put the answer together, where that was an application; empty: a search."""
+    actor: str
+    session: str
+    domain: str
+    profile_version: int
+    """0: the call brought its own, or an application put the answer together."""
+    path: str
+    hits: int
+    top_score: float | None
+    """The first hit's score; None without hits."""
+    retrieval_time_ms: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "retrieval_id": str(self.retrieval_id), "retrieved_at": self.retrieved_at.isoformat()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRetrieval:
+    """A recorded search with its impressions."""
+
+    retrieval_id: UUID
+    retrieved_at: datetime
+    collection: str
+    origin: str
+    """What put the answer together, where that was an application; empty: a search."""
+    query: str
+    is_by_vector: bool
+    """Whether the caller gave a vector; otherwise the words were embedded."""
+    where: Mapping[str, Any]
+    """The filter; empty: none."""
+    request: Mapping[str, Any]
+    """The rest of what was asked, such as ``limit``, ``group_by`` and the call's own ``profile``."""
+    context: Context
+    profile_version: int
+    """0: the call brought its own, or an application put the answer together."""
+    model_version: int
+    """Of the learned reward; 0: nothing learned counted."""
+    policy: str
+    """Name and version of the exploration policy, such as ``off/1``."""
+    path: str
+    notes: Sequence[str]
+    timings_ms: Mapping[str, float]
+    retrieval_time_ms: float
+    candidates: int
+    """How many are on record, for replay and comparisons."""
+    impressions: Sequence[Impression]
+    """What was shown, by rank."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            "retrieval_id": str(self.retrieval_id),
+            "retrieved_at": self.retrieved_at.isoformat(),
+            "collection": self.collection,
+            "origin": self.origin,
+            "query": self.query,
+            "is_by_vector": self.is_by_vector,
+            "where": dict(self.where),
+            "request": dict(self.request),
+            "context": {name: getattr(self.context, name) for name in Context.__slots__},
+            "profile_version": self.profile_version,
+            "model_version": self.model_version,
+            "policy": self.policy,
+            "path": self.path,
+            "notes": list(self.notes),
+            "timings_ms": dict(self.timings_ms),
+            "retrieval_time_ms": self.retrieval_time_ms,
+            "candidates": self.candidates,
+            "impressions": [_shown(one) for one in self.impressions],
+        }
+
+
+def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
+    """The record as callers see it; ``collection`` is the name of its collection."""
+    return RecordedRetrieval(
+        retrieval_id=recorded.retrieval_id,
+        retrieved_at=recorded.retrieved_at,
+        collection=collection,
+        origin=recorded.origin,
+        query=recorded.query,
+        is_by_vector=recorded.vector is not None,
+        where=recorded.condition,
+        request=recorded.request,
+        context=context_of(recorded),
+        profile_version=recorded.profile_version,
+        model_version=recorded.model_version,
+        policy=recorded.policy,
+        path=recorded.path,
+        notes=recorded.notes,
+        timings_ms=recorded.timings_ms,
+        retrieval_time_ms=recorded.retrieval_time_ms,
+        candidates=len(recorded.pool_items),
+        impressions=recorded.impressions,
+    )
+
+
+def context_of(recorded: RecordedSearch) -> Context:
+    """The situation that the search was recorded with."""
+    return Context(
+        domain=recorded.domain,
+        complexity=recorded.complexity,
+        actor=recorded.actor,
+        session=recorded.session,
+        backtracks=recorded.backtrack_count,
+        generated=recorded.generation_triggered,
+    )
+
+
+def _shown(one: Impression) -> dict[str, Any]:
+    values = {name: getattr(one, name) for name in Impression.__slots__}
+    return {**values, "signals": dict(one.signals), "slot": one.slot.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedHit:
+    """An item that was shown."""
+
+    item_id: str
+    rank: int
+    """From 1."""
+    score: float
+    slot: Slot
+    propensity: float
+    """The probability that it was shown, above 0 and at most 1."""
+    rank_propensity: float
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedAnswer:
+    """A search, or an answer that an application put together itself."""
+
+    retrieval_id: UUID
+    retrieved_at: datetime
+    origin: str
+    """What put it together, as ``Collection.record_answer`` was told; empty: a search."""
+    query: str
+    hits: tuple[RecordedHit, ...]
+    """By rank."""

@@ -1,0 +1,129 @@
+"""Diversity: near-duplicates of a better hit are left out, and alike ones pushed down. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.items.memory import normalised, words
+from retrieval.domain.search.refining import PoolVectors
+from retrieval.domain.search.signals import STOP_WORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diversity:
+    """A profile's last step. Raises ``InvalidProfileError`` for a number outside its range."""
+
+    collapse_above: float | None = None
+    """Cosine similarity, above 0 and up to 1, from which a candidate is a near-duplicate of a better one and left
+    out; None: all stay."""
+    relevance_share: float | None = None
+    """λ of maximal marginal relevance, 0 to 1: 1 ranks by relevance alone, 0 by difference alone; None: not done."""
+
+    def __post_init__(self) -> None:
+        above, share = self.collapse_above, self.relevance_share
+        if above is not None and not (_is_number(above) and 0 < above <= 1):
+            raise InvalidProfileError(f"collapse_above is {above!r}; it must be above 0 and at most 1, such as 0.95")
+        if share is not None and not (_is_number(share) and 0 <= share <= 1):
+            raise InvalidProfileError(f"relevance_share is {share!r}; it must be 0 to 1, such as 0.7")
+
+    @property
+    def is_off(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.collapse_above is None and self.relevance_share is None
+
+
+class Similarities(Protocol):
+    """How alike candidates are."""
+
+    def __getitem__(self, place: int, /) -> NDArray[np.float32]:
+        """The cosine similarity of all candidates to the one at that place, shape (n,)."""
+
+
+class PairSimilarities:
+    """Similarities that are worked out for those that are asked for; 0 to an item without a vector."""
+
+    def __init__(self, item_ids: Sequence[str], vectors: PoolVectors) -> None:
+        known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
+        self._rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
+        self._rows[known] = vectors.of_items([item_ids[place] for place in known])
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._rows, self._rows))
+        self._rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
+
+    def __getitem__(self, place: int) -> NDArray[np.float32]:
+        similarities: NDArray[np.float32] = self._rows @ self._rows[place]
+        similarities[place] = 1.0
+        return similarities
+
+
+def diversified(scores: Sequence[float], similarities: Similarities, wanted: Diversity, limit: int) -> list[int]:
+    """The places of the candidates to show, best first, at most ``limit``.
+
+    ``scores`` are the candidates', best first. Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next
+    the one with the highest λ × relevance − (1 − λ) × its greatest similarity to those taken; relevance is the score's
+    place between the lowest (0) and the highest (1), so that both are on one scale.
+    """
+    share = 1.0 if wanted.relevance_share is None else wanted.relevance_share
+    relevance = _normalised(np.asarray(scores, dtype=np.float64))
+    nearest = np.zeros(len(scores))
+    is_left = np.ones(len(scores), dtype=bool)
+    taken: list[int] = []
+    while len(taken) < limit and is_left.any():
+        worth = np.where(is_left, share * relevance - (1 - share) * nearest, -np.inf)
+        best = int(np.argmax(worth))
+        taken.append(best)
+        is_left[best] = False
+        nearest = np.maximum(nearest, similarities[best])
+        if wanted.collapse_above is not None:
+            is_left &= similarities[best] < wanted.collapse_above
+    return taken
+
+
+def _normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not scores.size:
+        return scores
+    low, high = scores.min(), scores.max()
+    return np.ones_like(scores) if high <= low else (scores - low) / (high - low)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+THRESHOLD = 0.9
+"""From this similarity on two memories are near-duplicates."""
+
+NEGATIONS = frozenset("no not never none nobody nothing neither nor without cannot don doesn didn isn wasn won".split())  # noqa: SIM905
+"""Words that turn a statement around; of a contraction, what stands before its apostrophe."""
+
+
+def similarity(one: str, other: str, cosine: float | None = None) -> float:
+    """How alike two texts are, 0 to 1: the overlap of their words, or the cosine of their vectors where it is greater.
+
+    1 where the words are the same in the same order. 0 where their numbers differ, or one of them says no where the
+    other does not: however alike their words and vectors are, they do not say the same.
+    """
+    if normalised(one) == normalised(other) and (normalised(one) or one.strip() == other.strip()):
+        return 1.0
+    mine, theirs = frozenset(words(one)), frozenset(words(other))
+    if _facts(mine) != _facts(theirs):
+        return 0.0
+    return max(jaccard(mine, theirs), min(1.0, cosine or 0.0))
+
+
+def jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    """Words of both / words of either, stop words apart, 0 to 1 (Jaccard, 1901); 0 where there are none."""
+    mine, theirs = one - STOP_WORDS, other - STOP_WORDS
+    return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
+
+
+def _facts(found: AbstractSet[str]) -> frozenset[str]:
+    negation = {"no"} if found & NEGATIONS else set()
+    return frozenset(word for word in found if any(sign.isdigit() for sign in word)) | negation

@@ -1,0 +1,560 @@
+"""The filter language: conditions on items as frozen values, and the mapping that people write. Pure.
+
+    {"priority": "High"}                          equals; on a list attribute: contains
+    {"priority": ["High", "Low"]}                 one of
+    {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
+    {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
+    {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
+    {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    how good the verdicts on it are, and how many
+    {"resolution": {"exists": True}}              the attribute is there
+    {"priority": {"ne": "Low"}}                   not equal, or absent
+    {"labels": {"is": ["a", "b"]}}                exactly that JSON value, nothing more
+    {"address": {"type": "object"}}               a JSON value of that type
+    {"/address/city": "Bern"}                     what stands within an attribute, by JSON pointer
+    {"and": [...]}  {"or": [...]}  {"not": {...}}
+
+Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
+``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that
+name. A JSON pointer (RFC 6901) begins with the attribute's name. An entity in ``links`` is ``type:id``, the type
+without a colon. ``verdict_count`` is how many verdicts there are on the item in all contexts, ``verdict_rating`` is
+(good ones + 1) / (verdicts + 2): .5 without any.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
+
+from retrieval.domain.checks import fault_of
+from retrieval.domain.errors import InvalidFilterError, InvalidItemError
+from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
+
+
+def number_value(name: str, value: object) -> float:
+    """A number of verdicts, or how good they are. Raises ``InvalidFilterError``."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
+        raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
+    if name == "verdict_count" and value != int(value):
+        raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r}")
+    # Beyond these, there is nothing that a value could tell apart.
+    return min(max(value, -(2**53)), 2**53)
+
+
+def link_value(value: object) -> str:
+    """An entity, as ``type:id``. Raises ``InvalidFilterError``."""
+    entity_type, colon, entity_id = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not (entity_type and colon and entity_id):
+        raise InvalidFilterError(f"'links': an entity is 'type:id', such as 'questions:q1', not {value!r:.80}")
+    return text_value("links", f"{entity_type}:{entity_id}")
+
+
+def text_value(name: str, value: str) -> str:
+    """A text that an item can have. Raises ``InvalidFilterError``."""
+    if "\x00" in value:
+        raise InvalidFilterError(f"{name!r}: the value holds a NUL byte; no item can have it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidFilterError(f"{name!r}: the value holds half of a surrogate pair") from None
+    return value
+
+
+def time_value(name: str, value: object) -> datetime:
+    """A time; without a zone it is UTC. Raises ``InvalidFilterError``."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidFilterError(f"{name!r}: {value!r} is no ISO 8601 time such as 2024-05-01T12:00Z") from None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if not isinstance(value, datetime):
+        raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    if fault := fault_of(moment):
+        raise InvalidFilterError(f"{name!r}: {value!r:.80} cannot be compared with; {fault}")
+    return moment
+
+
+TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
+TIME_FIELDS = frozenset({"occurred_at", "created_at"})
+NUMBER_FIELDS = frozenset({"verdict_rating", "verdict_count"})
+FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
+"""The fields that every item has; ``links`` are a memory's, and verdicts tell the numbers."""
+
+_ATTRIBUTE_PREFIX = "attributes."
+_MAX_NESTING = 32
+
+MAX_CONDITIONS = 100
+"""Conditions in one filter: each is a part of the statement. A list is one, but each of the tags that must all be there
+is one too."""
+
+Scalar = str | int | float | bool | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the item, or one of its attributes."""
+
+    name: str
+    is_attribute: bool
+    path: tuple[str, ...] = ()
+    """Of an attribute, the keys and places that lead to what is meant within it; ``-1`` is the last of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The field equals one of the values; a list attribute contains one of them; ``tags``, ``links`` have one."""
+
+    field: Field
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllTags:
+    """The item has every one of the tags."""
+
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The field stands in that order to the value: ``gt``, ``gte``, ``lt`` or ``lte``."""
+
+    field: Field
+    operator: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The field has a value."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """The attribute is that JSON value and nothing more: 1 is 1.0 and not true, a list is not what it holds."""
+
+    field: Field
+    json: str
+    """The value as JSON text; make it with ``is_value``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HasType:
+    """The attribute is a JSON value of that type, one of ``JSON_TYPES``."""
+
+    field: Field
+    json_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """The item's title or body holds these words, one after the other, as the collection's language reads them."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every one of the filters; none of them means all items."""
+
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of the filters; none of them means no item."""
+
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The items that the filter leaves out."""
+
+    filter: Filter
+
+
+_TAGS, LINKS = Field("tags", is_attribute=False), Field("links", is_attribute=False)
+
+_GROUPS = frozenset({"and", "or"})
+_LISTS = (list, tuple, set, frozenset, Mapping)
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+Filter = OneOf | AllTags | Compare | Exists | Is | HasType | Contains | And | Or | Not
+
+JSON_TYPES = ("array", "boolean", "null", "number", "object", "string")
+
+Where = Mapping[str, Any]
+"""The mapping that people write; see the module's description."""
+
+
+def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:
+    """The filter that a mapping says; None and an empty mapping filter nothing.
+
+    ``most_values``: how many values it may compare with, those of all conditions together; None: any number.
+    Raises ``InvalidFilterError`` for what it cannot understand, and for too much.
+    """
+    if where is None or isinstance(where, Filter):
+        wanted = where
+    elif isinstance(where, Mapping):
+        mapping_extent(where, most_values)
+        wanted = _parse_mapping(where, 0) if where else None
+    else:
+        raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r:.80}')
+    if wanted is not None:
+        _check_extent(extent(wanted), most_values)
+    return wanted
+
+
+class Extent(NamedTuple):
+    """How much a filter asks."""
+
+    conditions: int
+    values: int
+    """That it compares with."""
+
+
+def extent(wanted: Filter) -> Extent:
+    """How much the filter asks."""
+    match wanted:
+        case And(filters) | Or(filters):
+            parts = [extent(one) for one in filters]
+            return Extent(max(1, sum(one.conditions for one in parts)), sum(one.values for one in parts))
+        case Not(inner):
+            return extent(inner)
+        case OneOf(values=values):
+            return Extent(1, len(values))
+        case AllTags(tags):
+            return Extent(len(tags), len(tags))
+        case _:
+            return Extent(1, 1)
+
+
+def _check_extent(found: Extent, most_values: int | None) -> None:
+    if found.conditions > MAX_CONDITIONS:
+        raise InvalidFilterError(
+            f"the filter has more than {MAX_CONDITIONS} conditions. Values of one field go into one list: "
+            '{"priority": ["High", "Low"]}'
+        )
+    if most_values is not None and found.values > most_values:
+        raise InvalidFilterError(
+            f"the filter compares with more than {most_values:,} values (RETRIEVAL_MAX_FILTER_VALUES); ask in "
+            "parts, or by an attribute that those items share"
+        )
+
+
+def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
+    """How much a mapping asks, told before anything is made of it; no more is looked at than there may be.
+
+    Raises ``InvalidFilterError`` for too much.
+    """
+    conditions = values = 0
+    groups: list[Any] = [where]
+    while groups:
+        group = groups.pop()
+        # Each member is a condition, or a group of at least one.
+        _check_extent(Extent(conditions + len(groups) + max(1, len(group)), values), most_values)
+        conditions += not group
+        for key, value in group.items() if isinstance(group, Mapping) else ((None, one) for one in group):
+            if key != "is" and (isinstance(value, Mapping) or (key in _GROUPS and isinstance(value, list | tuple))):
+                groups.append(value)
+            else:
+                conditions += 1
+                values += _values_in(value, most_values)
+    found = Extent(conditions, values)
+    _check_extent(found, most_values)
+    return found
+
+
+def _lists_in(values: Iterable[object]) -> list[object]:
+    # Thousands are plain, and told so at a glance.
+    return [one for one in values if type(one) not in _PLAIN and isinstance(one, _LISTS)]
+
+
+def _values_in(value: object, most_values: int | None) -> int:
+    """The values that a value is made of; it stops counting once there are too many."""
+    number, waiting = 0, [value]
+    while waiting and (most_values is None or number <= most_values):
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            number += len(part)
+            waiting += _lists_in(part.values())
+        elif isinstance(part, _LISTS):
+            number += len(part)
+            if most_values is None or number <= most_values:
+                waiting += _lists_in(part)
+        else:
+            number += 1
+    return number
+
+
+def attribute_names(condition: Filter | None) -> frozenset[str]:
+    """The attributes that a filter speaks of."""
+    match condition:
+        case And(filters) | Or(filters):
+            return frozenset().union(*map(attribute_names, filters))
+        case Not(inner):
+            return attribute_names(inner)
+        case (
+            OneOf(field=field) | Compare(field=field) | Exists(field=field) | Is(field=field) | HasType(field=field)
+        ) if field.is_attribute:
+            return frozenset({field.name})
+        case _:
+            return frozenset()
+
+
+def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Scalar, ...], bool]]:
+    """The attributes that a filter compares, with the values, and whether they are compared by order."""
+    match condition:
+        case And(filters) | Or(filters):
+            for one in filters:
+                yield from compared_values(one)
+        case Not(inner):
+            yield from compared_values(inner)
+        case OneOf(field, values) if field.is_attribute and not field.path:
+            yield field, values, False
+        case Compare(field, _, value) if field.is_attribute and not field.path:
+            yield field, (value,), True
+
+
+def _parse_mapping(where: Where, depth: int) -> Filter:
+    if depth > _MAX_NESTING:
+        raise InvalidFilterError(f"the filter is nested deeper than {_MAX_NESTING} levels")
+    parts = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
+    return parts[0] if len(parts) == 1 else And(parts)
+
+
+def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> Filter:
+    """What ``parse`` makes of a part; an error tells by which step one comes to it."""
+    try:
+        return parse(*arguments)
+    except InvalidFilterError as error:
+        error.place = (step if isinstance(step, int) else str(step), *error.place)
+        raise
+
+
+def _parse_entry(key: object, value: object, depth: int) -> Filter:
+    if key in _GROUPS:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise InvalidFilterError(f"{key!r} takes a list of filters")
+        parts = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
+        return And(parts) if key == "and" else Or(parts)
+    if key == "not":
+        return Not(_parse_part(value, depth))
+    if key in {"$and", "$or", "$not"}:
+        raise InvalidFilterError(f"{key!r}: say {str(key)[1:]!r}, without $")
+    return _parse_condition(parse_field(key), value)
+
+
+def _parse_part(part: object, depth: int) -> Filter:
+    if isinstance(part, Filter):
+        return part
+    if not isinstance(part, Mapping):
+        raise InvalidFilterError(f"a filter inside and, or, not must be a mapping, not {part!r}")
+    return _parse_mapping(part, depth + 1)
+
+
+def parse_field(key: object) -> Field:
+    """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` what its ``a`` has under ``b``.
+
+    Raises ``InvalidFilterError`` for no name.
+    """
+    if not isinstance(key, str) or not key or "\x00" in key:
+        raise InvalidFilterError(f"a field's name must be a non-empty text, not {key!r}")
+    if key.startswith("/"):
+        name, *path = (part.replace("~1", "/").replace("~0", "~") for part in key[1:].split("/"))
+        return Field(name, is_attribute=True, path=tuple(path))
+    if key.startswith(_ATTRIBUTE_PREFIX):
+        return Field(key.removeprefix(_ATTRIBUTE_PREFIX), is_attribute=True)
+    return Field(key, is_attribute=key not in FIELDS)
+
+
+def _parse_condition(field: Field, value: object) -> Filter:
+    if value is None:
+        return Not(Exists(field))
+    if isinstance(value, Mapping):
+        if not value:
+            raise InvalidFilterError(f"{field.name!r}: the condition is empty")
+        parts = tuple(_within(name, _parse_operator, field, name, operand) for name, operand in value.items())
+        return parts[0] if len(parts) == 1 else And(parts)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        return OneOf(field, _values(field, value))
+    return OneOf(field, (_value(field, value),))
+
+
+def _parse_operator(field: Field, name: object, operand: object) -> Filter:
+    if not isinstance(name, str) or name not in _OPERATORS:
+        known = ", ".join(sorted(_OPERATORS))
+        plain = str(name).removeprefix("$")
+        hint = f"; say {plain!r}" if plain != name and plain in _OPERATORS else ""
+        raise InvalidFilterError(f"{field.name!r}: there is no operator {name!r}{hint}; there are {known}")
+    return _OPERATORS[name](field, operand)
+
+
+def _compare(operator: str) -> Callable[[Field, object], Filter]:
+    def parse(field: Field, operand: object) -> Filter:
+        if field in (_TAGS, LINKS):
+            raise InvalidFilterError(f"{field.name!r} cannot be compared by order; use a list, any or all")
+        value = _value(field, operand)
+        if isinstance(value, bool):
+            raise InvalidFilterError(f"{field.name!r}: {operator} needs a number, a text or a time, not {value!r}")
+        return Compare(field, operator, value)
+
+    return parse
+
+
+def _exists(field: Field, operand: object) -> Filter:
+    if not isinstance(operand, bool):
+        raise InvalidFilterError(f"{field.name!r}: exists takes true or false, not {operand!r}")
+    return Exists(field) if operand else Not(Exists(field))
+
+
+def _one_of(field: Field, operand: object) -> Filter:
+    if isinstance(operand, str) or not isinstance(operand, Sequence | frozenset | set):
+        raise InvalidFilterError(f"{field.name!r}: 'in' and 'any' take a list, not {operand!r}")
+    return OneOf(field, _values(field, operand))
+
+
+def _all(field: Field, operand: object) -> Filter:
+    if field not in (_TAGS, LINKS):
+        raise InvalidFilterError(f"{field.name!r}: 'all' is for tags and links")
+    if isinstance(operand, str) or not isinstance(operand, Sequence):
+        raise InvalidFilterError(f"'all' takes a list of {field.name}, not {operand!r}")
+    if field == LINKS:
+        return And(tuple(OneOf(field, (_value(field, link),)) for link in operand))
+    return AllTags(tuple(str(_value(field, tag)) for tag in operand))
+
+
+def _equals(field: Field, operand: object) -> Filter:
+    return Not(Exists(field)) if operand is None else OneOf(field, (_value(field, operand),))
+
+
+def is_value(field: Field, value: object) -> Is:
+    """The filter for that JSON value exactly; times are ISO 8601 texts.
+
+    Raises ``InvalidFilterError`` for what JSON cannot hold, and for a field that is no attribute.
+    """
+    _check_json(field, "is")
+    try:
+        plain = json_value(value, field.name)
+        return Is(field, json.dumps(plain, ensure_ascii=False, sort_keys=True))
+    except InvalidItemError as error:
+        raise InvalidFilterError(f"{field.name!r}: no item can have the value: {error}") from None
+
+
+def _has_type(field: Field, operand: object) -> Filter:
+    _check_json(field, "type")
+    if operand not in JSON_TYPES:
+        raise InvalidFilterError(f"{field.name!r}: type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
+    return HasType(field, str(operand))
+
+
+def _check_json(field: Field, operator: str) -> None:
+    if not field.is_attribute:
+        raise InvalidFilterError(f"{field.name!r} is no attribute; {operator!r} is for the JSON values of attributes")
+
+
+_OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
+    "eq": _equals,
+    "ne": lambda field, operand: Not(_equals(field, operand)),
+    "in": _one_of,
+    "nin": lambda field, operand: Not(_one_of(field, operand)),
+    "any": _one_of,
+    "all": _all,
+    "exists": _exists,
+    "is": is_value,
+    "type": _has_type,
+    "gt": _compare("gt"),
+    "gte": _compare("gte"),
+    "lt": _compare("lt"),
+    "lte": _compare("lte"),
+}
+
+
+def _values(field: Field, values: Sequence[object] | frozenset[object] | set[object]) -> tuple[Scalar, ...]:
+    # To Python True, 1 and 1.0 are one value; to JSON they are two.
+    found = (_value(field, value) for value in values)
+    return tuple({(isinstance(value, bool), value): value for value in found}.values())
+
+
+def _value(field: Field, value: object) -> Scalar:
+    if not field.is_attribute and field.name in TIME_FIELDS:
+        return time_value(field.name, value)
+    if field == LINKS:
+        return link_value(value)
+    if not field.is_attribute and field.name in NUMBER_FIELDS:
+        return number_value(field.name, value)
+    if isinstance(value, str):
+        return text_value(field.name, value)
+    if not field.is_attribute:
+        raise InvalidFilterError(f"{field.name!r} is text; it cannot be compared with {value!r}")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise InvalidFilterError(f"{field.name!r}: the number is beyond ±1.8e308, and no item can have it")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidFilterError(f"{field.name!r}: {value} is no number that an item can have")
+    if isinstance(value, bool | int | float):
+        return value
+    raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
+
+
+def as_mapping(wanted: Filter) -> dict[str, Any]:
+    """Plain JSON values from which ``parse_where`` makes the same filter.
+
+    Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which the mapping cannot say.
+    """
+    match wanted:
+        case And(filters):
+            return {"and": [as_mapping(part) for part in filters]}
+        case Or(filters):
+            return {"or": [as_mapping(part) for part in filters]}
+        case Not(inner):
+            return {"not": as_mapping(inner)}
+        case AllTags(tags):
+            return {"tags": {"all": list(tags)}}
+        case Contains():
+            raise ValueError("a filter by words in the text has no mapping")
+        case _:
+            return {field_name(wanted.field): _operator(wanted)}
+
+
+def _operator(wanted: OneOf | Compare | Exists | Is | HasType) -> dict[str, Any]:
+    match wanted:
+        case OneOf(_, values):
+            return {"in": [_plain(value) for value in values]}
+        case Compare(_, operator, value):
+            return {operator: _plain(value)}
+        case Exists():
+            return {"exists": True}
+        case Is(_, said):
+            return {"is": json.loads(said)}
+        case HasType(_, json_type):
+            return {"type": json_type}
+
+
+def field_name(field: Field) -> str:
+    """The key that means this field; an attribute named like a field, or a word of the language, says what it is."""
+    if field.path:
+        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (field.name, *field.path))
+    if field.is_attribute and (
+        field.name in FIELDS | {"and", "or", "not"} or field.name.startswith(("attributes.", "/"))
+    ):
+        return f"attributes.{field.name}"
+    return field.name
+
+
+def _plain(value: Scalar) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

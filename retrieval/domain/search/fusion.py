@@ -1,0 +1,239 @@
+"""Fusion: several legs' rankings become one, and every score keeps its parts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from retrieval.domain.search.hit import Contribution
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile, leg_of
+from retrieval.domain.search.refining import REFINING, PoolVectors, likenesses
+
+
+class Candidate(NamedTuple):
+    """An item that a leg returned. A search makes hundreds, so it is the cheapest kind of value."""
+
+    leg: str
+    item_id: str
+    rank: int
+    """From 1, among the candidates whose score in the leg is known."""
+    score: float
+    """The leg's own score, higher is better."""
+
+
+class Fused(NamedTuple):
+    """A candidate after fusion."""
+
+    item_id: str
+    score: float
+    """The sum of the contributions."""
+    contributions: tuple[Contribution, ...]
+
+
+_ITEM_ID, _SCORE = itemgetter(1), itemgetter(3)
+
+Rankings = Mapping[str, Sequence[Candidate]]
+"""Candidates by leg, best first."""
+
+_Values = Callable[[Sequence[Candidate], float], list[float]]
+_Valued = tuple[str, Sequence[Candidate], list[float]]
+
+
+def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, limit: int | None = None) -> list[Fused]:
+    """Merge the rankings, best first; equal scores are ordered by item id. ``limit``: how many are wanted (None: all).
+
+    RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
+    its highest; a leg without a score above 0 brings nothing.
+    Union: score(d) = Σ over signals of weight × value; the legs weigh nothing.
+    An item that is not in a leg's ranking gets nothing from it. A leg with weight 0 contributes 0.
+    Where there is a ranking by likeness (``refined``), the score of an item in it is (1 − share) × that of the legs +
+    share × likeness, its weight being the share.
+    """
+    valued = _valued(rankings, weights, fusion)
+    best = _summed(valued)[:limit]
+    # Only what is wanted is explained: that costs more than finding out which it is.
+    parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best}
+    for leg, candidates, values in valued:
+        for candidate, value in zip(candidates, values, strict=True):
+            if candidate.item_id in parts:
+                part = Contribution(leg, candidate.rank, candidate.score, weights.get(leg, 0.0), value)
+                parts[candidate.item_id].append(part)
+    return [Fused(item_id, score, tuple(parts[item_id])) for item_id, score in best]
+
+
+def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[tuple[str, float]]:
+    """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that nobody wants explained."""
+    return _summed(_valued(rankings, weights, fusion))
+
+
+def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
+    """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
+    return [item_id for item_id, _ in _summed(_valued(rankings, weights, fusion))]
+
+
+def refined(
+    rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int, vectors: PoolVectors
+) -> dict[str, list[Candidate]]:
+    """The rankings, and behind them that of the candidates that have a vector by their likeness to the best of these.
+
+    The pool whose middle counts is the first ``depth`` of each ranking, so that a larger page changes no score. Without
+    a ranking by likeness where no candidate stands out.
+    """
+    found = {leg: list(candidates) for leg, candidates in rankings.items()}
+    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors.places]
+    pool = {one.item_id for candidates in rankings.values() for one in candidates[:depth]}
+    if not pool.intersection(own):
+        return found
+    values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
+    by_likeness = sorted(zip(own, values, strict=False), key=lambda one: (-one[1], one[0]))
+    alike = [Candidate(REFINING, item_id, rank, score) for rank, (item_id, score) in enumerate(by_likeness, 1)]
+    return {**found, REFINING: alike} if alike else found
+
+
+def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
+    """Each leg's candidates with what they bring."""
+    values = _values(fusion, _total(rankings, weights))
+    legs = [(leg, candidates, values(candidates, weights.get(leg, 0.0)))
+            for leg, candidates in rankings.items() if leg != REFINING]  # fmt: skip
+    alike = rankings.get(REFINING)
+    if alike is None:
+        return legs
+    share, known = weights[REFINING], set(map(_ITEM_ID, alike))
+    left = [(leg, candidates, _left(map(_ITEM_ID, candidates), some, share, known)) for leg, candidates, some in legs]
+    return [*left, (REFINING, alike, [share * one.score for one in alike])]
+
+
+def _left(items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]) -> list[float]:
+    """What the values are where likeness has its share of the score."""
+    return [(1 - share) * value if item in known else value for item, value in zip(items, values, strict=True)]
+
+
+def _total(legs: Iterable[str], weights: Mapping[str, float]) -> float:
+    """What the legs weigh together."""
+    return sum(weights.get(leg, 0.0) for leg in legs if leg != REFINING)
+
+
+def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
+    """Each item with its score, best first; equal scores are ordered by item id."""
+    scores: dict[str, float] = {}
+    known = scores.get
+    for _, candidates, values in valued:
+        if not scores:
+            scores.update(zip(map(_ITEM_ID, candidates), values, strict=True))
+            continue
+        for item_id, value in zip(map(_ITEM_ID, candidates), values, strict=True):
+            scores[item_id] = known(item_id, 0.0) + value
+    are_apart = len(set(scores.values())) == len(scores)
+    order = sorted(scores if are_apart else sorted(scores), key=scores.__getitem__, reverse=True)
+    return list(zip(order, map(scores.__getitem__, order), strict=True))
+
+
+def _values(fusion: Fusion, total_weight: float) -> _Values:
+    if fusion.kind is FusionKind.RRF:
+        return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
+    if fusion.kind is FusionKind.UNION:
+        return lambda candidates, weight: [weight * candidate.score for candidate in candidates]
+    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0)
+
+
+def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
+    """Each score's part of the leg's best, times the leg's share."""
+    scores = list(map(_SCORE, candidates))
+    return _scaled(scores, share, best_of(scores))
+
+
+def _scaled(scores: Sequence[float], share: float, best: float) -> list[float]:
+    scale = share / best if best > 0 else 0.0
+    return [scale * score if score > 0 else 0.0 for score in scores]
+
+
+def best_of(scores: Sequence[float]) -> float:
+    """The score of a leg that a weighted sum takes as 1; 0 where there is none."""
+    return max(scores, default=0.0)
+
+
+def fused_again(
+    legs: Mapping[str, Sequence[float | None]],
+    ranks: Mapping[str, Sequence[int | None]],
+    best: Mapping[str, float],
+    weights: Mapping[str, float],
+    fusion: Fusion,
+) -> list[float]:
+    """The scores of items of which each leg's raw score, rank and best score are known, as ``fuse`` gives them.
+
+    ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. For parts of a ranking whose
+    other candidates are not at hand any more. One leg alone gives its own scores.
+    """
+    scores = [0.0] * max(map(len, legs.values()), default=0)
+    for values in values_again(legs, ranks, best, weights, fusion).values():
+        for place, value in enumerate(values):
+            scores[place] += value
+    return scores
+
+
+def values_again(
+    legs: Mapping[str, Sequence[float | None]],
+    ranks: Mapping[str, Sequence[int | None]],
+    best: Mapping[str, float],
+    weights: Mapping[str, float],
+    fusion: Fusion,
+) -> dict[str, list[float]]:
+    """What each leg brings to the scores of ``fused_again``, by leg, one value an item; 0 for one that it has not."""
+    if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
+        return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
+    total = _total(legs, weights)
+    alike = dict(enumerate(legs.get(REFINING, ())))
+    known = {place for place, likeness in alike.items() if likeness is not None}
+    values: dict[str, list[float]] = {}
+    for leg in weights:  # in the order in which the parts were added up
+        if fusion.kind is FusionKind.RRF:
+            values[leg] = [weights[leg] / (fusion.k + rank) if rank else 0.0 for rank in ranks.get(leg, ())]
+        elif fusion.kind is FusionKind.UNION:
+            values[leg] = [weights[leg] * raw if raw is not None else 0.0 for raw in legs.get(leg, ())]
+        elif leg == REFINING:
+            values[leg] = [weights[leg] * (likeness or 0.0) for likeness in legs.get(leg, ())]
+        else:
+            share = weights[leg] / total if total else 0.0
+            brought = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+            values[leg] = _left(range(len(brought)), brought, weights.get(REFINING, 0.0), known)
+    return values
+
+
+def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: Profile) -> list[float]:
+    """The scores of candidates from 0 to 1; ``bests``: the best score of each leg that ran, by leg.
+
+    See ``retrieval.engine.ranking.relevances``.
+    """
+    if profile.signals:
+        most = sum(profile.weights.values())
+        return [share_of(score, most) for score in scores]
+    if len(bests) == 1:
+        (alone,) = bests.values()
+        return [share_of(score, alone) for score in scores]
+    if profile.fusion.kind is FusionKind.RRF:
+        best = sum(profile.weights_of(bests).values()) / (profile.fusion.k + 1)
+        return [share_of(score, best) for score in scores]
+    return [share_of(score, 1.0) for score in scores]
+
+
+def leg_features_again(
+    legs: Mapping[str, Sequence[float | None]], bests: Mapping[str, float]
+) -> dict[str, list[float]]:
+    """By leg, the scores of candidates from 0 to 1, of raw scores that are on record; None: it is not known.
+
+    See ``retrieval.engine.ranking.leg_features``.
+    """
+    if len(legs) == 1:
+        return {}
+    return {
+        leg: [share_of(score, bests[leg]) for score in scores]
+        for leg, scores in legs.items()
+        if leg_of(leg) == leg != REFINING
+    }
+
+
+def share_of(score: float | None, best: float) -> float:
+    """The score's share of the best; what is not known, or not above 0, has none."""
+    return min(1.0, score / best) if score is not None and score > 0 and best > 0 else 0.0

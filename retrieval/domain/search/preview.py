@@ -1,0 +1,154 @@
+"""One query under several profiles: what each shows, and what moves against the first of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.hit import Contribution, Hit, SearchResult
+from retrieval.domain.search.profile import Profile
+
+MAX_PROFILES = 10
+"""Profiles in one preview: each is a search."""
+
+_NOTHING = 0.005
+"""A change of a share that whole percents do not show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedHit:
+    """A hit under one profile, and how it stands against the first profile's page."""
+
+    hit: Hit
+    rank_before: int | None
+    """From 1; None: it is not on the first profile's page."""
+    moved: int | None
+    """Places up; negative: down; None: it was not there, or is not any more."""
+    why: str
+    """In words: by which shares of its score."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"hit": self.hit.as_dict(), "rank_before": self.rank_before, "moved": self.moved, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilePreview:
+    """What one profile shows."""
+
+    name: str
+    profile: Profile
+    hits: tuple[PreviewedHit, ...]
+    """Best first."""
+    entered: tuple[str, ...]
+    """Items of this page that are not on the first profile's, in its order."""
+    left: tuple[PreviewedHit, ...]
+    """Hits of the first profile's page that are not on this one, as they stood there."""
+    notes: tuple[str, ...]
+    """What the search has to say: a leg that could not run and why."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "name": self.name,
+            "profile": self.profile.as_dict(),
+            "hits": [one.as_dict() for one in self.hits],
+            "entered": list(self.entered),
+            "left": [one.as_dict() for one in self.left],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """The same query under each profile."""
+
+    query: str
+    baseline: str
+    """The first profile's name: the others are held against it."""
+    previews: tuple[ProfilePreview, ...]
+    """In the order in which the profiles were given."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        previews = [one.as_dict() for one in self.previews]
+        return {"query": self.query, "baseline": self.baseline, "previews": previews}
+
+
+def checked_profiles(profiles: object) -> dict[str, Profile]:
+    """The profiles by name, in their order. Raises ``InvalidRequestError`` for none, too many, or other things."""
+    if not isinstance(profiles, Mapping) or not 1 <= len(profiles) <= MAX_PROFILES:
+        raise InvalidRequestError(
+            f"profiles are 1 to {MAX_PROFILES} by name, such as {{'now': collection.profile, 'candidate': other}}"
+        )
+    for name, profile in profiles.items():
+        if not isinstance(name, str) or not isinstance(profile, Profile):
+            raise InvalidRequestError(f"profile {name!r:.80} is a {type(profile).__name__}; give a Profile by its name")
+    return dict(profiles)
+
+
+def preview_of(query: str, found: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
+    """What each profile found, held against the first."""
+    before = found[0][2].hits
+    previews = tuple(_compared(name, profile, result, before) for name, profile, result in found)
+    return Preview(query=query, baseline=found[0][0], previews=previews)
+
+
+def _compared(name: str, profile: Profile, result: SearchResult, before: Sequence[Hit]) -> ProfilePreview:
+    earlier = {hit.item_id: hit for hit in before}
+    now = {hit.item_id for hit in result}
+    return ProfilePreview(
+        name=name,
+        profile=profile,
+        hits=tuple(_moved(hit, earlier.get(hit.item_id)) for hit in result),
+        entered=tuple(hit.item_id for hit in result if hit.item_id not in earlier),
+        left=tuple(
+            PreviewedHit(hit=hit, rank_before=hit.rank, moved=None, why=f"out, was {hit.rank}: {_made_of(hit)}")
+            for hit in before
+            if hit.item_id not in now
+        ),
+        notes=result.notes,
+    )
+
+
+def _moved(hit: Hit, before: Hit | None) -> PreviewedHit:
+    if before is None:
+        return PreviewedHit(hit=hit, rank_before=None, moved=None, why=f"in, at {hit.rank}: {_made_of(hit)}")
+    moved = before.rank - hit.rank
+    way = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
+    head = way if moved else f"stays at {hit.rank}"
+    return PreviewedHit(hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_changed(hit, before)}")
+
+
+def _made_of(hit: Hit) -> str:
+    """``lexical 62 % (rank 1), dense 38 % (rank 4)``: what its score is made of, the largest part first."""
+    shares = shares_of(hit)
+    parts = sorted(hit.explanation.contributions, key=lambda part: -shares[part.leg])
+    return ", ".join(f"{_share(part, shares)} (rank {part.rank})" for part in parts) or "nothing"
+
+
+def _changed(hit: Hit, before: Hit) -> str:
+    """``lexical 62 % (was 40 %), dense 38 % (was 60 %)``: the parts whose share has changed."""
+    now, then = shares_of(hit), shares_of(before)
+    legs = sorted({*now, *then}, key=lambda leg: (-now.get(leg, 0.0), leg))
+    said = [
+        f"{leg} {now.get(leg, 0.0):.0%} (was {then.get(leg, 0.0):.0%})"
+        for leg in legs
+        if abs(now.get(leg, 0.0) - then.get(leg, 0.0)) >= _NOTHING
+    ]
+    return ", ".join(said) if said else "its score is made of the same; others moved"
+
+
+def shares_of(hit: Hit) -> dict[str, float]:
+    """What share of a hit's score each leg or signal makes, by name: 0 to 1 where no part is negative.
+
+    Scores of different profiles have different scales; shares can be compared.
+    """
+    total = hit.explanation.score
+    return {part.leg: part.value / total if total else 0.0 for part in hit.explanation.contributions}
+
+
+def _share(part: Contribution, shares: Mapping[str, float]) -> str:
+    return f"{part.leg} {shares[part.leg]:.0%}"

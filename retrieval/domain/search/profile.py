@@ -1,0 +1,312 @@
+"""A profile: which legs answer a search, how they are fused, and how much each counts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
+from retrieval.domain.search.refining import REFINING, Refining
+from retrieval.domain.search.signal import Question, Signal
+from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
+
+RRF_K = 60
+"""The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
+
+MAX_RRF_K = 1_000_000
+"""Beyond it no rank makes a difference."""
+
+MAX_WEIGHT = 1e12
+"""The most that a leg weighs: only what legs weigh against each other counts, and sums have to be numbers."""
+
+DEPTH = 50
+"""Candidates that a leg is asked for, unless a profile says otherwise."""
+
+MAX_DEPTH = 1000
+"""The most candidates that a leg may be asked for."""
+
+
+class LegName(StrEnum):
+    """The sources of candidates."""
+
+    DENSE = "dense"
+    LEXICAL = "lexical"
+    RECENT = "recent"
+    """The latest."""
+    POPULAR = "popular"
+    """The memories that were retrieved most."""
+    RELEVANT = "relevant"
+    """The memories with the highest base relevance, the latest first."""
+    LINKED = "linked"
+    """The memories that are linked to the entities of the question."""
+    TAGGED = "tagged"
+    """The items that have the tags of the question: those with most of them first."""
+    RATED = "rated"
+    """The items with the best verdicts; those without any stand in the middle, the latest stored first."""
+
+
+_ASKED_NOTHING = (
+    LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED, LegName.TAGGED, LegName.RATED,
+)  # fmt: skip
+"""The legs that can bring candidates for a question without words."""
+
+
+class FusionKind(StrEnum):
+    """How ranked lists are merged."""
+
+    RRF = "rrf"
+    WEIGHTED_SUM = "weighted_sum"
+    UNION = "union"
+    """The legs bring candidates, and the signals alone make the score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusion:
+    """How the legs' rankings become one."""
+
+    kind: FusionKind = FusionKind.RRF
+    k: int = RRF_K
+    """Rank constant of RRF, at least 1; the weighted sum does not use it."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in tuple(FusionKind):
+            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; there are {', '.join(FusionKind)}")
+        object.__setattr__(self, "kind", FusionKind(self.kind))
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_RRF_K:
+            raise InvalidProfileError(
+                f"fusion k is {self.k!r:.40}; it must be a whole number of at least 1 and at most {MAX_RRF_K} "
+                "(60 is customary)"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Legs with weights, their depth, fusion and refining, signals, what is learned and explored, what is recorded.
+
+    Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
+    weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
+    other way round, or refining without ``weighted_sum``.
+    """
+
+    legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
+    """Weight by leg name (see ``LegName``); a leg that is not named does not run. A union does not weigh its legs."""
+    fusion: Fusion = field(default_factory=Fusion)
+    depth: int = DEPTH
+    """Candidates asked of each leg; raised to the limit of a search that asks for more."""
+    refining: Refining = field(default_factory=Refining)
+    """How much candidates that are like the best one gain. Off unless it says otherwise; for a weighted sum."""
+    signals: tuple[Signal, ...] = ()
+    """What a union scores its candidates by: the sum of weight × value."""
+    min_score: float | None = None
+    """The least score of a hit, 0 to 1, for a union; None: any."""
+    diversity: Diversity = field(default_factory=Diversity)
+    """Near-duplicates and alike hits. Off unless it says otherwise."""
+    learned: Learned = field(default_factory=Learned)
+    """How much of the score is the learned reward, once a model of it is published."""
+    exploration: Exploration = field(default_factory=Exploration)
+    """Which items are shown to learn about them. Off unless it says otherwise."""
+    recording: Recording = field(default_factory=Recording)
+    """Which of its searches are recorded. All unless it says otherwise."""
+
+    def __post_init__(self) -> None:
+        legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
+        if not legs or not any(legs.values()):
+            raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or not 1 <= self.depth <= MAX_DEPTH:
+            raise InvalidProfileError(f"depth is {self.depth!r:.40}; it must be a whole number, 1 to {MAX_DEPTH}")
+        object.__setattr__(self, "legs", MappingProxyType(legs))
+        self._check_signals()
+        if not self.refining.is_off and self.fusion.kind is not FusionKind.WEIGHTED_SUM:
+            raise InvalidProfileError(
+                f"refining needs the fusion 'weighted_sum', whose scores are from 0 to 1; this one is "
+                f"{self.fusion.kind.value!r}: change it, or leave refining out"
+            )
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """What makes the score, with its weight: the legs, or in a union the signals, by name."""
+        return {signal.key: signal.weight for signal in self.signals} if self.signals else self.legs
+
+    @property
+    def needs_question(self) -> bool:
+        """Whether every leg starts from words or a vector."""
+        return not any(weight for leg, weight in self.legs.items() if leg in _ASKED_NOTHING)
+
+    def weights_of(self, names: Iterable[str]) -> dict[str, float]:
+        """The weights of rankings by their names: a leg's for another wording weighs what the leg does.
+
+        What is preferred weighs that too, what is preferred in the second place half of it, in the third a third.
+        Refining weighs its share of the score.
+        """
+        weights = {**self.weights, REFINING: self.refining.share}
+        return {name: weights.get(leg_of(name), 0.0) / _preference(name) for name in names}
+
+    def taking_part(self, asked: Question) -> Profile:
+        """The same profile for one question: signals that it gives nothing to compare weigh 0.
+
+        What they weigh goes to the others, in proportion to their weights. Where no other has a weight, all is as it
+        was.
+        """
+        total = sum(signal.weight for signal in self.signals)
+        left = sum(signal.weight for signal in self.signals if signal.compares(asked))
+        if left in (0, total):
+            return self
+        return replace(
+            self,
+            signals=tuple(
+                replace(signal, weight=signal.weight * total / left if signal.compares(asked) else 0.0)
+                for signal in self.signals
+            ),
+        )
+
+    def _check_signals(self) -> None:
+        if not isinstance(self.signals, tuple | list) or not all(isinstance(one, Signal) for one in self.signals):
+            raise InvalidProfileError(
+                f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
+            )
+        names = [signal.key for signal in self.signals]
+        if len(set(names)) < len(names):
+            raise InvalidProfileError(f"a signal is given twice: {', '.join(names)}")
+        if names and not any(self.weights.values()):
+            raise InvalidProfileError("a profile with signals needs at least one with a weight above 0")
+        if bool(names) != (self.fusion.kind is FusionKind.UNION):
+            raise InvalidProfileError("signals need the fusion 'union', and a union needs signals")
+        if self.min_score is not None:
+            if not names:
+                raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
+            check_share("min_score", self.min_score)
+
+    def only(self, names: Sequence[str]) -> Profile:
+        """The same profile with just these legs; a leg it did not have joins with weight 1."""
+        legs = {name.value: self.legs.get(name, 0.0) or 1.0 for name in map(leg_name, names)}
+        return replace(self, legs=legs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The profile as plain JSON values, as it is stored."""
+        return {
+            "legs": dict(self.legs),
+            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
+            "depth": self.depth,
+            "refining": {"share": self.refining.share},
+            "signals": signals_as_dict(self.signals),
+            "min_score": self.min_score,
+            "diversity": {
+                "collapse_above": self.diversity.collapse_above,
+                "relevance_share": self.diversity.relevance_share,
+            },
+            "learned": self.learned.as_dict(),
+            "exploration": self.exploration.as_dict(),
+            "recording": self.recording.as_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
+        """The profile that ``as_dict`` gave; what is left out has its default.
+
+        Raises ``InvalidProfileError`` for anything else.
+        """
+        unknown = sorted(set(stored) - {part.name for part in fields(cls)}) if isinstance(stored, Mapping) else ["?"]
+        if unknown:
+            known = ", ".join(part.name for part in fields(cls))
+            raise InvalidProfileError(f"a profile has no {unknown[0]!r:.40}; its parts are {known}")
+        if not isinstance(stored.get("legs"), Mapping):
+            raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
+        try:
+            given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in _PARTS if name in stored}}
+            if "signals" in given:
+                given["signals"] = signals_from_dict(given["signals"])
+            return cls(**given)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, InvalidProfileError):
+                raise
+            raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
+
+
+_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording]] = MappingProxyType(
+    {
+        "fusion": Fusion,
+        "refining": Refining,
+        "diversity": Diversity,
+        "learned": Learned,
+        "exploration": Exploration,
+        "recording": Recording,
+    }
+)
+"""The parts of a profile that are objects."""
+
+
+def _part_from_dict(name: str, said: Any) -> Any:
+    known = [part.name for part in fields(_PARTS[name])]
+    if not isinstance(said, Mapping):
+        raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {said!r:.40}")
+    if unknown := sorted(map(str, set(said) - set(known))):
+        raise InvalidProfileError(f"{name} has no {unknown[0]!r:.40}; its parts are {', '.join(known)}")
+    return _PARTS[name](**said)
+
+
+PREFERRED = ":preferred"
+"""Stands in the name of a ranking of what is preferred, after the leg and the number of the wording."""
+
+
+def leg_of(ranking: str) -> str:
+    """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query.
+
+    ``attribute:wit`` is a signal's, and no other wording's.
+    """
+    leg = ranking.partition(":")[0]
+    return ranking if leg == AttributeValue.name else leg
+
+
+def _preference(ranking: str) -> int:
+    """The place of what the ranking prefers: ``lexical:preferred:2`` is the lexical leg's for the second; else 1."""
+    head, _, place = ranking.rpartition(PREFERRED + ":")
+    return int(place) if head and leg_of(ranking) != ranking else 1
+
+
+def leg_name(name: str) -> LegName:
+    """The leg of that name. Raises ``InvalidProfileError`` naming the legs there are."""
+    try:
+        return LegName(name)
+    except ValueError:
+        known = ", ".join(LegName)
+        raise InvalidProfileError(f"there is no leg {name!r}; the legs are {known}") from None
+
+
+def _checked_weight(name: str, weight: float) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise InvalidProfileError(f"the weight of leg {name!r} is {weight!r}; it must be a number")
+    if not 0 <= weight <= MAX_WEIGHT:
+        raise InvalidProfileError(
+            f"the weight of leg {name!r} is {weight!r:.40}; it must be at least 0, at most {MAX_WEIGHT:g}"
+        )
+    return float(weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredProfile:
+    """One version."""
+
+    version: int
+    """From 1."""
+    profile: Profile
+    note: str
+    """What was said of it when it was stored; ``the default`` of the first one."""
+    created_at: datetime
+    is_active: bool
+    """Whether the collection searches with it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            "version": self.version,
+            "profile": self.profile.as_dict(),
+            "note": self.note,
+            "created_at": self.created_at.isoformat(),
+            "is_active": self.is_active,
+        }

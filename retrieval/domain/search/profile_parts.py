@@ -1,0 +1,174 @@
+"""The parts of a profile: what it says about exploration, the learned reward, recording and refining. Pure."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from retrieval.domain.errors import InvalidProfileError
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise ``InvalidProfileError`` unless the value is a number from 0 to 1."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:  # type: ignore[operator]
+        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Raise ``InvalidProfileError`` unless the value is a whole number in the range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a whole number from {least} to {most}")
+
+
+def check_weight(name: str, value: object) -> float:
+    """The number. Raises ``InvalidProfileError`` unless it is finite and at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number of at least 0")
+    return float(value)
+
+
+class PolicyName(StrEnum):
+    """The exploration policies."""
+
+    OFF = "off"
+    UNCERTAINTY_BONUS = "uncertainty_bonus"
+    """The score is raised by ``rate`` × the uncertainty of the learned reward."""
+    THOMPSON_SLOTS = "thompson_slots"
+    """The last one or two places are drawn (Thompson), between who has them by score and what was hardly used."""
+
+
+class PosteriorKind(StrEnum):
+    """What Thompson sampling draws from."""
+
+    BETA = "beta"
+    """Beta(successes + 1, failures + 1) of the raw counts."""
+    SHRUNK = "shrunk"
+    """The learned reward's own distribution, which knows what similar items earned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
+
+    policy: PolicyName = PolicyName.OFF
+    rate: float = 0.1
+    """Uncertainty bonus: added to the score for each unit of uncertainty, 0 to 1."""
+    slots: int = 1
+    """Thompson slots: places that items which were hardly used may win, 1 or 2."""
+    posterior: PosteriorKind = PosteriorKind.SHRUNK
+    floor: float = 0.1
+    """The probability of a uniform choice, 0 to 1: no eligible item is ever impossible."""
+    swaps: float = 0.0
+    """The share of searches of which two neighbours change places, 0 to 1; 0.02 is enough to learn by."""
+    fewer_uses_than: int = 5
+    """An item with fewer uses is eligible."""
+    younger_than_days: float = 7.0
+    """And so is one that was stored so few days ago."""
+    most_eligible: int = 30
+    """The best so many by score are eligible, 1 to 300: it bounds the weights of off-policy estimates."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", _one_of(PolicyName, "exploration policy", self.policy))
+        object.__setattr__(self, "posterior", _one_of(PosteriorKind, "exploration posterior", self.posterior))
+        for name in ("rate", "floor", "swaps"):
+            check_share(f"exploration {name}", getattr(self, name))
+        check_whole("exploration slots", self.slots, 1, 2)
+        check_whole("exploration fewer_uses_than", self.fewer_uses_than, 0, 1_000_000)
+        check_whole("exploration most_eligible", self.most_eligible, 1, 300)
+        if not 0 <= self.younger_than_days < 100_000:
+            raise InvalidProfileError(
+                f"exploration younger_than_days is {self.younger_than_days}; it must be 0 or more"
+            )
+
+    @property
+    def is_off(self) -> bool:
+        """Whether every search shows what its scores say."""
+        return self.policy is PolicyName.OFF and not self.swaps
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _one_of(kind: type[PolicyName | PosteriorKind], name: str, value: str) -> PolicyName | PosteriorKind:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidProfileError(f"{name} is {value!r:.80}; there are {', '.join(kind)}") from None
+
+
+LEARNED_SHARE = 0.6
+"""0.4 relevance + 0.6 learned reward, once there is something learned."""
+
+
+MOST_TRUSTED_FROM = 1_000_000
+"""The most verdicts that a profile can ask for."""
+
+
+class Combination(StrEnum):
+    """How relevance and learned reward become one score."""
+
+    OFF = "off"
+    """The learned reward is left out."""
+    SUM = "sum"
+    """(1 - share) × relevance + share × learned reward, both from 0 to 1."""
+    LOGIT_STACK = "logit_stack"
+    """A logistic model over relevance and learned reward, with weights found in the feedback."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """The learned reward in a profile. Until a model is published, relevance alone makes the score.
+
+    Raises ``InvalidProfileError`` for an unknown combination, a share outside 0 to 1, or a number of verdicts below 1.
+    """
+
+    combination: Combination = Combination.SUM
+    share: float = LEARNED_SHARE
+    """Of the learned reward in the sum, 0 to 1; the logit stack does not use it."""
+    trusted_from: int | None = None
+    """A model that was fitted on so many verdicts is used without winning a trial; None: it must win."""
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "combination", Combination(self.combination))
+        except ValueError:
+            known = ", ".join(Combination)
+            raise InvalidProfileError(f"learned combination is {self.combination!r:.80}; there are {known}") from None
+        check_share("learned share", self.share)
+        if self.trusted_from is not None:
+            check_whole("learned trusted_from", self.trusted_from, 1, MOST_TRUSTED_FROM)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the learned reward never counts."""
+        return self.combination is Combination.OFF
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"combination": self.combination.value, "share": self.share, "trusted_from": self.trusted_from}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Which searches are recorded. Raises ``InvalidProfileError`` for a number outside its range."""
+
+    rate: float = 1.0
+    """The share of searches, 0 (none) to 1 (all)."""
+    pool: int = 100
+    """Candidates kept with each, 0 to 1000, for replay and off-policy evaluation."""
+    wait: bool = False
+    """Whether a search answers only once its record is durable; otherwise it is stored behind the answer."""
+
+    def __post_init__(self) -> None:
+        check_share("recording rate", self.rate)
+        check_whole("recording pool", self.pool, 0, 1000)
+        if not isinstance(self.wait, bool):
+            raise InvalidProfileError(f"recording wait is {self.wait!r:.80}; it must be true or false")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -1,0 +1,156 @@
+"""The query language: what people type into a search box, as a value; and how much one search may bring. Pure.
+
+    connection timeout          words to rank by
+    "connection timeout"        a phrase: the items must hold it; its words rank too
+    timeout -redis              an excluded word: the items must not hold it
+    timeout -"known issue"      an excluded phrase
+    interesti*                  a prefix: words that begin so
+
+Everything else is text: quotes that do not close, hyphens inside words, a minus before a number, a lone star. Nothing
+that can be typed is an error; only a query of nothing but exclusions leaves nothing to search for.
+
+What a search brings is worked on by every tenant's processor, and all of it is held in memory. The bounds are settings
+of the installation (``retrieval.settings``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
+
+MOST_CONDITIONS = 32
+"""Phrases and exclusions of a query; one with more is a pasted text, and taken as it stands."""
+
+LONGEST_PHRASE = 2000
+"""Characters of a phrase; a longer one is a pasted text too."""
+
+UNSPACED = (
+    "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/search/terms.sql``."""
+
+_TOKEN = re.compile(
+    rf"""
+    (?<!\S) (?P<minus>-?) "(?P<straight>[^"]*)" (?!\w)
+    | (?P<out>(?<!\S)-)? (?: [“„](?P<curly>[^“”„]*)[”“] | 「(?P<corner>[^「」]*)」 )
+    | (?<!\S) - (?P<excluded> [^\W\d_]\S* | \d+[^\W\d_]\w* (?!\S) )
+    | (?<!\S) (?P<prefix> \w\w[\w'’.-]* | [{UNSPACED}] ) \* (?!\S)
+    | (?P<text> [^\s“„「]+ | [“„「] )
+    """,
+    re.VERBOSE,
+)
+_AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
+_WORD = re.compile(r"[^\W_]")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """What a query asks for."""
+
+    words: str
+    """Everything to rank by, the phrases' words and the prefixes among it; without what is excluded."""
+    phrases: tuple[str, ...] = ()
+    """Must all stand in an item."""
+    excluded: tuple[str, ...] = ()
+    """Words and phrases that may not stand in an item."""
+    prefixes: tuple[str, ...] = ()
+    """Beginnings of words, without their star."""
+
+
+def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
+    """Read a query. Raises ``EmptyQueryError`` if it needs words and has exclusions only."""
+    words: list[str] = []
+    phrases: list[str] = []
+    excluded: list[str] = []
+    prefixes: list[str] = []
+    for found in _TOKEN.finditer(text):
+        kind, value = _kind(found)
+        if kind is _Kind.EXCLUDED:
+            excluded.append(value)
+            continue
+        words.append(value)
+        if kind is _Kind.PHRASE:
+            phrases.append(value)
+        elif kind is _Kind.PREFIX:
+            prefixes.append(value)
+    conditions = len(phrases) + len(excluded)
+    is_pasted = conditions > MOST_CONDITIONS or any(len(one) > LONGEST_PHRASE for one in [*phrases, *excluded])
+    if is_pasted or not (conditions or prefixes):
+        return ParsedQuery(text.strip())
+    if needs_words and not any(map(_WORD.search, words)):
+        raise EmptyQueryError(
+            "the query only says what to leave out; give some words to search for as well, such as: timeout -redis"
+        )
+    return ParsedQuery(" ".join(words), _unique(phrases), _unique(excluded), _unique(prefixes))
+
+
+class _Kind(Enum):
+    WORD = auto()
+    PHRASE = auto()
+    EXCLUDED = auto()
+    PREFIX = auto()
+
+
+def _kind(found: re.Match[str]) -> tuple[_Kind, str]:
+    """What a piece of the query is, and the words in it."""
+    quoted = found["straight"] or found["curly"] or found["corner"]
+    if quoted and _WORD.search(quoted):
+        return (_Kind.EXCLUDED if found["minus"] or found["out"] else _Kind.PHRASE), " ".join(quoted.split())
+    if found["excluded"]:
+        return _Kind.EXCLUDED, _AFTER_A_WORD.sub("", found["excluded"])
+    if found["prefix"]:
+        return _Kind.PREFIX, found["prefix"]
+    return _Kind.WORD, found[0]
+
+
+def _unique(parts: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(parts))
+
+
+MAX_QUERY_BYTES = 32 * 1024
+"""Of a query, and of each of its rewrites, in UTF-8."""
+
+MAX_FILTER_VALUES = 10_000
+"""That one filter compares with, those of all its conditions together."""
+
+WORDINGS = 32
+"""All queries and rewrites of one call together have at most so many times the bytes of one query."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBounds:
+    """What one search may bring."""
+
+    query_bytes: int = MAX_QUERY_BYTES
+    filter_values: int = MAX_FILTER_VALUES
+
+    def check_query(self, words: str, place: tuple[str | int, ...] = ("query",)) -> None:
+        """Raise ``InvalidRequestError`` for a query of too many bytes; ``place`` is where it was given."""
+        # A character has at least one byte: what is far too long need not be encoded.
+        size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
+        if size > self.query_bytes:
+            what = "the query" if place == ("query",) else "a rewrite"
+            error = InvalidRequestError(
+                f"{what} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
+                "search with what matters in it"
+            )
+            error.place = place
+            raise error
+
+    def check_queries(self, wordings: Iterable[str]) -> None:
+        """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""
+        most, size = WORDINGS * self.query_bytes, sum(len(one.encode(errors="replace")) for one in wordings)
+        if size > most:
+            raise InvalidRequestError(
+                f"the queries of one call have {size:,} bytes together; at most {most:,} ({WORDINGS} times "
+                "RETRIEVAL_MAX_QUERY_BYTES), send them in parts"
+            )
+
+
+DEFAULT_BOUNDS = SearchBounds()
+"""Where no settings say otherwise."""

@@ -1,0 +1,95 @@
+"""Refining: of the candidates that were fused, those that are like the best one gain on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.profile_parts import check_share
+
+REFINING = "refining"
+"""The ranking of the candidates by their likeness, beside those of the legs."""
+
+_STEPS = 32767
+"""A likeness is a whole number of such parts of 1, so that a record keeps it exactly in two bytes."""
+
+_NOT_KNOWN = -1
+
+_NO_DIRECTION = 1e-5
+"""A vector that lies so near to the middle of the pool points nowhere from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVectors:
+    """The vectors of items, in one array."""
+
+    rows: NDArray[np.float32]
+    """Shape (n, dimensions)."""
+    places: Mapping[str, int]
+    """The row of each item that has one, by item id."""
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, Vector]) -> PoolVectors:
+        """Those of a mapping by item id."""
+        if not vectors:
+            return NO_VECTORS
+        rows = np.array(list(vectors.values()), dtype=np.float32)
+        return cls(rows, {item_id: place for place, item_id in enumerate(vectors)})
+
+    def of_items(self, item_ids: Sequence[str]) -> NDArray[np.float32]:
+        """The rows of those items, each of which has one, in their order."""
+        return self.rows[[self.places[item_id] for item_id in item_ids]]
+
+
+NO_VECTORS = PoolVectors(np.zeros((0, 0), dtype=np.float32), MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refining:
+    """How much of a fused score is the likeness to the best candidate. Raises ``InvalidProfileError``."""
+
+    share: float = 0.0
+    """Of the likeness in the score, 0 to 1; 0: off."""
+
+    def __post_init__(self) -> None:
+        check_share("refining share", self.share)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether fused scores stay as they are."""
+        return self.share == 0
+
+
+def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[float]:
+    """How like the first each candidate is, from 0 (the opposite) over 0.5 (unrelated) to 1 (the first itself).
+
+    ``rows`` are their vectors, shape (n, dimensions). (1 + cos(v - m, v₁ - m)) / 2 with v₁ the first candidate's vector
+    and m the mean of the pool's: what they have in common tells nothing. This is Rocchio's feedback (The SMART
+    Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents. Empty where the
+    first lies in the middle of the pool.
+    """
+    pool = np.array(is_in_pool, dtype=np.float32)
+    apart = rows - pool @ rows / pool.sum()
+    lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    if lengths[0] < _NO_DIRECTION:
+        return []
+    is_apart = lengths >= _NO_DIRECTION
+    cosines = np.where(is_apart, apart @ apart[0], 0.0) / np.where(is_apart, lengths * lengths[0], 1.0)
+    steps = np.rint((1.0 + cosines.clip(-1.0, 1.0)) * (_STEPS / 2)).astype(int)
+    steps[0] = _STEPS
+    return [step / _STEPS for step in steps.tolist()]
+
+
+def in_steps(values: Iterable[float | None]) -> list[int]:
+    """The likenesses as whole numbers, of which ``from_steps`` makes them again; None: not known."""
+    return [_NOT_KNOWN if one is None else round(one * _STEPS) for one in values]
+
+
+def from_steps(steps: Iterable[int]) -> list[float | None]:
+    """The likenesses that ``in_steps`` was given."""
+    return [None if one == _NOT_KNOWN else one / _STEPS for one in steps]

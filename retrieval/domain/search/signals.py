@@ -1,0 +1,338 @@
+"""The signals by name, and how a profile keeps them. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from retrieval.domain.checks import is_storable, stored_time
+from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.learning.arm import rate
+from retrieval.domain.search.profile_parts import check_share, check_weight
+from retrieval.domain.search.signal import Facts, Question, Signal, checked_positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeValue(Signal):
+    """The attribute's number, cut to 0 to 1; ``missing`` where there is none.
+
+    A profile may have one for each of several attributes: it is called ``attribute:concreteness`` there. Raises
+    ``InvalidProfileError`` for a name that no attribute can have, or a ``missing`` outside 0 to 1.
+    """
+
+    name: ClassVar[str] = "attribute"
+    reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
+    attribute: str = "concreteness"
+    missing: float = 0.5
+    """What an item without the attribute is worth, or with one that is no number: the middle."""
+
+    def __post_init__(self) -> None:
+        if not is_storable(self.attribute) or not self.attribute:
+            raise InvalidProfileError(
+                f"the attribute of signal 'attribute' is {self.attribute!r:.80}; name one, without NUL bytes"
+            )
+        Signal.__post_init__(self)
+        check_share(f"what signal {self.key!r} takes for a missing number", self.missing)
+
+    @property
+    def key(self) -> str:
+        """``attribute:`` and the attribute's name."""
+        return f"{self.name}:{self.attribute}"
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The number, 0 to 1."""
+        number = facts.attributes.get(self.attribute)
+        if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
+            return self.missing
+        return min(1.0, max(0.0, number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseRelevance(Signal):
+    """What its application says, brought into 0 to 1; 1 where it says nothing."""
+
+    name: ClassVar[str] = "base_relevance"
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The relevance, 0 to 1."""
+        return min(1.0, max(0.0, facts.base_relevance))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityOverlap(Signal):
+    """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
+
+    name: ClassVar[str] = "entity"
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def compares(self, asked: Question) -> bool:
+        """Whether the question names entities."""
+        return bool(asked.entities)
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The share, 0 to 1."""
+        return len(asked.entities & facts.entities) / len(asked.entities) if asked.entities else 0.0
+
+
+STOP_WORDS = frozenset(
+    "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it "  # noqa: SIM905 - a list would take seventy lines
+    "its may me my no not of on or our she should so than that the their them then there these they this those to was "
+    "we were what when where which who why will with would you your".split()
+)
+"""Words that tell nothing about what is asked."""
+
+_FEW = 30
+"""Up to so many words it is faster to look for them than to take all of the text apart."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordOverlap(Signal):
+    """Words of the question that stand in the item / words of the question; 0 where it has none.
+
+    Whole words, each counted once, whatever their case, without the stop words, and as they are written: no stems.
+    """
+
+    name: ClassVar[str] = "keyword"
+    reads: ClassVar[frozenset[str]] = frozenset({"title", "body"})
+
+    def compares(self, asked: Question) -> bool:
+        """Whether the question has words besides stop words."""
+        return bool(tokens(asked.words))
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The share, 0 to 1."""
+        wanted = tokens(asked.words)
+        if not wanted:
+            return 0.0
+        text = f"{facts.title}\n{facts.body}".casefold()
+        if len(wanted) > _FEW:
+            return len(wanted.intersection(_WORD.findall(text))) / len(wanted)
+        return len(set(_any_of(wanted).findall(text))) / len(wanted)
+
+
+@lru_cache(maxsize=256)
+def tokens(text: str) -> frozenset[str]:
+    """The words of a text, in lower case, without stop words."""
+    return frozenset(_WORD.findall(text.casefold())) - STOP_WORDS
+
+
+@lru_cache(maxsize=256)
+def _any_of(words: frozenset[str]) -> re.Pattern[str]:
+    """What finds whole words in a text in lower case: of a few words, several times as fast as taking it all apart."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")
+
+
+FULL = 100
+"""Accesses from which on the signal is 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Popularity(Signal):
+    """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on.
+
+    The memory design's examples (.3, .5, .8) are not what its formula gives; the formula holds.
+    """
+
+    name: ClassVar[str] = "popularity"
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The popularity, 0 to 1."""
+        return min(1.0, math.log10(max(facts.accesses, 0) + 1) / math.log10(FULL + 1))
+
+
+PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
+"""What a ticket's priority is worth, unless a profile says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priority(Signal):
+    """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other.
+
+    Raises ``InvalidProfileError`` for a worth outside 0 to 1.
+    """
+
+    name: ClassVar[str] = "priority"
+    reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
+    attribute: str = "priority"
+    values: Mapping[str, float] = field(default_factory=lambda: PRIORITIES)
+    unknown: float = 0.5
+    """What a priority that is missing or not named is worth: the middle."""
+    _by_name: Mapping[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        Signal.__post_init__(self)
+        if not isinstance(self.values, Mapping):
+            raise InvalidProfileError("the values of signal 'priority' are a mapping such as {\"High\": 0.8}")
+        for name, worth in self.values.items():
+            check_share(f"the worth of priority {name!r:.80}", worth)
+        check_share("the worth of an unknown priority", self.unknown)
+        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+        by_name = {name.strip().casefold(): worth for name, worth in self.values.items()}
+        object.__setattr__(self, "_by_name", by_name)
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The worth, 0 to 1."""
+        given = facts.attributes.get(self.attribute)
+        if not isinstance(given, str):
+            return self.unknown
+        return self._by_name.get(given.strip().casefold(), self.unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating(Signal):
+    """(good verdicts + 1) / (verdicts + 2) of all contexts, none of them decayed; .5 without any (see ``rate``)."""
+
+    name: ClassVar[str] = "rating"
+    reads: ClassVar[frozenset[str]] = frozenset({"verdicts"})
+    weight: float = 1.0
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The rate, above 0 and below 1."""
+        return rate(facts.raw_successes, facts.uses)
+
+
+SECONDS_A_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recency(Signal):
+    """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
+
+    The memory design calls its 14 days a half-life, and gives .7 after a week and .3 after a month as examples; its
+    formula gives .61 and .12, and the formula holds. Half the value is reached after ``decay_days`` × ln 2.
+    """
+
+    name: ClassVar[str] = "recency"
+    reads: ClassVar[frozenset[str]] = frozenset()
+    decay_days: float = 14.0
+
+    def __post_init__(self) -> None:
+        Signal.__post_init__(self)
+        checked_positive("decay_days of signal 'recency'", self.decay_days)
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The decayed recency, 0 to 1."""
+        if facts.happened_at is None:
+            return 0.0
+        days = (asked.now - facts.happened_at).total_seconds() / SECONDS_A_DAY
+        return math.exp(-max(days, 0.0) / self.decay_days)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolutionTime(Signal):
+    """max(0, 1 - hours / normalization_hours): 1 at once, 0 from there on.
+
+    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0 and ``unknown_hours`` below 0.
+    """
+
+    name: ClassVar[str] = "resolution_time"
+    reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
+    attribute: str = "resolution_time_hours"
+    resolved_attribute: str = "resolved_at"
+    """When it was resolved, ISO 8601; a resolution that was still to come at the time of the question is not known."""
+    normalization_hours: float = 100.0
+    unknown_hours: float | None = None
+    """What hours that are not known count as, at least 0; None: they are worth 0."""
+
+    def __post_init__(self) -> None:
+        Signal.__post_init__(self)
+        checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
+        if self.unknown_hours is not None:
+            check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The share, 0 to 1."""
+        known = self._known_hours(facts, asked)
+        hours = self.unknown_hours if known is None else known
+        return 0.0 if hours is None else min(1.0, max(0.0, 1 - hours / self.normalization_hours))
+
+    def _known_hours(self, facts: Facts, asked: Question) -> float | None:
+        hours = facts.attributes.get(self.attribute)
+        if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
+            return None
+        resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
+        return hours if resolved_at is None or resolved_at <= asked.now else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagMatch(Signal):
+    """Tags of the question that the item has, at most ``most``, / ``most``: each adds weight / ``most`` to a score.
+
+    As it stands, .1 for each of up to ten. Tags are compared as they are stored, case and all. Raises
+    ``InvalidProfileError`` for a ``most`` that is no whole number of at least 1.
+    """
+
+    name: ClassVar[str] = "tag_match"
+    reads: ClassVar[frozenset[str]] = frozenset({"tags"})
+    weight: float = 1.0
+    most: int = 10
+
+    def __post_init__(self) -> None:
+        Signal.__post_init__(self)
+        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
+            raise InvalidProfileError(f"most of signal 'tag_match' is {self.most!r:.80}; give a whole number from 1 on")
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The share, 0 to 1."""
+        return min(len(asked.tags & facts.tags), self.most) / self.most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorSimilarity(Signal):
+    """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
+
+    name: ClassVar[str] = "vector_similarity"
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def compares(self, asked: Question) -> bool:
+        """Whether the question has a vector."""
+        return asked.has_vector
+
+    def value(self, facts: Facts, asked: Question) -> float:
+        """The cosine, 0 to 1."""
+        return min(1.0, max(0.0, facts.cosine)) if facts.cosine is not None else 0.0
+
+
+_KINDS: tuple[type[Signal], ...] = (
+    AttributeValue, BaseRelevance, EntityOverlap, KeywordOverlap, Popularity, Priority, Rating, Recency, ResolutionTime,
+    TagMatch, VectorSimilarity,
+)  # fmt: skip
+SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
+"""Every signal by its name."""
+
+
+def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:
+    """What a profile keeps: by key the weight and the signal's own numbers."""
+    return {signal.key: signal.as_dict() for signal in signals}
+
+
+def signals_from_dict(stored: object) -> tuple[Signal, ...]:
+    """The signals that ``signals_as_dict`` gave; a bare number is a weight, ``attribute:wit`` names the attribute.
+
+    Raises ``InvalidProfileError`` for an unknown signal, an unknown number of one, or one outside its range.
+    """
+    if not isinstance(stored, Mapping):
+        raise InvalidProfileError('signals are a mapping such as {"recency": {"weight": 0.25, "decay_days": 14}}')
+    return tuple(_signal(name, given) for name, given in stored.items())
+
+
+def _signal(name: object, given: object) -> Signal:
+    head, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
+    kind = SIGNALS.get(head)
+    if kind is None or (colon and kind is not AttributeValue):
+        raise InvalidProfileError(f"there is no signal {name!r:.80}; the signals are {', '.join(SIGNALS)}")
+    numbers: dict[Any, Any] = dict(given) if isinstance(given, Mapping) else {"weight": given}
+    if colon and numbers.setdefault("attribute", attribute) != attribute:
+        raise InvalidProfileError(f"signal {name!r:.80} is given the attribute {numbers['attribute']!r:.80}; name one")
+    try:
+        return kind(**numbers)
+    except TypeError as error:
+        raise InvalidProfileError(f"not a signal {name!r}: {error}; see docs/reference/profiles.md") from error

@@ -1,0 +1,303 @@
+"""A recorded search under another profile: its candidates' order, and what would have been shown, how probably."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from retrieval.domain.learning.arm import Arm, Expectation, uncertainty_of
+from retrieval.domain.records.recorded import Optional, RecordedPool
+from retrieval.domain.search.fusion import fused_again, leg_features_again, on_unit_scale
+from retrieval.domain.search.profile import Profile, leg_of
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
+from retrieval.domain.search.refining import REFINING
+from retrieval.engine.scoring import stack_signals
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.ranked import Ranked
+from retrieval.learning.slate import slate_probabilities
+
+
+class TargetCandidate(NamedTuple):
+    """A candidate as the profile sees it."""
+
+    item_id: str
+    score: float
+    """What it is ranked by."""
+    relevance: float
+    """0 to 1."""
+    place: int
+    """In the recorded pool."""
+    legs: Mapping[str, float]
+    """Its score in each leg, 0 to 1; none where there is one leg."""
+    contender: Ranked
+    """As exploration sees it."""
+
+
+def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the pool tells what the profile refines by: it does for weights that bring the same best candidate."""
+    legs = {name: weight for name, weight in profile.legs.items() if weight}
+    if profile.refining.is_off or len(legs) == 1:
+        return True
+    weights = None if pool.weights is None else {name: weight for name, weight in pool.weights.items() if weight}
+    return REFINING in pool.scores and weights == legs
+
+
+def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] | None:
+    """The candidates of the profile's legs as ``domain.search.fusion.fuse`` scores them; None: a leg did not run.
+
+    A candidate that the pool does not hold is not found, and a profile whose legs look deeper sees no deeper.
+    """
+    weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
+    if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
+        return None
+    if len(weights) == 1 + (REFINING in weights):  # of one leg, nothing is refined
+        weights.pop(REFINING, None)
+    legs, ranks = {leg: pool.scores[leg] for leg in weights}, {leg: pool.ranks[leg] for leg in weights}
+    bests = {leg: pool.bests[leg] for leg in weights}
+    scores = fused_again(legs, ranks, bests, weights, profile.fusion)
+    relevances = on_unit_scale(scores, bests, profile)
+    features = leg_features_again(legs, bests)
+    return [
+        TargetCandidate(
+            item_id,
+            scores[place],
+            relevances[place],
+            place,
+            {leg: values[place] for leg, values in features.items()},
+            _unlearned(pool, place, relevances[place], profile.learned),
+        )
+        for place, item_id in enumerate(pool.item_ids)
+        if any(column[place] is not None for column in legs.values())
+    ]
+
+
+def with_learned(
+    candidates: list[TargetCandidate], pool: RecordedPool, learned: Learned, model: LearnedModel | None
+) -> list[TargetCandidate] | None:
+    """The candidates with the learned reward in their scores, as the recorded search had it; None: that cannot be done.
+
+    Where nothing learned counted in that search, nothing does, nor where its model was not good enough for the
+    profile's combination. ``model`` is the one of the recorded version; without it only a sum can be worked out.
+    """
+    if learned.is_off or not pool.learned:
+        return candidates
+    if model is not None and learned.combination not in model.passed and not model.is_trusted(learned):
+        return candidates
+    if not _is_about_the_same(pool, learned, model):
+        return None
+    # What was learned chose among the most relevant; the rest of the pool was never a candidate.
+    candidates = [one for one in candidates if _at(pool.learned, one.place) is not None]
+    if learned.combination is Combination.SUM:
+        return [_summed(one, pool, learned.share) for one in candidates]
+    return None if model is None else _stacked(candidates, pool, model)
+
+
+def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
+    """The best first; equal scores are ordered by item id."""
+    return sorted(candidates, key=lambda one: (-one.score, one.item_id))
+
+
+def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
+    """Whether the recorded predictions are those that the combination needs.
+
+    The stack is about items alone; what a sum adds may know of relevance too.
+    """
+    if pool.combination in (None, learned.combination):
+        return True
+    return model is not None and model.reward.as_dict() == model.by_item.as_dict()
+
+
+def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
+    arm = Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0))
+    return Ranked(
+        item_id=pool.item_ids[place],
+        score=relevance,
+        relevance=relevance,
+        learned_share=1.0 if learned.is_off else learned.share,
+        eligible=bool(_at(pool.eligible, place)),
+        arm=arm,
+        uncertainty=Expectation.of_counts(arm.uses, arm.raw_successes).uncertainty,
+    )
+
+
+def _summed(one: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
+    mean = _at(pool.learned, one.place)
+    if mean is None:
+        return one._replace(score=one.relevance)
+    score = (1 - share) * one.relevance + share * mean
+    size = _at(pool.effective_sample_size, one.place) or 0.0
+    contender = replace(
+        one.contender,
+        score=score,
+        learned_share=share,
+        reward_mean=mean,
+        effective_sample_size=size,
+        uncertainty=uncertainty_of(size),
+    )
+    return one._replace(score=score, contender=contender)
+
+
+def _stacked(
+    candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
+) -> list[TargetCandidate] | None:
+    """As ``retrieval.engine.scoring.scored`` has them; None: a candidate's signals were not recorded."""
+    logits = [_at(pool.logit_mean, one.place) for one in candidates]
+    known = [logit for logit in logits if logit is not None]
+    if len(known) < len(candidates):
+        return None
+    signals = stack_signals(
+        relevance=[one.relevance for one in candidates],
+        legs={leg: [one.legs[leg] for one in candidates] for leg in (candidates[0].legs if candidates else ())},
+        logits=known,
+        cosines=[_at(pool.cosine, one.place) for one in candidates],
+    )
+    scores = model.stack.score(signals).tolist()
+    chances = model.stack.probability(signals, np.ones(len(candidates)))
+    means, sizes = (
+        np.array([_at(column, one.place) or 0.0 for one in candidates])
+        for column in (pool.learned, pool.effective_sample_size)
+    )
+    drawn = model.stack.sample_sizes(chances, means, sizes)
+    return [
+        one._replace(
+            score=score,
+            contender=replace(
+                one.contender,
+                score=chance,
+                learned_share=1.0,
+                reward_mean=chance,
+                effective_sample_size=size,
+                uncertainty=uncertainty_of(own),
+            ),
+        )
+        for one, score, chance, size, own in zip(
+            candidates, scores, chances.tolist(), drawn.tolist(), sizes.tolist(), strict=True
+        )
+    ]
+
+
+def _at(column: Optional | Sequence[float], place: int) -> float | None:
+    return column[place] if column else None
+
+
+class Unanswerable(StrEnum):
+    """Why a recorded search cannot tell what a profile would have shown."""
+
+    COMPOSED = "an application put it together itself"
+    NO_POOL = "no candidates were recorded with it"
+    GROUPED = "it showed the best of each group"
+    DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
+    REFINED = "how like its best candidate the others are is known for the weights that answered alone"
+    NO_LEG = "a leg of the profile did not run"
+    LEARNED = "what was learned then does not tell what this combination would have made of it"
+    NO_ELIGIBLE = "whom the profile would explore was not recorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedProfile:
+    """A profile with the name it was asked for by."""
+
+    name: str
+    profile: Profile
+    version: int | None = None
+    """Of the stored one; None: it is not stored."""
+
+
+def target_slate(
+    pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None
+) -> Mapping[str, float] | Unanswerable:
+    """The probability of each item to be shown, of those that might be.
+
+    A search that this very version answered showed what it showed. Else its candidates are ranked again. ``model`` is
+    the one that counted in the search; None: none did, or it is gone.
+    """
+    if pool.origin:
+        return Unanswerable.COMPOSED
+    if target.version is not None and target.version == pool.profile_version:
+        return _recorded(pool)
+    if not pool.item_ids:
+        return Unanswerable.NO_POOL
+    if pool.is_grouped:
+        return Unanswerable.GROUPED
+    if not target.profile.diversity.is_off:
+        return Unanswerable.DIVERSE
+    if not knows_likeness(pool, target.profile):
+        return Unanswerable.REFINED
+    candidates = by_relevance(pool, target.profile)
+    if candidates is None:
+        return Unanswerable.NO_LEG
+    scored = with_learned(candidates, pool, target.profile.learned, model)
+    return Unanswerable.LEARNED if scored is None else _slate(in_order(scored), pool, target.profile)
+
+
+def _recorded(pool: RecordedPool) -> Mapping[str, float]:
+    if not pool.propensity:
+        return pool.shown
+    candidates = zip(pool.item_ids, pool.propensity, strict=True)
+    return {item_id: chance for item_id, chance in candidates if chance} | dict(pool.shown)
+
+
+def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> Mapping[str, float] | Unanswerable:
+    """The slate of a ranking under the profile's exploration; its posterior draws go by the search's own seed."""
+    exploration = profile.exploration
+    if exploration.policy is PolicyName.OFF:  # swaps change who stands where, not who is there
+        return {one.item_id: 1.0 for one in ranked[: pool.limit]}
+    contenders = _contenders(ranked, pool, profile)
+    if contenders is None:
+        return Unanswerable.NO_ELIGIBLE
+    found = slate_probabilities(contenders, pool.limit, exploration, np.random.default_rng(pool.seed))
+    return {item_id: probability for item_id, probability in found.items() if probability > 0}
+
+
+def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> list[Ranked] | None:
+    """The candidates as the profile's policy sees them; None: the record does not tell all that it goes by."""
+    exploration, found = profile.exploration, []
+    for one in ranked:
+        contender = one.contender
+        if exploration.policy is PolicyName.THOMPSON_SLOTS:
+            eligible = _is_eligible(one.place, pool, exploration)
+            if eligible is None:
+                return None
+            contender = replace(contender, eligible=eligible)
+        if not _is_uncertainty_told(one, pool, exploration):
+            return None
+        found.append(contender)
+    return found
+
+
+def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
+    """Whether the record has how uncertain the candidate was: the model's word, or without one its uses."""
+    is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
+    if one.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
+        return bool(pool.uses) and pool.uses[one.place] is not None
+    return bool(pool.effective_sample_size)
+
+
+def _is_eligible(place: int, pool: RecordedPool, wanted: Exploration) -> bool | None:
+    """Whether the profile might explore the candidate; None: how old it was is not known.
+
+    What was recorded is whether it was used less, or younger, than the profile of the search asked for.
+    """
+    eligible, uses = (column[place] if column else None for column in (pool.eligible, pool.uses))
+    then = pool.exploration
+    if eligible is None or uses is None:
+        return None
+    if uses < wanted.fewer_uses_than:
+        return True
+    if wanted.younger_than_days == 0:
+        return False
+    if then is None:
+        return None
+    if eligible and uses >= then.fewer_uses_than and wanted.younger_than_days >= then.younger_than_days:
+        return True
+    if not eligible and wanted.younger_than_days <= then.younger_than_days:
+        return False
+    is_asked_alike = (wanted.fewer_uses_than, wanted.younger_than_days) == (
+        then.fewer_uses_than,
+        then.younger_than_days,
+    )
+    return bool(eligible) if is_asked_alike else None

@@ -1,0 +1,486 @@
+"""Learn from feedback: read the examples, fit a model, try it and publish it; keep arms right, find clusters."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import anyio
+import numpy as np
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.learning.arms import (
+    Decay,
+    items_with_feedback,
+    read_decay,
+    recount_arms,
+    retire_feedback,
+    set_decay,
+)
+from retrieval.adapters.store.learning.clusters import (
+    assign_clusters,
+    cluster_state,
+    keep_centroids,
+    read_centroids,
+    settle_centroids,
+    vectors_to_assign,
+)
+from retrieval.adapters.store.learning.models import (
+    RewardedQueries,
+    add_model,
+    is_model_chosen,
+    read_definition,
+    withdraw_model,
+)
+from retrieval.adapters.store.learning.training import (
+    Rated,
+    RatedSearch,
+    count_learnable,
+    count_new_verdicts,
+    read_item_clusters,
+    read_rated_searches,
+    read_verdicts,
+)
+from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
+from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.items.embedding import Vector, Vectors
+from retrieval.domain.search.fusion import leg_features_again
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
+from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
+from retrieval.learning.fitting import Fitted, fit
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.trial import Incumbent, TrialOutcome, trial
+from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+
+_log = logging.getLogger(__name__)
+
+_TEXTS = 500
+
+MOST_SEARCHES = 20_000
+"""The latest rated searches that a model is fitted on and tried on."""
+
+
+async def read_examples(workplace: Workplace, target: JobTarget, *, until: datetime) -> Examples:
+    """The verdicts that were there by then, with the searches that they are about."""
+    database, tenant_id, collection_id = workplace.database, target.tenant_id, target.collection.collection_id
+    verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
+    ids = list(dict.fromkeys(one.retrieval_id for one in verdicts if one.retrieval_id))[:MOST_SEARCHES]
+    searches: dict[UUID, _Search] = {}
+    rated = _items_by_search(verdicts)
+    async for page in read_rated_searches(database, tenant_id, collection_id, ids):
+        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id]) for one in page}
+    vectors = await _vectors(workplace, target, searches)
+    half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
+    seen = {item for search in searches.values() for item in search.shown} | {one.item_id for one in verdicts}
+    return Examples(
+        rated=_rated(verdicts, searches, vectors, until, half_life),
+        slates=_slates(verdicts, searches, vectors),
+        clusters=await read_item_clusters(database, tenant_id, collection_id, sorted(seen)),
+    )
+
+
+class _Search(NamedTuple):
+    """A rated search, as far as something is learned from it."""
+
+    question: str
+    query: str
+    vector: Vector | None
+    shown: Sequence[str]
+    relevance: Mapping[str, float]
+    """By item: those shown or rated that its record knows."""
+    legs: Mapping[str, Mapping[str, float]]
+    """The same of each leg's scores from 0 to 1; of one leg alone, none."""
+
+
+def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
+    items: dict[UUID, set[str]] = defaultdict(set)
+    for one in verdicts:
+        if one.retrieval_id is not None:
+            items[one.retrieval_id].add(one.item_id)
+    return items
+
+
+def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
+    wanted = rated | set(search.shown)
+    signals = search.pool_signals
+    # Without its profile, relevance is not known.
+    pool = search.pool_items if "scaled" in signals else ()
+    places = {item: place for place, item in enumerate(pool) if item in wanted}
+    legs = leg_features_again(signals["legs"], signals["bests"])
+    return _Search(
+        question=search.query or str(search.retrieval_id),
+        query=search.query,
+        vector=search.vector,
+        shown=[item for item in search.shown if item in places],
+        relevance={item: signals["scaled"][place] for item, place in places.items()},
+        legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},
+    )
+
+
+async def _vectors(workplace: Workplace, target: JobTarget, searches: Mapping[UUID, _Search]) -> dict[UUID, Vector]:
+    """The vectors of the searches: those given, and those of the words, most of which are cached."""
+    found = {key: unit(one.vector) for key, one in searches.items() if one.vector is not None}
+    space = target.collection.space
+    embedder = workplace.embedder_of(target.tenant_id, space) if space else None
+    asked = {key: one.query for key, one in searches.items() if one.vector is None and one.query}
+    if embedder is None or not asked:
+        return found
+    by_text = await _embedded(embedder, list(dict.fromkeys(asked.values())))
+    return found | {key: by_text[query] for key, query in asked.items() if query in by_text}
+
+
+async def _embedded(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Vector]:
+    vectors: dict[str, Vector] = {}
+    for start in range(0, len(texts), _TEXTS):
+        page = texts[start : start + _TEXTS]
+        try:
+            vectors |= zip(page, await embedder.embed_queries(page), strict=True)
+        except EmbedderError as error:
+            # What is learned without them is less, and not wrong.
+            _log.warning("learning goes on without the vectors of %d queries: %s", len(texts) - len(vectors), error)
+            break
+    return vectors
+
+
+def _rated(
+    verdicts: Sequence[Rated],
+    searches: Mapping[UUID, _Search],
+    vectors: Mapping[UUID, Vector],
+    until: datetime,
+    half_life: timedelta,
+) -> list[Example]:
+    found = [searches.get(one.retrieval_id) if one.retrieval_id else None for one in verdicts]
+    events = faded(map(_event, verdicts, found), until, half_life)
+    return [
+        Example(
+            event=event,
+            question=search.question if search else None if one.retrieval_id else "",
+            vector=vectors.get(one.retrieval_id) if one.retrieval_id else None,
+            received_at=one.received_at,
+        )
+        for one, event, search in zip(verdicts, events, found, strict=True)
+    ]
+
+
+def _event(one: Rated, search: _Search | None) -> Event:
+    event = Event(
+        item_id=one.item_id,
+        buckets=one.contexts,
+        reward=one.reward,
+        weight=one.weight,
+        occurred_at=one.occurred_at,
+    )
+    if search is None or one.item_id not in search.relevance:
+        return event
+    return replace(
+        event,
+        relevance=search.relevance[one.item_id],
+        signals={leg: scores[one.item_id] for leg, scores in search.legs.items()},
+        rank=search.shown.index(one.item_id) + 1 if one.item_id in search.shown else None,
+    )
+
+
+def _slates(verdicts: Sequence[Rated], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]) -> list[Slate]:
+    said: dict[UUID, list[Rated]] = defaultdict(list)
+    for one in verdicts:
+        if one.retrieval_id is not None and one.retrieval_id in searches:
+            said[one.retrieval_id].append(one)
+    return [_slate(searches[one], said[one], vectors.get(one)) for one in said]
+
+
+def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
+    return Slate(
+        question=search.question,
+        vector=vector,
+        buckets=verdicts[0].contexts,
+        item_ids=search.shown,
+        relevance=[search.relevance[item] for item in search.shown],
+        legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
+        rewards=[_mean([one for one in verdicts if one.item_id == item]) for item in search.shown],
+    )
+
+
+def _mean(verdicts: Sequence[Rated]) -> float | None:
+    total = sum(one.weight for one in verdicts)
+    return sum(one.weight * one.reward for one in verdicts) / total if total else None
+
+
+LEAST_VERDICTS = 50
+"""So many new verdicts make a new model worth fitting."""
+
+UNUSED = "the profile does not use what is learned"
+
+
+class _Tried(NamedTuple):
+    """What a trial was about, and how it went."""
+
+    outcomes: Mapping[Combination, TrialOutcome]
+    incumbent: Incumbent | None
+    verdicts: int
+    until: datetime
+
+
+async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether enough verdicts came since a model was fitted last, or those are gone that one is trusted by."""
+    least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
+    count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
+    return count >= least or await _is_trust_lost(workplace, target)
+
+
+async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Fit a model on the feedback there is, and publish it if a trial shows it to be better than what is in use.
+
+    A profile with ``trusted_from`` has it published from so many verdicts on, whatever the trial says; where fewer are
+    left than that, a model that was never better is taken out of use: ``withdrawn`` is its version.
+    """
+    until = datetime.now(UTC)
+    examples = await read_examples(workplace, target, until=until)
+    advance(len(examples.rated))
+    incumbent = await _incumbent(workplace, target)
+    withdrawn = await _withdrawn(workplace, target, incumbent, len(examples.rated))
+    if not examples.rated:
+        return {"verdicts": 0, "published": False, "reason": "there is no feedback yet", **withdrawn}
+    if withdrawn:
+        incumbent = None
+    learned = target.collection.profile.learned
+    outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, incumbent, share=learned.share))
+    workplace.end_of_step()
+    fitted = await anyio.to_thread.run_sync(fit, examples)
+    passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
+    made = LearnedModel(
+        version=0,
+        reward=fitted.reward,
+        by_item=fitted.by_item,
+        stack=fitted.stack,
+        passed=passed,
+        share=learned.share,
+        space_id=target.collection.space.space_id if target.collection.space else None,
+    )
+    tried = _Tried(outcomes, incumbent, len(examples.rated), until)
+    version, is_published = await _stored(workplace, target, made, fitted, tried)
+    outcome = outcomes.get(learned.combination)
+    return {
+        "verdicts": tried.verdicts,
+        "version": version,
+        "published": is_published,
+        "passed": sorted(passed),
+        "reason": _reason(outcome, made, learned),
+        **withdrawn,
+    }
+
+
+async def _is_trust_lost(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether the model in use is trusted by more verdicts than are left, and may be taken out of use."""
+    collection = target.collection
+    trusted_from = collection.profile.learned.trusted_from
+    where = (workplace.database, target.tenant_id, collection.collection_id)
+    if trusted_from is None or not collection.model_version:
+        return False
+    left = await count_learnable(*where, most=trusted_from)
+    rests = left < trusted_from and _rests_on_trust(await _incumbent(workplace, target), collection.profile.learned)
+    return rests and not await is_model_chosen(*where)
+
+
+async def _withdrawn(
+    workplace: Workplace, target: JobTarget, incumbent: Incumbent | None, verdicts: int
+) -> dict[str, int]:
+    """Take a model out of use that is trusted by more verdicts than are left, and was never better than anything."""
+    collection = target.collection
+    trusted_from = collection.profile.learned.trusted_from or 0
+    if incumbent is None or verdicts >= trusted_from or not _rests_on_trust(incumbent, collection.profile.learned):
+        return {}
+    version = incumbent.model.version
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        is_done = await withdraw_model(connection, collection.collection_id, version)
+    return {"withdrawn": version} if is_done else {}
+
+
+def _rests_on_trust(incumbent: Incumbent | None, learned: Learned) -> bool:
+    return incumbent is not None and incumbent.model.is_trusted(learned) and not incumbent.model.has_passed(learned)
+
+
+async def _incumbent(workplace: Workplace, target: JobTarget) -> Incumbent | None:
+    """The model in use; None: none is, or it cannot be read any more, which a new one mends."""
+    version = target.collection.model_version
+    stored = version and await read_definition(
+        workplace.database, target.tenant_id, target.collection.collection_id, version
+    )
+    if not stored:
+        return None
+    try:
+        return Incumbent(LearnedModel.from_dict(version, stored[0]), stored[1])
+    except InvalidRequestError as error:
+        _log.warning("%s", error)
+        return None
+
+
+async def _stored(
+    workplace: Workplace, target: JobTarget, made: LearnedModel, fitted: Fitted, tried: _Tried
+) -> tuple[int, bool]:
+    """The model's version, and whether it is in use now."""
+    learned = target.collection.profile.learned
+    # What the profile searches with must have passed: another one's success is no reason to change it.
+    has_none = tried.incumbent is None or not tried.incumbent.model.passed
+    has_won = learned.combination in made.passed or (bool(made.passed) and has_none)
+    is_published = has_won or made.is_trusted(learned)
+    outcome = tried.outcomes.get(learned.combination)
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        version = await add_model(
+            connection,
+            target.collection.collection_id,
+            kind=fitted.reward.kind,
+            # One that is refused is never used; why it was is what is worth keeping.
+            definition=made.as_dict() if is_published else {},
+            metrics={combination.value: one.as_dict() for combination, one in tried.outcomes.items()},
+            events=tried.verdicts,
+            statistics_at=tried.until,
+            is_published=is_published,
+            reason=_reason(outcome, made, learned),
+            queries=_queries(fitted.directions),
+        )
+    return version, is_published
+
+
+def _reason(outcome: TrialOutcome | None, made: LearnedModel, learned: Learned) -> str:
+    """Why the model is used, or is not."""
+    if outcome is None:
+        return UNUSED
+    if not outcome.passed and made.is_trusted(learned):
+        return f"trusted from {learned.trusted_from} verdicts on, as the profile says; its trial: {outcome.reason}"
+    return outcome.reason
+
+
+def _queries(directions: Mapping[str, Direction]) -> list[RewardedQueries]:
+    return [
+        RewardedQueries(item, unit(one.total), one.rewards)
+        for item, one in sorted(directions.items())
+        if np.linalg.norm(one.total) > 1e-6
+    ]
+
+
+PAGE_ITEMS = 500
+TOLERANCE = 1e-9
+"""Relative difference of a decayed sum that is rounding and no drift."""
+
+MOST_HALF_LIVES = 100
+"""How far the moment may be from the landmark before that is moved."""
+
+
+async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether the collection has any arm or event."""
+    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    return bool(await items_with_feedback(*where, after="", most=1))
+
+
+async def keep_arms(
+    workplace: Workplace, target: JobTarget, advance: Advance = unheeded, *, now: datetime | None = None
+) -> dict[str, Any]:
+    """Recount every arm of the collection from its events, page by page, and mend those that are off.
+
+    Each page is right when it is done: an interruption costs nothing. What is off is a fault somewhere, and logged.
+    """
+    moment = now or datetime.now(UTC)
+    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    is_moved = await _moved_landmark(workplace, target, moment)
+    days = workplace.settings.retention_feedback_days
+    arms = mended = retired = 0
+    after = ""
+    while page := await items_with_feedback(*where, after=after, most=PAGE_ITEMS):
+        if days is not None:
+            retired += await retire_feedback(*where, page, received_before=moment - timedelta(days=days))
+        counted, off = await recount_arms(*where, page, tolerance=TOLERANCE)
+        arms, mended, after = arms + counted, mended + off, page[-1]
+        advance(arms)
+        workplace.end_of_step()
+    if mended:
+        _log.warning(
+            "%d of %d arms of %s had drifted from their events, and were mended", mended, arms, target.collection.name
+        )
+    return {"arms": arms, "mended": mended, "retired": retired, "landmark_moved": is_moved}
+
+
+async def _moved_landmark(workplace: Workplace, target: JobTarget, moment: datetime) -> bool:
+    """Move the landmark to the moment where weights have grown large; whether it was."""
+    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    decay = await read_decay(*where)
+    if abs(moment - decay.landmark) <= MOST_HALF_LIVES * timedelta(days=decay.half_life_days):
+        return False
+    await set_decay(*where, Decay(half_life_days=decay.half_life_days, landmark=moment), moment)
+    return True
+
+
+GROWTH = 2.0
+"""Centroids are found anew when the collection has grown so many times since."""
+
+MOST_SAMPLED = 20_000
+_PAGE = 5_000
+_SEED = 1
+
+
+async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether there is feedback to learn by cluster, and items without one or centroids that are out of date."""
+    collection, space = target.collection, target.collection.space
+    if space is None or collection.documents < LEAST_ITEMS:
+        return False
+    found_in, has_feedback, is_waiting = await cluster_state(
+        workplace.database, target.tenant_id, collection.collection_id, space
+    )
+    return has_feedback and (is_waiting or collection.documents > GROWTH * found_in)
+
+
+async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Find the centroids where there are none or the collection has outgrown them, and give items their clusters.
+
+    New centroids go on from the old ones, so that what was learned about a cluster stays with it.
+    """
+    space, collection = target.collection.space, target.collection
+    if space is None or collection.documents < LEAST_ITEMS:
+        return {"clusters": 0, "assigned": 0}
+    found_in, _, _ = await cluster_state(workplace.database, target.tenant_id, collection.collection_id, space)
+    known = await read_centroids(workplace.database, target.tenant_id, collection.collection_id, space.space_id)
+    is_outgrown = known is None or collection.documents > GROWTH * found_in
+    if known is None or is_outgrown:
+        found = await _found(workplace, target, space, known)
+        if found is None:
+            return {"clusters": 0 if known is None else len(known), "assigned": 0}
+        known = found
+    assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
+    if is_outgrown:
+        async with workplace.database.transaction(target.tenant_id) as connection:
+            await settle_centroids(connection, collection.collection_id, space.space_id, items=collection.documents)
+    return {"clusters": len(known), "assigned": assigned}
+
+
+async def _found(workplace: Workplace, target: JobTarget, space: StoredSpace, before: Vectors | None) -> Vectors | None:
+    """The new centroids; None: too few items have a vector yet."""
+    collection_id = target.collection.collection_id
+    sample = await sample_vectors(workplace.database, target.tenant_id, collection_id, space, MOST_SAMPLED)
+    if len(sample) < LEAST_ITEMS:
+        return None
+    vectors = np.asarray([vector for _, vector in sample])
+    found = centroids(vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        await keep_centroids(connection, collection_id, space.space_id, found)
+    return found
+
+
+async def _assign(
+    workplace: Workplace, target: JobTarget, space: StoredSpace, known: Vectors, *, every: bool, advance: Advance
+) -> int:
+    collection_id, after, assigned = target.collection.collection_id, "", 0
+    while page := await vectors_to_assign(
+        workplace.database, target.tenant_id, collection_id, space, after=after, every=every, limit=_PAGE
+    ):
+        numbers = nearest(np.asarray([vector for _, vector in page]), known)
+        clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
+        await assign_clusters(workplace.database, target.tenant_id, collection_id, clusters)
+        after, assigned = page[-1][0], assigned + len(page)
+        advance(assigned)
+        workplace.end_of_step()
+    return assigned

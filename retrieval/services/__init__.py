@@ -1,0 +1,1 @@
+"""Work that a caller waits for: adding, changing, evaluating, tuning, comparing, examining."""

@@ -1,0 +1,391 @@
+"""Adding items: batch by batch, each in a transaction of its own, with the vectors that come soon."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.readers import item_from_record
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import (
+    ARCHIVED,
+    ItemIsThereError,
+    ItemWrite,
+    Settled,
+    WrittenItems,
+    became,
+    store_items,
+    stored_hashes,
+    vectors_statement,
+)
+from retrieval.adapters.store.search.vectors import pending_among, pending_items
+from retrieval.domain.errors import (
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+    InvalidItemError,
+    InvalidRequestError,
+    InvalidVectorError,
+    RetrievalError,
+)
+from retrieval.domain.items.embedding import Vector, Vectors
+from retrieval.domain.items.item import Became, Item, text_hash
+
+_log = logging.getLogger(__name__)
+
+EMBED_BATCH = 128
+"""Texts embedded and stored at a time: what an interruption can cost."""
+
+BATCH_ITEMS = 500
+"""Items written in one transaction, where the embedder is asked for their vectors."""
+
+_BATCH_WITH_VECTORS, _AT_ONCE = 2000, 2
+"""The same where their vectors are given, and how many such transactions there are at a time."""
+
+SOON_SECONDS = 1.0
+"""How long new items wait for their vectors, to be stored together with them; then they are stored without."""
+
+MOST_REFUSED = 5
+"""Refused items of a call after which the fault is taken to be the embedder's and not theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddReport:
+    """What became of the items."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    """Vectors stored."""
+    pending: int = 0
+    """Items stored and searchable by words, that wait for their vector."""
+    stopped: bool = False
+    """Whether the embedder is away, so that asking it again at once is no use."""
+    notes: tuple[str, ...] = field(default=())
+    settled: Settled | None = field(default=None, compare=False, repr=False)
+    """How the collection stands after the last write; None: nothing was written."""
+
+    def __add__(self, other: AddReport) -> AddReport:
+        return AddReport(
+            added=self.added + other.added,
+            changed=self.changed + other.changed,
+            unchanged=self.unchanged + other.unchanged,
+            embedded=self.embedded + other.embedded,
+            pending=self.pending + other.pending,
+            stopped=self.stopped or other.stopped,
+            notes=tuple(dict.fromkeys(self.notes + other.notes)),
+            settled=_later(self.settled, other.settled),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the counts and the notes."""
+        counts = {name: getattr(self, name) for name in AddReport.__slots__ if name not in _NO_COUNTS}
+        return {**counts, "notes": list(self.notes)}
+
+
+_NO_COUNTS = {"notes", "stopped", "settled"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Items that the embedder was asked for."""
+
+    report: AddReport
+    vectors: Mapping[str, tuple[bytes, Vector]] = field(default_factory=dict)
+    """By item id, each with the hash of the text that was embedded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes into one collection of one tenant."""
+
+    database: Database
+    tenant_id: int
+    collection: StoredCollection
+    embedder: CachedEmbedder | None
+    asks: bool = True
+    """Whether the embedder is asked at all; otherwise every new text is left pending."""
+
+    async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
+        """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
+
+        Of items with the same key the last counts. ``vectors``, shape (len(batch), dimensions), are used instead of
+        the embedder's. An embedder that fails leaves the items stored, searchable by words, and pending.
+        """
+        return (await self.add_beside(batch, vectors))[0]
+
+    async def add_beside(
+        self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
+    ) -> tuple[AddReport, WrittenItems]:
+        """As ``add``; gives also what the write found. Raises ``ItemIsThereError`` where the items were to be new."""
+        places = {item.item_id: place for place, item in enumerate(batch)}
+        items = [batch[place] for place in places.values()]
+        if self.collection.space is None:
+            return await self._store(items, only_new=only_new)
+        if vectors is not None:
+            given = {item.item_id: vectors[places[item.item_id]] for item in items if item.status != ARCHIVED}
+            report, written = await self._store(items, given)
+            return replace(report, embedded=written.embedded), written
+        return await self._add_embedding(items, only_new=only_new)
+
+    async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, WrittenItems]:
+        """Store items with those of their vectors that come soon, and the other vectors when they come."""
+        known = {} if only_new else await self._known_hashes(items)
+        changed = [item for item in items if known.get(item.item_id) != item.content_hash]
+        fresh = [item for item in changed if item.status != ARCHIVED]
+        parts = self._embedded(fresh)
+        until = asyncio.get_running_loop().time() + SOON_SECONDS
+        soon: dict[str, Vector] = {}
+        report = AddReport()
+        step = asyncio.ensure_future(anext(parts, None))
+        try:
+            while await _is_done(step, until) and step.exception() is None and (part := step.result()) is not None:
+                report += part.report
+                soon |= {item_id: vector for item_id, (_, vector) in part.vectors.items()}
+                step = asyncio.ensure_future(anext(parts, None))
+            stored, written = await self._store(changed, soon, only_new=only_new)
+            while (part := await step) is not None:
+                report += part.report
+                await self._store_vectors(part)
+                step = asyncio.ensure_future(anext(parts, None))
+        finally:
+            step.cancel()
+            with suppress(BaseException):
+                await step
+            await parts.aclose()
+        report += replace(stored, unchanged=stored.unchanged + len(items) - len(changed))
+        written = replace(written, formers={**known, **written.formers})
+        return report + await self.embed(await self.left_over(items, fresh)), written
+
+    async def _known_hashes(self, items: Sequence[Item]) -> dict[str, bytes]:
+        """The content hashes of those items that are stored, by item id."""
+        ids = [item.item_id for item in items]
+        known = await stored_hashes(self.database, self.tenant_id, self.collection.collection_id, ids)
+        return {item_id: bytes(hashes.content_hash) for item_id, hashes in known.items()}
+
+    def without_embedding(self) -> Writer:
+        """The same writer, that leaves every item pending."""
+        return replace(self, asks=False)
+
+    async def embed(self, items: Sequence[Item]) -> AddReport:
+        """Embed items that are stored already.
+
+        An item whose text or vector is refused stays pending, is named in the notes, and holds up no other. An embedder
+        that is away, or that refuses one item after another, is not asked further.
+        """
+        report = AddReport()
+        async with aclosing(self._embedded(items)) as parts:
+            async for part in parts:
+                report += part.report
+                await self._store_vectors(part)
+        return report
+
+    async def _embedded(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
+        """What becomes of the items, part by part."""
+        space = self.collection.space
+        if space is None or not items:
+            return
+        if self.embedder is None or not self.asks:
+            missing = f"no embedder for the space {space.space.name} is configured"
+            notes = (missing,) if self.embedder is None else ()
+            yield _Part(AddReport(pending=len(items), notes=notes))
+            return
+        refused = 0
+        parts = [items[start : start + EMBED_BATCH] for start in range(0, len(items), EMBED_BATCH)]
+        while parts:
+            part = parts.pop(0)
+            try:
+                vectors = await self.embedder.embed_documents([i.text for i in part], [i.item_id for i in part])
+            except EmbedderUnavailableError as error:
+                _log.warning("embedding stopped: %s", error)
+                done = _Part(AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",)))
+            except (EmbedderRejectedError, InvalidVectorError) as error:
+                if len(part) > 1:
+                    middle = len(part) // 2
+                    parts[:0] = [part[:middle], part[middle:]]
+                    continue
+                refused += 1
+                done = _Part(_refused(part[0], error, refused))
+            else:
+                given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
+                done = _Part(AddReport(embedded=len(part)), given)
+            yield done
+            if done.report.stopped:
+                yield _Part(AddReport(pending=sum(map(len, parts))))
+                return
+
+    async def _store_vectors(self, part: _Part) -> None:
+        if self.collection.space is not None and part.vectors:
+            where = (self.collection.collection_id, self.collection.space.space_id)
+            await self.database.write(self.tenant_id, vectors_statement(*where, part.vectors))
+
+    async def next_pending(self, after: str, limit: int = EMBED_BATCH) -> list[Item]:
+        """The next items, in order of key, that wait for their vector."""
+        space = self.collection.space
+        if space is None:
+            return []
+        collection_id = self.collection.collection_id
+        return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
+
+    async def left_over(self, items: Sequence[Item], fresh: Sequence[Item] = ()) -> list[Item]:
+        """Those of the items, the ``fresh`` ones aside, whose vector an earlier call could not get."""
+        space = self.collection.space
+        unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
+        if space is None or not unchanged:
+            return []
+        waiting = await pending_among(
+            self.database, self.tenant_id, self.collection.collection_id, space, sorted(unchanged)
+        )
+        return [item for item in items if item.item_id in waiting]
+
+    async def _store(
+        self, items: Sequence[Item], vectors: Mapping[str, Vector] | None = None, *, only_new: bool = False
+    ) -> tuple[AddReport, WrittenItems]:
+        """Write what is new or changed."""
+        if not items:
+            return AddReport(), WrittenItems({}, 0, None)
+        space = self.collection.space
+        write = ItemWrite(
+            self.collection.collection_id,
+            items,
+            None if space is None else space.space_id,
+            vectors,
+            only_new,
+        )
+        written = await store_items(self.database, self.tenant_id, write)
+        formers = written.formers
+        # An item's hash is computed anew each time, and most items of a load are new.
+        kept = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
+        added = len(items) - len(formers)
+        report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
+        return report, written
+
+
+async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
+    """Store any number of items, each part in a transaction of its own, as ``Writer.add`` does.
+
+    Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is written
+    alone, for others build on what it makes known of the collection.
+    """
+    size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
+    if len(items) <= size:
+        return await writer.add(items, vectors)
+    places = list({item.item_id: place for place, item in enumerate(items)}.values())
+    parts = [places[start : start + size] for start in range(0, len(places), size)]
+
+    async def add(part: Sequence[int]) -> AddReport:
+        return await writer.add([items[place] for place in part], None if vectors is None else vectors[part])
+
+    first, others = parts[:1], parts[1:]
+    report = AddReport()
+    for some in [first, *(others[start : start + at_once] for start in range(0, len(others), at_once))]:
+        for one in await asyncio.gather(*map(add, some), return_exceptions=True):
+            if isinstance(one, BaseException):
+                raise one
+            report += one
+    return report
+
+
+async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
+    """Whether it is done by that moment of the loop's clock."""
+    left = until - asyncio.get_running_loop().time()
+    done, _ = await asyncio.wait({step}, timeout=max(left, 0))
+    return bool(done)
+
+
+def _later(one: Settled | None, other: Settled | None) -> Settled | None:
+    """How the collection stands after both writes."""
+    if one is None or other is None:
+        return other or one
+    return replace(other, has_new_fields=one.has_new_fields or other.has_new_fields)
+
+
+def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
+    """The report of one refused item; of too many, that the embedder should not be asked further."""
+    _log.warning("item %r is not embedded: %s", item.item_id, error)
+    note = f"item {item.item_id!r} is not embedded: {error}"
+    return AddReport(pending=1, stopped=count >= MOST_REFUSED, notes=(note,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemOutcome:
+    """What became of one item of many: ``became`` or ``error`` is set."""
+
+    item_id: str | None
+    """None where what was given has no usable id."""
+    became: Became | None = None
+    error: InvalidRequestError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedEach:
+    """What became of each of many items."""
+
+    outcomes: tuple[ItemOutcome, ...] = ()
+    """In the order of the items."""
+    report: AddReport = field(default_factory=AddReport)
+    """Of those that were not refused, all together."""
+
+
+async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) -> AddedEach:
+    """Store the items that can be, in one transaction, then embed them; tell of each what became of it.
+
+    Of items with the same id the last one stays, and each is told what it would have been told alone.
+    """
+    checked = [_checked(one) for one in given]
+    items = [one for one in checked if isinstance(one, Item)]
+    if not items:
+        return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
+    report, written = await writer.add_beside(items)
+    return AddedEach(outcomes=tuple(outcomes_of(checked, written.formers)), report=report)
+
+
+def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
+    """What becomes of each, one after the other, where ``known`` holds the content hashes of what is stored. Pure."""
+    stored, outcomes = dict(known), []
+    for one in given:
+        if isinstance(one, InvalidItemError):
+            outcomes.append(ItemOutcome(item_id=one.item_id, error=one))
+            continue
+        former = stored.get(one.item_id)
+        stored[one.item_id] = one.content_hash
+        outcomes.append(ItemOutcome(item_id=one.item_id, became=became(former, one.content_hash)))
+    return outcomes
+
+
+def as_item(one: object) -> Item:
+    """The item, given as it is or as a dictionary in the ingest format. Raises ``InvalidItemError``."""
+    if isinstance(one, Item):
+        return one
+    if isinstance(one, Mapping):
+        return item_from_record(one)
+    raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")
+
+
+def _checked(one: object) -> Item | InvalidItemError:
+    try:
+        return as_item(one)
+    except InvalidItemError as error:
+        return error
+
+
+async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:
+    """Store the items, then embed them. Of those who add the same id at once, one does.
+
+    Raises ``InvalidItemError`` for an id that is there already, archived or not, or that is given twice.
+    """
+    ids = Counter(item.item_id for item in batch)
+    if twice := next((one for one, times in ids.items() if times > 1), None):
+        raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
+    try:
+        return (await writer.add_beside(batch, only_new=True))[0]
+    except ItemIsThereError as error:
+        first = error.item_id
+        raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first) from error

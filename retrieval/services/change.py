@@ -1,0 +1,212 @@
+"""Items are changed: together, by what is stored of each, or one as long as it is what the caller takes it to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items.items import (
+    ARCHIVED,
+    ItemIsThereError,
+    ItemWrite,
+    Settled,
+    delete_items,
+    hold_item,
+    hold_items,
+    remove_items,
+    stored_as,
+    touch_items,
+    write_attributes,
+    write_items,
+)
+from retrieval.domain.errors import InvalidItemError, UnknownItemError
+from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version
+from retrieval.services.add import AddReport, Writer
+
+Make = Callable[[Item | None], Item]
+"""Says what an item becomes, from what it is (None: there is none)."""
+
+
+async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
+    """Store the item, whatever is stored under its id, and embed it."""
+    report, written = await writer.add_beside([item])
+    stored = stored_as(item, written)
+    # Unchanged, it was not written; or somebody else has changed it since.
+    return (stored, report) if stored is not None else await put(writer, item.item_id, lambda _: item, None)
+
+
+async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> tuple[StoredItem, AddReport]:
+    """Let the item become what ``make`` says, in one transaction with the look at its version; then embed it.
+
+    Raises ``VersionConflictError`` where it is not in that version (see ``check_version``), and what ``make`` raises.
+    """
+    async with writer.database.transaction(writer.tenant_id) as connection:
+        stored, settled = await _put(connection, writer, item_id, make, version)
+    counted = replace(_counted(stored.became), settled=settled)
+    if stored.item.status == ARCHIVED:
+        return stored, counted
+    waiting = [stored.item]
+    if stored.became is Became.UNCHANGED:
+        waiting = await writer.left_over(waiting)
+    return stored, counted + await writer.embed(waiting)
+
+
+async def _put(
+    connection: Connection, writer: Writer, item_id: str, make: Make, version: str | None
+) -> tuple[StoredItem, Settled | None]:
+    collection = writer.collection
+    held = await hold_item(connection, collection.collection_id, item_id)
+    check_version(item_id, held[0].version if held else None, version)
+    item = make(held[0].item if held else None)
+    if held is not None and held[1] == item.content_hash:
+        return replace(held[0], became=Became.UNCHANGED), None
+    space_id = None if collection.space is None else collection.space.space_id
+    write = ItemWrite(collection.collection_id, [item], space_id, only_new=version == ABSENT)
+    try:
+        written = await write_items(connection, write)
+    except ItemIsThereError:
+        # Somebody else added it after the look at it: what was written here is rolled back.
+        check_version(item_id, "another", ABSENT)
+        raise
+    stored = stored_as(item, written)
+    if stored is None:
+        raise UnknownItemError(f"item {item_id!r:.80} was removed while it was written; put it again")
+    return replace(stored, became=Became.CHANGED if held else Became.ADDED), written.settled
+
+
+async def remove(
+    database: Database, tenant_id: int, collection_id: int, item_id: str, version: str | None
+) -> tuple[bool, Settled | None]:
+    """Remove the item if it is in that version; whether it was there. Raises ``VersionConflictError``."""
+    if version is None:
+        removed, settled = await remove_items(database, tenant_id, collection_id, [item_id])
+        return removed > 0, settled
+    async with database.transaction(tenant_id) as connection:
+        held = await hold_item(connection, collection_id, item_id)
+        check_version(item_id, held[0].version if held else None, version)
+        if held is None:
+            return False, None
+        removed, settled = await delete_items(connection, collection_id, [item_id])
+    return removed > 0, settled
+
+
+def _counted(became: Became | None) -> AddReport:
+    return AddReport(
+        added=became is Became.ADDED, changed=became is Became.CHANGED, unchanged=became is Became.UNCHANGED
+    )
+
+
+Decide = Callable[[str, Item | None], Item | None]
+"""Says what the item of an id becomes, from what it is; None: no item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReport:
+    """What became of the items."""
+
+    written: AddReport = field(default_factory=AddReport)
+    removed: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all is as it was."""
+        return not (self.written.added or self.written.changed or self.removed)
+
+
+class RemovalError(Exception):
+    """Items are to go, and the caller has something to do before that; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    held: Mapping[str, Item]
+    written: list[Item]
+    removed: list[str]
+
+    @property
+    def report(self) -> ChangeReport:
+        added = sum(item.item_id not in self.held for item in self.written)
+        written = AddReport(added=added, changed=len(self.written) - added)
+        return ChangeReport(written=written, removed=len(self.removed))
+
+    @property
+    def same(self) -> list[str]:
+        """The ids of what is written as it was."""
+        held = self.held
+        return [
+            one.item_id
+            for one in self.written
+            if one.item_id in held and held[one.item_id].content_hash == one.content_hash
+        ]
+
+    def is_fresh(self, item: Item) -> bool:
+        """Whether the item's vector cannot be there yet."""
+        before = self.held.get(item.item_id)
+        return before is None or before.text != item.text or before.status == ARCHIVED
+
+
+async def change(
+    writer: Writer, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
+) -> ChangeReport:
+    """Let each of the items become what ``decide`` says, all in one transaction; then embed those that need it.
+
+    An item that is given back as the same object is left alone. Raises ``InvalidItemError`` for an item of another id,
+    or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
+    """
+    settled: Settled | None = None
+    async with writer.database.transaction(writer.tenant_id) as connection:
+        held = await hold_items(connection, writer.collection.collection_id, item_ids)
+        decided = _decided(held, sorted(set(item_ids)), decide)
+        if decided.removed and not may_remove:
+            raise RemovalError
+        if keeps_time:
+            await _annotate(connection, writer.collection.collection_id, decided)
+        else:
+            settled = await _write(connection, writer, decided)
+    if keeps_time:
+        return decided.report
+    waiting = [item for item in decided.written if item.status != ARCHIVED]
+    fresh = [item for item in waiting if decided.is_fresh(item)]
+    embedded = await writer.embed(fresh + await writer.left_over(waiting, fresh))
+    return replace(decided.report, written=decided.report.written + embedded + AddReport(settled=settled))
+
+
+def _decided(held: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decided:
+    decided = _Decided(held, [], [])
+    for item_id in item_ids:
+        before = held.get(item_id)
+        after = decide(item_id, before)
+        if after is None:
+            decided.removed.extend([] if before is None else [item_id])
+        elif after.item_id != item_id:
+            raise InvalidItemError(f"item {item_id!r:.80} cannot become another one", item_id=item_id)
+        elif after is not before:
+            decided.written.append(after)
+    return decided
+
+
+async def _write(connection: Connection, writer: Writer, decided: _Decided) -> Settled | None:
+    collection, settled = writer.collection, None
+    if decided.written:
+        space_id = None if collection.space is None else collection.space.space_id
+        write = ItemWrite(collection.collection_id, decided.written, space_id)
+        settled = (await write_items(connection, write)).settled
+        await touch_items(connection, collection.collection_id, decided.same)
+    if decided.removed:
+        _, after = await delete_items(connection, collection.collection_id, decided.removed)
+        settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
+    return settled
+
+
+async def _annotate(connection: Connection, collection_id: int, decided: _Decided) -> None:
+    for item in decided.written:
+        before = decided.held.get(item.item_id)
+        if before is None or before.changed(attributes=item.attributes) != item:
+            raise InvalidItemError(
+                f"item {item.item_id!r:.80}: attributes alone can change while its time stays", item_id=item.item_id
+            )
+    if decided.removed:
+        raise InvalidItemError("nothing can be removed while times stay", item_id=decided.removed[0])
+    if decided.written:
+        await write_attributes(connection, collection_id, decided.written)

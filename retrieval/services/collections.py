@@ -1,0 +1,153 @@
+"""How the collections of a tenant stand, what follows a change of neighbours, and the removal of a collection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collection_facts import read_facts
+from retrieval.adapters.store.items.collections import StoredCollection, all_collections
+from retrieval.adapters.store.items.indexing import are_windows_behind, reindex_windows
+from retrieval.adapters.store.items.removal import remove_itself, remove_next_items, remove_records
+from retrieval.adapters.store.records.job_runs import JobRun
+from retrieval.adapters.store.search.indexes import IndexStatus
+from retrieval.adapters.store.search.recall import Measurement
+from retrieval.services.indexes import drop_indexes
+from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
+from retrieval.services.weights import DRIFT, refresh_weights
+from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionStatus:
+    """One collection."""
+
+    name: str
+    documents: int
+    """Items that a search can find."""
+    space: str | None
+    """The embedding space's name; None: lexical search only."""
+    pending: int
+    """Items that wait for their vector."""
+    weights_pending: bool
+    """Whether BM25 weights wait to be computed again."""
+    indexes: tuple[IndexStatus, ...]
+    runs: tuple[JobRun, ...]
+    """The last run of each job."""
+    recall: tuple[Measurement, ...]
+    """What the last run measured."""
+    unrecorded: Mapping[str, int]
+    """Searches that were to be recorded and were not, by reason."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; times are ISO 8601."""
+        return {
+            **{name: getattr(self, name) for name in ("name", "documents", "space", "pending", "weights_pending")},
+            "indexes": [asdict(one) for one in self.indexes],
+            "runs": [run_as_dict(one) for one in self.runs],
+            "recall": [_measurement_as_dict(one) for one in self.recall],
+            "unrecorded": dict(self.unrecorded),
+        }
+
+
+async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
+    """How the tenant's collections stand, by name."""
+    database = workplace.database
+    stored = await all_collections(database, tenant_id)
+    known = await read_facts(database, tenant_id, stored, drift=DRIFT)
+    return [
+        CollectionStatus(
+            name=one.name,
+            documents=one.documents,
+            space=_space_name(one),
+            pending=known.pending.get(one.collection_id, 0),
+            weights_pending=one.collection_id in known.weights_off,
+            indexes=tuple(known.indexes.get(one.collection_id, ())),
+            runs=tuple(known.runs.get(one.collection_id, ())),
+            recall=tuple(known.recall.get(one.collection_id, ())),
+            unrecorded=dict(known.losses.get(one.collection_id, ())),
+        )
+        for one in stored
+    ]
+
+
+def run_as_dict(run: JobRun) -> dict[str, Any]:
+    """Plain JSON values; times are ISO 8601."""
+    return {
+        "job": run.job,
+        "started_at": run.started_at.isoformat(),
+        "seconds": run.seconds,
+        "outcome": run.outcome,
+        "details": dict(run.details),
+    }
+
+
+def _space_name(collection: StoredCollection) -> str | None:
+    return collection.space.space.name if collection.space else None
+
+
+def _measurement_as_dict(one: Measurement) -> dict[str, Any]:
+    measured_at = one.measured_at.isoformat() if one.measured_at else None
+    return {**asdict(one), "measured_at": measured_at}
+
+
+_STEP = 500
+
+
+async def refresh_windows(database: Database, tenant_id: int, collection_id: int) -> int:
+    """Index the items that a change of neighbours left behind; gives how many.
+
+    Step by step, each in a transaction of its own: searches and writes go on. Interrupted, the next call goes on from
+    there. Neither words nor vectors are asked for anew.
+    """
+    done = 0
+    while step := await _step(database, tenant_id, collection_id):
+        done += step
+    if done:
+        await refresh_weights(database, tenant_id, collection_id)
+    return done
+
+
+async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether a change of neighbours was cut off before all items were indexed by it."""
+    return await are_windows_behind(workplace.database, target.tenant_id, target.collection.collection_id)
+
+
+async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Index what a change of neighbours left behind."""
+    done = 0
+    while step := await _step(workplace.database, target.tenant_id, target.collection.collection_id):
+        done += step
+        advance(done)
+        workplace.end_of_step()
+    await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
+    return {"reindexed": done}
+
+
+async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
+    async with database.transaction(tenant_id) as connection:
+        return await reindex_windows(connection, collection_id, _STEP)
+
+
+_log = logging.getLogger(__name__)
+
+ITEMS, RECORDS = 500, 5000
+"""Items, and rows of records, that one transaction removes."""
+
+
+async def remove_collection(database: Database, tenant_id: int, collection_id: int) -> bool:
+    """Remove the collection part by part; whether it was there at the end, and this call removed it.
+
+    Searches and writes go on until then, on what is left of it. Interrupted, the next call goes on from there.
+    """
+    textsearch = await drop_textsearch_index(database, collection_id)
+    done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}
+    if not await drop_indexes(database, tenant_id, collection_id) or textsearch not in done:
+        _log.warning("indexes of the removed collection %d are left to the tables' owner", collection_id)
+    while await remove_next_items(database, tenant_id, collection_id, ITEMS):
+        pass
+    await remove_records(database, tenant_id, collection_id, RECORDS)
+    return await remove_itself(database, tenant_id, collection_id)

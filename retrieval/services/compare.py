@@ -1,0 +1,302 @@
+"""Comparing two profiles: on recorded searches, or by the searches that showed the hits of both.
+
+What each would have shown is worked out from the recorded candidates; what that would have earned, and how sure it is,
+the database computes (``sql/learning/off_policy.sql``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items.collections import StoredCollection, find_profile
+from retrieval.adapters.store.learning.models import definition_within
+from retrieval.adapters.store.learning.off_policy import (
+    Compared,
+    RecordedTraffic,
+    interleaved_results,
+    read_comparison,
+    read_weighing,
+)
+from retrieval.adapters.store.records.retrievals import read_pools
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
+from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
+from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.search.profile import Profile
+from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
+from retrieval.learning.interleaving import Preference, preference
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.off_policy import RewardModel, Verdict, by_preference, judge
+
+ACTIVE = "active"
+"""The name of the profile that the collection searches with."""
+
+_MOST_VERSION = 2**31 - 1
+
+
+async def named_profile(database: Database, tenant_id: int, collection: StoredCollection, name: str) -> NamedProfile:
+    """The profile: ``active``, the number of a stored version, or the path of a JSON file with a profile.
+
+    Raises ``NotFoundError`` for a version or a file that is not there, ``InvalidProfileError`` for no profile.
+    """
+    if name == ACTIVE:
+        version = collection.profile_version
+        return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
+    if name.isdecimal():
+        return await _stored(database, tenant_id, collection, int(name))
+    return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
+
+
+async def _stored(database: Database, tenant_id: int, collection: StoredCollection, version: int) -> NamedProfile:
+    known = version <= _MOST_VERSION
+    found = await find_profile(database, tenant_id, collection.collection_id, version) if known else None
+    if found is None:
+        raise NotFoundError(
+            f"collection {collection.name!r} has no profile {version}; it has 1 to {collection.profile_version} and "
+            "maybe later ones, or name a JSON file"
+        )
+    return NamedProfile(name=f"profile {version}", profile=found, version=version)
+
+
+def profile_in_file(name: str) -> Profile:
+    """The profile in a JSON file. Raises ``NotFoundError`` without the file, ``InvalidProfileError`` for no profile."""
+    path = Path(name)
+    try:
+        stored = json_of(path.read_bytes())
+    except OSError as error:
+        raise NotFoundError(
+            f"there is no profile {str(path)!r}: name a stored version such as 3, 'active', or a JSON file "
+            f"({error.strerror or error})"
+        ) from error
+    except JSONTextError as error:
+        raise InvalidProfileError(f"{path} cannot be read: {error}; see docs/reference/profiles.md") from error
+    if not isinstance(stored, dict):
+        raise InvalidProfileError(f"{path} holds no JSON object; see docs/reference/profiles.md")
+    return Profile.from_dict(stored)
+
+
+MOST = 10_000
+"""Searches that are looked at unless more are asked for: the latest."""
+
+DECIDES = Estimator.SNIPS
+"""The estimator whose interval, unclipped, the verdict goes by: docs/decisions/0016-off-policy-evaluation.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileComparison:
+    """What recorded searches say about two profiles."""
+
+    collection: str
+    names: tuple[str, str]
+    since: datetime
+    default_reward: float | None
+    searches: int
+    """Those that could be answered again under both profiles."""
+    left_out: Mapping[str, int]
+    """The others, by reason."""
+    changed: int
+    """Of the searches, those for which the two would show something else."""
+    weighings: tuple[Weighing, Weighing]
+    estimates: tuple[Compared, ...]
+    """By estimator, plain and clipped; empty without a reward."""
+    verdict: Verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "collection": self.collection,
+            "profile": self.names[0],
+            "against": self.names[1],
+            "since": self.since.isoformat(),
+            "default_reward": self.default_reward,
+            "searches": self.searches,
+            "left_out": dict(self.left_out),
+            "changed": self.changed,
+            "weights": [weighing.as_dict() for weighing in self.weighings],
+            "estimates": [estimate.as_dict() for estimate in self.estimates],
+            "verdict": self.verdict.as_dict(),
+        }
+
+
+@dataclass(slots=True)
+class _Targets:
+    """The two targets, search by search, and what was found on the way."""
+
+    profiles: tuple[NamedProfile, NamedProfile]
+    targets: tuple[TargetPolicy, TargetPolicy] = field(default_factory=lambda: (TargetPolicy(), TargetPolicy()))
+    model: RewardModel = field(default_factory=RewardModel)
+    left_out: Counter[str] = field(default_factory=Counter)
+    searches: int = 0
+    changed: int = 0
+
+    def add(self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None) -> None:
+        """Both profiles' slates for one search; a search that one of them cannot answer counts for neither.
+
+        ``model`` is the one that counted in it; None: none did, or it is gone.
+        """
+        slates = []
+        for profile in self.profiles:
+            slate = target_slate(pool, profile, model)
+            if isinstance(slate, Unanswerable):
+                self.left_out[slate.value] += 1
+                return
+            slates.append(slate)
+        self.searches += 1
+        self.changed += slates[0] != slates[1]
+        for target, slate in zip(self.targets, slates, strict=True):
+            target.add(pool.retrieval_id, slate)
+        unrated = {} if default_reward is None else dict.fromkeys(pool.shown, default_reward)
+        self.model.add(pool.retrieval_id, unrated | dict(pool.rewards))
+
+    def modelled(self) -> tuple[TargetPolicy, TargetPolicy]:
+        """The targets with what the model expects of each item."""
+        for target in self.targets:
+            entries = zip(target.retrieval_ids, target.item_ids, strict=True)
+            target.modelled[:] = [self.model.predict(retrieval_id, item_id) for retrieval_id, item_id in entries]
+        return self.targets
+
+
+@dataclass(slots=True)
+class _Models:
+    """The models of the recorded versions, each read once, on the connection of the snapshot."""
+
+    connection: Connection
+    collection_id: int
+    known: dict[int, LearnedModel | None] = field(default_factory=lambda: {0: None})
+
+    async def of(self, version: int) -> LearnedModel | None:
+        """That version; None for 0, or one that is gone."""
+        if version not in self.known:
+            stored = await definition_within(self.connection, self.collection_id, version)
+            self.known[version] = None if stored is None else LearnedModel.from_dict(version, stored)
+        return self.known[version]
+
+
+async def compare_profiles(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    profile: NamedProfile,
+    against: NamedProfile,
+    *,
+    since: datetime,
+    default_reward: float | None = None,
+    most: int = MOST,
+) -> ProfileComparison:
+    """What the searches recorded since then would have earned under either profile.
+
+    ``default_reward``: what an impression counts that nobody rated, 0 to 1; None: it is left out, for missing feedback
+    is no failure. ``most``: the latest so many searches. Everything is read in one snapshot. Raises
+    ``InvalidRequestError`` for a default reward or a number outside its range.
+    """
+    _check(since, default_reward, most)
+    traffic = RecordedTraffic(collection_id=collection.collection_id, since=since, default_reward=default_reward)
+    made = _Targets((profile, against))
+    async with database.snapshot(tenant_id) as connection:
+        models = _Models(connection, collection.collection_id)
+        async for pool in read_pools(connection, collection.collection_id, since=since, most=most):
+            made.add(pool, default_reward, await models.of(pool.model_version))
+        weighings, estimates = await _estimated(connection, traffic, made.modelled())
+    names = (profile.name, against.name)
+    return ProfileComparison(
+        collection=collection.name,
+        names=names,
+        since=since,
+        default_reward=default_reward,
+        searches=made.searches,
+        left_out=MappingProxyType(dict(made.left_out)),
+        changed=made.changed,
+        weighings=weighings,
+        estimates=tuple(estimates.values()),
+        verdict=judge(names, weighings, _deciding(estimates)),
+    )
+
+
+async def _estimated(
+    connection: Connection, traffic: RecordedTraffic, targets: tuple[TargetPolicy, TargetPolicy]
+) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], Compared]]:
+    first, second = targets
+    weighings = (
+        await read_weighing(connection, traffic, first),
+        await read_weighing(connection, traffic, second),
+    )
+    found = await read_comparison(connection, traffic, first, second)
+    order = sorted(found, key=lambda key: (list(Estimator).index(key[0]), key[1]))
+    return weighings, {key: found[key] for key in order}
+
+
+def _deciding(estimates: Mapping[tuple[Estimator, bool], Compared]) -> Estimate:
+    found = estimates.get((DECIDES, False))
+    return found.difference if found is not None else Estimate(value=math.nan, standard_error=math.nan)
+
+
+def _check(since: datetime, default_reward: float | None, most: int) -> None:
+    if since.tzinfo is None:
+        raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
+    if default_reward is not None and not 0 <= default_reward <= 1:
+        raise InvalidRequestError(f"the default reward is {default_reward}; it must be 0 to 1, or None for none")
+    if most < 1:
+        raise InvalidRequestError(f"{most} searches were asked for; ask for at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterleavedComparison:
+    """Which of two profiles won more searches."""
+
+    collection: str
+    names: tuple[str, str]
+    since: datetime
+    searches: int
+    """Interleaved ones, with feedback or without."""
+    preference: Preference
+    verdict: Verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "collection": self.collection,
+            "profile": self.names[0],
+            "against": self.names[1],
+            "since": self.since.isoformat(),
+            "searches": self.searches,
+            "preference": self.preference.as_dict(),
+            "verdict": self.verdict.as_dict(),
+        }
+
+
+async def compare_interleaved(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    first: str,
+    second: str,
+    *,
+    since: datetime,
+) -> InterleavedComparison:
+    """Who won the interleaved searches since then; the names are those that the searches gave the two profiles.
+
+    Raises ``InvalidRequestError`` for twice the same name or a time without a zone.
+    """
+    if first == second:
+        raise InvalidRequestError(f"both profiles are {first!r}; name two that were interleaved")
+    if since.tzinfo is None:
+        raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
+    names = (first, second)
+    results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
+    won = preference((one.first, one.second) for one in results if one.first is not None and one.second is not None)
+    return InterleavedComparison(
+        collection=collection.name,
+        names=names,
+        since=since,
+        searches=len(results),
+        preference=won,
+        verdict=by_preference(names, won),
+    )

@@ -1,0 +1,253 @@
+"""Checks of collections and of what serves them: embedders, indexes, recall, jobs, workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from retrieval.adapters.store.installation.examination.activity import QueueFacts
+from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
+from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.indexes import hnsw_name
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.domain.errors import RetrievalError
+from retrieval.services.doctor.findings import duration, several, shell_word
+from retrieval.services.indexes import IndexOutcome, index_rows, wanted_outcome
+from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
+from retrieval.services.workplace import Workplace
+
+TRY_SECONDS = 15.0
+"""An embedder that takes longer for one word does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderState:
+    """The embedder of one space."""
+
+    space: str
+    """The space's name."""
+    is_configured: bool
+    problem: str = ""
+    """Why it gave no vector; empty: it gave one, of the right shape."""
+
+
+async def try_embedders(
+    workplace: Workplace, tenant_id: int, collections: Sequence[StoredCollection]
+) -> list[EmbedderState]:
+    """Ask each embedder that the collections need for one vector."""
+    spaces = dict.fromkeys(one.space for one in collections if one.space is not None)
+    return await asyncio.gather(*(_tried(workplace, tenant_id, space) for space in spaces))
+
+
+async def _tried(workplace: Workplace, tenant_id: int, space: StoredSpace) -> EmbedderState:
+    name = space.space.name
+    try:
+        embedder = workplace.embedder_of(tenant_id, space)
+        if embedder is None:
+            return EmbedderState(space=name, is_configured=False)
+        await asyncio.wait_for(embedder.try_out(), TRY_SECONDS)
+    except TimeoutError:
+        return EmbedderState(space=name, is_configured=True, problem=f"no answer within {TRY_SECONDS:g} s")
+    except RetrievalError as error:
+        return EmbedderState(space=name, is_configured=True, problem=str(error))
+    return EmbedderState(space=name, is_configured=True)
+
+
+def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
+    """Each space that collections use has an embedder that answers."""
+    for one in states:
+        if not one.is_configured:
+            found = f"no embedder is configured for space {one.space}: texts are searched for by words alone"
+            mend = "set RETRIEVAL_EMBEDDER and RETRIEVAL_EMBEDDING_MODEL to those of the space"
+            yield Finding(check="embedder", severity=Severity.WARNING, about=one.space, found=found, mend=mend)
+        elif one.problem:
+            found = f"the embedder of space {one.space} gives no vectors: {one.problem}"
+            mend = "see docs/how-to/embedders.md; items wait and are embedded once it answers"
+            yield Finding(check="embedder", severity=Severity.ERROR, about=one.space, found=found, mend=mend)
+
+
+OLD_RECALL = timedelta(days=30)
+"""A recall that was measured longer ago says little about now."""
+
+
+def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexState | None:
+    """The collection's HNSW index in its active space, valid or not."""
+    space = state.stored.space
+    return None if space is None else indexes.get(hnsw_name(space.space_id, state.stored.collection_id))
+
+
+def check_collection(
+    state: CollectionState, index: IndexState | None, now: datetime, *, has_worker: bool
+) -> Iterator[Finding]:
+    """One collection, with its HNSW index if it has one; ``has_worker``: whether somebody sees to what waits."""
+    yield from _check_waiting(state, has_worker=has_worker)
+    yield from _check_index(state, index)
+    yield from _check_recall(state, now)
+    name = state.stored.name
+    for job, error in state.failed.items():
+        yield Finding(
+            check="jobs",
+            severity=Severity.WARNING,
+            about=name,
+            found=f"the last run of job {job} over collection {name!r} failed: {error or 'no reason is on record'}",
+            mend=f"retrieval jobs run {job} --collection {shell_word(name)}",
+        )
+    if state.lost:
+        reasons = ", ".join(f"{reason} {number:,}" for reason, number in state.lost.items())
+        yield Finding(
+            check="recording",
+            severity=Severity.WARNING,
+            about=name,
+            found=f"{several(sum(state.lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
+            f"were not recorded ({reasons})",
+            mend="see docs/how-to/recording.md: let processes end their platform, or let searches wait for the record",
+        )
+
+
+def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Finding]:
+    name = state.stored.name
+    severity = Severity.ADVICE if has_worker else Severity.WARNING
+    if state.pending:
+        yield Finding(
+            check="pending",
+            severity=severity,
+            about=name,
+            found=f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them",
+            mend=f"retrieval jobs run embed --collection {shell_word(name)}",
+        )
+    if state.without_words:
+        yield Finding(
+            check="words",
+            severity=Severity.ERROR,
+            about=name,
+            found=f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words: only "
+            "vectors find them",
+            mend=f"retrieval jobs run statistics --collection {shell_word(name)}",
+        )
+    if state.are_weights_off:
+        yield Finding(
+            check="weights",
+            severity=severity,
+            about=name,
+            found=f"the BM25 weights of collection {name!r} wait to be computed again: lengths have drifted",
+            mend=f"retrieval jobs run weights --collection {shell_word(name)}",
+        )
+
+
+def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[Finding]:
+    stored = state.stored
+    if stored.space is None or (index is not None and (not index.is_valid or index.is_being_built)):
+        return  # an invalid one is told of with the indexes
+    outcome = wanted_outcome(
+        stored.documents,
+        index_rows(stored.space.space.dimensions),
+        stored.ann_index,
+        index.bytes if index else 0,
+        is_there=index is not None,
+    )
+    name, job = stored.name, f"retrieval jobs run indexes --collection {shell_word(stored.name)}"
+    match outcome:
+        case IndexOutcome.BUILT:
+            found = f"collection {name!r} has {stored.documents:,} items and no index: each search compares all vectors"
+            yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=job)
+        case IndexOutcome.REBUILT:
+            found = f"the index of collection {name!r} takes more than twice the bytes an item that it began with"
+            mend = f"retrieval reindex {shell_word(name)}"
+            yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
+        case IndexOutcome.MEASURED:
+            found = f"the index of collection {name!r} was measured at another size, or never"
+            yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
+        case IndexOutcome.DROPPED:
+            found = f"collection {name!r} has shrunk so far that its index is not needed"
+            yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
+
+
+def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
+    name, recall = state.stored.name, state.recall
+    if state.stored.ann_index is None:
+        return  # every search compares all vectors: nothing can be missed
+    job = f"retrieval jobs run recall --collection {shell_word(name)}"
+    if recall is None:
+        found = f"the recall of collection {name!r} was not measured yet on its searches"
+        mend = f"{job} (once RETRIEVAL_RECALL_SAMPLE_RATE of its searches are some)"
+        yield Finding(check="recall", severity=Severity.ADVICE, about=name, found=found, mend=mend)
+    elif recall.recall < LEAST_RECALL and recall.samples >= LEAST_SAMPLES:
+        share = f"{recall.recall:.1%} of the nearest items, in {several(recall.samples, 'sample')}"
+        found = f"searches of collection {name!r} find {share}"
+        yield Finding(check="recall", severity=Severity.WARNING, about=name, found=f"{found}; 99 % is owed", mend=job)
+    elif now - recall.measured_at > OLD_RECALL:
+        found = f"the recall of collection {name!r} was last measured on {recall.measured_at:%Y-%m-%d}"
+        yield Finding(check="recall", severity=Severity.ADVICE, about=name, found=found, mend=job)
+
+
+LATE_SECONDS = 3600
+"""A job that has been waiting for longer is late: each is due, and done, within minutes."""
+
+
+def no_queue(schema: str) -> Finding:
+    """The queue is gone: nothing can be put into it, and no worker starts."""
+    return Finding(
+        check="worker",
+        severity=Severity.ERROR,
+        about=schema,
+        found=f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run",
+        mend=f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made",
+    )
+
+
+def check_queue(queue: QueueFacts) -> Iterator[Finding]:
+    """A worker lives, and jobs neither fail, nor hang, nor wait."""
+    yield from _check_worker(queue)
+    if queue.failed:
+        yield Finding(
+            check="jobs",
+            severity=Severity.WARNING,
+            found=f"{several(queue.failed, 'job')} in the queue failed, the last one {queue.last_failed!r}",
+            mend="retrieval status shows the errors; retrieval jobs run JOB does it again",
+        )
+    if queue.stalled:
+        yield Finding(
+            check="jobs",
+            severity=Severity.WARNING,
+            found=f"{several(queue.stalled, 'job')} began with a worker that gives no more sign of life",
+            mend="start a worker, which takes them up: retrieval worker",
+        )
+    if queue.waiting and queue.oldest_seconds > LATE_SECONDS:
+        yield Finding(
+            check="jobs",
+            severity=Severity.WARNING,
+            found=f"{several(queue.waiting, 'job')} could begin, the oldest for {duration(queue.oldest_seconds)}",
+            mend="start another worker: retrieval worker --concurrency 4",
+        )
+
+
+def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
+    if queue.workers:
+        return
+    start = "retrieval worker, in a container or under a supervisor; or retrieval worker --once, by a scheduler"
+    if queue.silent_seconds is not None:
+        found = f"the last sign of life of a worker was {duration(queue.silent_seconds)} ago: it hangs or was killed"
+        yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
+    elif queue.due_seconds is None:
+        found = "no worker has ever run: indexes, recall, learning and retention are left alone"
+        yield Finding(check="worker", severity=Severity.ADVICE, found=found, mend=start)
+    elif queue.due_seconds > LATE_SECONDS:
+        found = f"no worker runs; the last one looked what is due {duration(queue.due_seconds)} ago"
+        yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
+
+
+def check_months(missing: Sequence[str], collection: str | None) -> Iterator[Finding]:
+    """The months that recorded searches fall into are made ahead; ``collection``: one to run the job by."""
+    if not missing:
+        return
+    yield Finding(
+        check="months",
+        severity=Severity.WARNING,
+        found=f"tables of months are missing ({', '.join(missing)}): recorded searches lie in no month and cannot be "
+        "dropped by it",
+        mend=f"retrieval jobs run months{f' --collection {collection}' if collection else ''}",
+    )

@@ -1,0 +1,273 @@
+"""Read the facts of an installation and check them, from inside or from outside."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.chosen import ChosenEmbedders
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
+from retrieval.adapters.store.installation.embedded.place import default_home
+from retrieval.adapters.store.installation.examination.collection_state import TenantState, read_tenant
+from retrieval.adapters.store.installation.examination.installation import (
+    Installation,
+    connected,
+    read_installation,
+    read_revision,
+)
+from retrieval.adapters.store.installation.opening import open_database
+from retrieval.adapters.store.installation.revisions import SchemaStatus, status_of
+from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
+from retrieval.domain.items.collection import check_collection_name
+from retrieval.services.doctor.checks import (
+    DoctorContext,
+    collection_findings,
+    own_findings,
+    server_findings,
+    storage_findings,
+)
+from retrieval.services.doctor.collections import EmbedderState, try_embedders
+from retrieval.services.doctor.findings import qualified
+from retrieval.services.doctor.storage import ExpectedIndex, expected_columns, expected_functions
+from retrieval.services.weights import DRIFT
+from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.settings import Settings
+
+
+async def diagnose_closed(settings: Settings, error: RetrievalError, now: datetime) -> Diagnosis:
+    """What can be said where opening the platform raised ``error``; ``now`` is the time of day, in UTC."""
+    names = Names(settings.database_schema)
+    findings: list[Finding] = []
+    if settings.database_url is not None:
+        try:
+            installation, status = await _read(settings, names)
+        except DatabaseError as again:
+            error = again
+        else:
+            where = DoctorContext(names=names, pool_size=settings.pool_size, is_embedded=False, now=now)
+            findings = list(server_findings(installation, status, where))
+    if all(one.severity is not Severity.ERROR for one in findings):
+        findings.insert(0, finding_of(error))
+    return diagnosis_of(findings, now)
+
+
+def finding_of(error: RetrievalError) -> Finding:
+    """The error as a finding: what happened, and after the first semicolon what to do."""
+    found, _, mend = str(error).partition("; ")
+    return Finding(check="platform", severity=Severity.ERROR, found=found, mend=mend)
+
+
+async def _read(settings: Settings, names: Names) -> tuple[Installation, SchemaStatus | None]:
+    url = settings.database_url
+    async with connected("" if url is None else url.get_secret_value()) as connection:
+        installation = await read_installation(connection, names, stalled_seconds=settings.worker_stalled_seconds)
+        if not installation.server.has_schema:
+            return installation, status_of(names.schema, None)
+        try:
+            return installation, status_of(names.schema, await read_revision(connection, names))
+        except psycopg.errors.InsufficientPrivilege:
+            return installation, None
+
+
+_log = logging.getLogger(__name__)
+
+
+async def diagnose(
+    workplace: Workplace,
+    tenant_id: int | None,
+    collection: str | None = None,
+    *,
+    is_own: bool = False,
+    unread: DatabaseError | None = None,
+) -> Diagnosis:
+    """Examine the server, the installation and the tenant's collections, or that one alone; None: it has no tenant yet.
+
+    With ``is_own`` what is found about the collections alone is told: their indexes, embedders, jobs and records.
+    ``unread``: why not even the tenant could be read. It reads, and asks each embedder for one vector; it changes
+    nothing. Raises ``DatabaseUnreachableError``.
+    """
+    database, settings = workplace.database, workplace.settings
+    async with database.maintenance() as connection:
+        installation = await read_installation(
+            connection, database.names, stalled_seconds=settings.worker_stalled_seconds
+        )
+        seen_at = workplace.now()
+    if unread is None:
+        seen = await _tenants_part(workplace, tenant_id, collection)
+    else:
+        seen = _Seen(tenant=None, findings=(unread_finding(unread),))
+    where = DoctorContext(
+        names=database.names,
+        pool_size=settings.pool_size,
+        is_embedded=settings.database_url is None,
+        now=seen_at,
+        expected_indexes=expected_indexes(database.names.schema),
+        expected_functions=expected_functions(),
+        expected_columns=expected_columns(),
+    )
+    checks = _own if is_own else _all
+    return diagnosis_of([*checks(installation, seen, where), *seen.findings], workplace.now())
+
+
+async def examine_collection(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """The job: examine one collection, log what is an error or a warning there, and put it on record."""
+    found = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
+    advance(len(found.findings))
+    errors = [one for one in found.findings if one.severity is Severity.ERROR]
+    warnings = [one for one in found.findings if one.severity is Severity.WARNING]
+    notes = [f"{one.check}: {one.found} ({one.mend})" for one in (*errors, *warnings)]
+    for note in notes:
+        _log.warning("%s", note)
+    return {"errors": len(errors), "warnings": len(warnings), "notes": notes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What the application role could read of a tenant."""
+
+    tenant: TenantState | None
+    """None: it could not be read."""
+    embedders: list[EmbedderState] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
+    """Why something could not be read."""
+
+
+async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _Seen:
+    """The tenant's collections with their embedders; where they cannot be read, that is a finding like others."""
+    try:
+        stored = [] if tenant_id is None else await all_collections(workplace.database, tenant_id)
+        chosen = [one for one in stored if collection in (None, one.name)]
+        tenant = await read_tenant(workplace.database, tenant_id, chosen, drift=DRIFT)
+    except DatabaseUnreachableError:
+        raise
+    except DatabaseError as error:
+        return _Seen(tenant=None, findings=(unread_finding(error),))
+    if tenant_id is None:
+        return _Seen(tenant=tenant, findings=(no_tenant(workplace.settings.tenant),))
+    return _Seen(tenant=tenant, embedders=await try_embedders(workplace, tenant_id, chosen))
+
+
+def unread_finding(error: DatabaseError) -> Finding:
+    """The collections could not be read, which something else that was found may explain."""
+    return Finding(
+        check="reading",
+        severity=Severity.ERROR,
+        found=f"the tenant's collections could not be read: {error}",
+        mend="mend the other errors, then run again: retrieval doctor",
+    )
+
+
+def no_tenant(name: str) -> Finding:
+    """Nobody has opened the platform under that name."""
+    return Finding(
+        check="tenant",
+        severity=Severity.ADVICE,
+        about=name,
+        found=f"there is no tenant {name!r}: nothing was ever stored under this name",
+        mend="check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE",
+    )
+
+
+def _all(installation: Installation, seen: _Seen, where: DoctorContext) -> list[Finding]:
+    status = None if seen.tenant is None else status_of(where.names.schema, seen.tenant.revision)
+    collections = seen.tenant.collections if seen.tenant else ()
+    return [
+        *server_findings(installation, status, where),
+        *storage_findings(installation, collections, where),
+        *(collection_findings(installation, seen.tenant, seen.embedders, where) if seen.tenant else ()),
+    ]
+
+
+def _own(installation: Installation, seen: _Seen, where: DoctorContext) -> list[Finding]:
+    return [] if seen.tenant is None else list(own_findings(installation, seen.tenant, seen.embedders, where))
+
+
+def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
+    """The indexes and keys that the schema is made with, by name."""
+    from sqlalchemy.dialects import postgresql
+    from sqlalchemy.schema import CreateIndex
+
+    from retrieval.adapters.store.tables import metadata
+
+    dialect, made = postgresql.dialect(), {}  # type: ignore[no-untyped-call]
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            statement = CreateIndex(index).compile(
+                dialect=dialect, schema_translate_map={None: schema}, render_schema_translate=True
+            )
+            made[str(index.name)] = ExpectedIndex(table.name, f"{str(statement).strip()};")
+        if names := [quote_identifier(column.name) for column in table.primary_key.columns]:
+            key = str(table.primary_key.name)
+            made[key] = ExpectedIndex(
+                table.name,
+                f"ALTER TABLE {qualified(schema, table.name)} ADD CONSTRAINT {quote_identifier(key)} "
+                f"PRIMARY KEY ({', '.join(names)});",
+            )
+    return made
+
+
+async def examine(settings: Settings, collection: str | None = None) -> Diagnosis:
+    """What ``diagnose`` finds, with neither the tenant nor months of searches made where they are missing.
+
+    An embedded server is started, and set up the first time. Raises ``UnknownCollectionError``, and ``DatabaseError``
+    where the database does not open.
+    """
+    if collection is not None:
+        check_collection_name(collection)
+    async with AsyncExitStack() as stack:
+        hung = [] if settings.database_url else list(check_embedded(settings.home or default_home()))
+        database = await open_database(settings, stack)
+        embedders = ChosenEmbedders(settings)
+        stack.push_async_callback(embedders.aclose)
+
+        def embedder_of(tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
+            return embedders.of(space, database, tenant_id)
+
+        workplace = Workplace(database, settings, embedder_of)
+        try:
+            tenant_id = await _tenant(database, settings.tenant, collection)
+        except DatabaseUnreachableError:
+            raise
+        except DatabaseError as error:
+            found = await diagnose(workplace, None, collection, unread=error)
+        else:
+            found = await diagnose(workplace, tenant_id, collection)
+        return diagnosis_of([*hung, *found.findings], found.examined_at)
+
+
+def check_embedded(home: Path) -> Iterator[Finding]:
+    """The embedded server did not hang when the examination began: to open it is to mend that."""
+    seconds = hanging_seconds(home.expanduser().resolve() / "data")
+    if seconds is not None:
+        yield Finding(
+            check="postgresql",
+            severity=Severity.WARNING,
+            found=f"the embedded server had been stopping for {seconds:,.0f} seconds and hung: it was ended and started"
+            " anew, and nothing that was committed is lost",
+            mend=f"see {home / 'server.log'} for what went before: often a process was killed, as memory ran out",
+        )
+
+
+async def _tenant(database: Database, name: str, collection: str | None) -> int | None:
+    """The tenant, which has that collection; None: it is not there, and no collection was named."""
+    tenant_id = await find_tenant(database, name)
+    if collection is None:
+        return tenant_id
+    if tenant_id is None or await find_collection(database, tenant_id, collection) is None:
+        raise UnknownCollectionError(
+            f"there is no collection {collection!r} of tenant {name!r}; retrieval collections shows those there are"
+        )
+    return tenant_id

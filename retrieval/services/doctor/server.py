@@ -1,0 +1,319 @@
+"""Checks of the server: releases, settings, connections, long transactions, the clock. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from retrieval.adapters.store.installation.checks import OLDEST_PGVECTOR, OLDEST_POSTGRESQL, SOUND_PGVECTOR
+from retrieval.adapters.store.installation.examination.activity import Holdup
+from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
+from retrieval.adapters.store.installation.revisions import SchemaStatus
+from retrieval.adapters.store.installed_sql import quote_literal
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.services.doctor.findings import GIGABYTE, MEGABYTE, duration, size
+
+
+def check_server(server: ServerState) -> Iterator[Finding]:
+    """The release of PostgreSQL, and what of the server nothing works without."""
+    if server.version_number // 10000 < OLDEST_POSTGRESQL:
+        yield Finding(
+            check="postgresql",
+            severity=Severity.ERROR,
+            found=f"the server is PostgreSQL {server.version}; version {OLDEST_POSTGRESQL} or newer is needed",
+            mend="upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one",
+        )
+    if server.is_standby:
+        yield Finding(
+            check="postgresql",
+            severity=Severity.ERROR,
+            found="the server is a standby, on which nothing can be stored or recorded",
+            mend="name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write",
+        )
+    if server.encoding != "UTF8":
+        yield Finding(
+            check="postgresql",
+            severity=Severity.WARNING,
+            found=f"the database is encoded in {server.encoding}, which cannot hold every text",
+            mend="make a database with ENCODING 'UTF8' and restore a dump into it",
+        )
+    if server.is_collation_changed:
+        yield Finding(
+            check="postgresql",
+            severity=Severity.WARNING,
+            found="the operating system sorts text otherwise than when the database was made: indexes on text may lie",
+            mend=f'REINDEX DATABASE "{server.database}"; ALTER DATABASE "{server.database}" REFRESH COLLATION VERSION;',
+        )
+    if server.checksum_failures:
+        yield Finding(
+            check="postgresql",
+            severity=Severity.ERROR,
+            found=f"{server.checksum_failures:,} pages of the database failed their checksum: a disk or memory is bad",
+            mend="restore a backup on another machine; the server's log names the files",
+        )
+
+
+def check_pgvector(server: ServerState) -> Iterator[Finding]:
+    """The release of pgvector: old ones can spoil HNSW indexes."""
+    update = "ALTER EXTENSION vector UPDATE;"
+    if server.pgvector is None:
+        yield Finding(
+            check="pgvector",
+            severity=Severity.ERROR,
+            found=f"pgvector is not installed in database {server.database!r}",
+            mend="have a superuser run there: CREATE EXTENSION vector;"
+            if server.pgvector_available
+            else "install the package of pgvector on the server, then run: CREATE EXTENSION vector;",
+        )
+        return
+    found = version(server.pgvector)
+    if found < OLDEST_PGVECTOR:
+        yield Finding(
+            check="pgvector",
+            severity=Severity.ERROR,
+            found=f"pgvector {server.pgvector} is installed; 0.8.0 or newer is needed (iterative index scans)",
+            mend=f"install the newer package on the server, then run: {update}",
+        )
+    elif found < SOUND_PGVECTOR:
+        yield Finding(
+            check="pgvector",
+            severity=Severity.WARNING,
+            found=f"pgvector {server.pgvector} is installed; before 0.8.6, parallel builds and vacuum can spoil HNSW "
+            "indexes",
+            mend=f"install the newer package on the server, run: {update} and then: retrieval reindex COLLECTION",
+        )
+    elif server.pgvector_available and found < version(server.pgvector_available):
+        yield Finding(
+            check="pgvector",
+            severity=Severity.ADVICE,
+            found=f"pgvector {server.pgvector} is installed, and the server has {server.pgvector_available}",
+            mend=update,
+        )
+
+
+def check_textsearch(server: ServerState) -> Iterator[Finding]:
+    """pg_textsearch, which is optional: faster searches by words in large collections."""
+    installed, available = server.textsearch, server.textsearch_available
+    if installed and not server.is_textsearch_loaded:
+        yield Finding(
+            check="pg_textsearch",
+            severity=Severity.ERROR,
+            found="the extension pg_textsearch is installed, and the server has not loaded its library: its indexes "
+            "can be neither read nor written",
+            mend="put pg_textsearch into shared_preload_libraries and restart the server",
+        )
+    elif installed and available and version(installed) < version(available):
+        yield Finding(
+            check="pg_textsearch",
+            severity=Severity.ADVICE,
+            found=f"pg_textsearch {installed} is installed, and the server has {available}",
+            mend="ALTER EXTENSION pg_textsearch UPDATE;",
+        )
+    elif available and not installed:
+        yield Finding(
+            check="pg_textsearch",
+            severity=Severity.ADVICE,
+            found="the server has pg_textsearch, which makes searches by words in large collections faster",
+            mend="have a superuser run: CREATE EXTENSION pg_textsearch; then: retrieval jobs run indexes",
+        )
+
+
+def check_revision(status: SchemaStatus) -> Iterator[Finding]:
+    """The schema against this program."""
+    if status.is_current:
+        return
+    if status.current is None:
+        found, mend = f"schema {status.schema!r} is not set up in this database", "retrieval db upgrade"
+    elif status.known:
+        found = f"schema {status.schema!r} is at revision {status.current} and this program needs {status.head}"
+        mend = "retrieval db upgrade"
+    else:
+        found = f"schema {status.schema!r} is at revision {status.current}, which this program does not know"
+        mend = f"install the newer program, or run its: retrieval db downgrade {status.head}"
+    yield Finding(check="schema", severity=Severity.ERROR, found=found, mend=mend)
+
+
+def version(text: str) -> tuple[int, ...]:
+    """``0.8.6`` as numbers, up to where it stops being numbers: ``1.0-dev`` is ``(1, 0)``."""
+    numbers: list[int] = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+        if digits != part:
+            break
+    return tuple(numbers)
+
+
+_RELOAD = "SELECT pg_reload_conf();"
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A setting that should not have a value."""
+
+    name: str
+    unwanted: str
+    severity: Severity
+    why: str
+
+
+_SWITCHES = (
+    _Switch("fsync", "off", Severity.WARNING, "a crash of the machine can destroy the database"),
+    _Switch("full_page_writes", "off", Severity.WARNING, "a crash of the machine can destroy the database"),
+    _Switch("autovacuum", "off", Severity.WARNING, "dead rows are never removed and statistics grow old"),
+    _Switch("track_counts", "off", Severity.WARNING, "autovacuum does not know what to do"),
+    _Switch("default_transaction_read_only", "on", Severity.ERROR, "nothing can be stored or recorded"),
+    _Switch("enable_indexscan", "off", Severity.WARNING, "searches read whole tables"),
+    _Switch("enable_bitmapscan", "off", Severity.WARNING, "searches by words and filters read whole tables"),
+    _Switch("enable_seqscan", "off", Severity.ADVICE, "small tables are read the long way round"),
+    _Switch("enable_sort", "off", Severity.ADVICE, "plans avoid what is often the fastest"),
+    _Switch("enable_hashjoin", "off", Severity.ADVICE, "plans avoid what is often the fastest"),
+    _Switch("enable_nestloop", "off", Severity.WARNING, "items are looked up by reading whole tables"),
+    _Switch("synchronous_commit", "off", Severity.ADVICE,
+            "a crash of the server may lose the last half second of what it confirmed"),
+    _Switch("jit", "on", Severity.ADVICE, "compiling a query can take longer than answering it"),
+)  # fmt: skip
+
+
+def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]:
+    """Settings that are unsafe or make searches slow. A setting that was not read is left alone."""
+    for switch in _SWITCHES:
+        if settings.get(switch.name) == switch.unwanted:
+            good = "off" if switch.unwanted == "on" else "on"
+            yield _finding(switch.name, switch.severity, f"is {switch.unwanted}: {switch.why}", good)
+    yield from _check_memory(settings, database_bytes)
+    if _number(settings, "random_page_cost", 1) >= 4:
+        why = "is 4 or more, as for spinning disks: the planner shuns indexes"
+        yield _finding("random_page_cost", Severity.ADVICE, why, "1.1", note=" -- where the disks are solid state")
+    if _number(settings, "max_parallel_workers_per_gather", 1) == 0:
+        why = "is 0: comparing all vectors of a collection keeps to one core"
+        yield _finding("max_parallel_workers_per_gather", Severity.ADVICE, why, "2")
+    if _number(settings, "max_parallel_maintenance_workers", 1) == 0:
+        why = "is 0: an HNSW index is built on one core"
+        yield _finding("max_parallel_maintenance_workers", Severity.ADVICE, why, "2")
+    timeout = _number(settings, "statement_timeout", 0)
+    if 0 < timeout < 10:
+        why = f"is {timeout:g} s: storing many items at once may be cut off"
+        yield _finding("statement_timeout", Severity.ADVICE, why, "60s")
+
+
+def _check_memory(settings: Settings, database_bytes: int) -> Iterator[Finding]:
+    buffers = _number(settings, "shared_buffers", 0)
+    if 0 < buffers <= 128 * MEGABYTE < database_bytes:
+        why = f"is {size(buffers)}, and the database has {size(database_bytes)}: vectors are read from disk"
+        note = " -- about a quarter of the machine's memory; then restart the server"
+        yield _finding("shared_buffers", Severity.ADVICE, why, "2GB", note=note, is_reloaded=False)
+    maintenance = _number(settings, "maintenance_work_mem", 0)
+    if 0 < maintenance < 64 * MEGABYTE:
+        why = f"is {size(maintenance)}: building and cleaning indexes takes many times as long"
+        yield _finding("maintenance_work_mem", Severity.ADVICE, why, "256MB")
+    work = _number(settings, "work_mem", 0)
+    if 0 < work < 4 * MEGABYTE:
+        why = f"is {size(work)}: sorting candidates spills to disk"
+        yield _finding("work_mem", Severity.ADVICE, why, "16MB")
+
+
+def _number(settings: Settings, name: str, default: float) -> float:
+    value = settings.get(name, default)
+    return value if isinstance(value, int | float) else default
+
+
+def _finding(
+    name: str, severity: Severity, why: str, good: str, *, note: str = "", is_reloaded: bool = True
+) -> Finding:
+    reload = f" {_RELOAD}" if is_reloaded else ""
+    mend = f"ALTER SYSTEM SET {name} = '{good}';{reload}{note}"
+    return Finding(check="settings", severity=severity, about=name, found=f"{name} {why}", mend=mend)
+
+
+NEARLY = 0.8
+"""The share of the server's connections from which on they are nearly used up."""
+
+SKEW_SECONDS = 5.0
+"""Clocks that differ by more make times of day lie: what expires, what was asked when."""
+
+MOST_TRANSACTIONS = 2_000_000_000
+"""About where the server stops writing, until it has frozen old rows."""
+
+
+def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
+    """There is room for this process's pool beside what is connected already."""
+    if server.connections >= NEARLY * server.max_connections:
+        yield Finding(
+            check="connections",
+            severity=Severity.WARNING,
+            found=f"{server.connections} of {server.max_connections} connections of the server are in use",
+            mend="lower RETRIEVAL_POOL_SIZE, put PgBouncer in between, or raise max_connections and restart",
+        )
+    elif pool_size > server.max_connections:
+        yield Finding(
+            check="connections",
+            severity=Severity.WARNING,
+            found=f"RETRIEVAL_POOL_SIZE is {pool_size}, and the server lets in {server.max_connections}",
+            mend="lower RETRIEVAL_POOL_SIZE, or raise max_connections and restart the server",
+        )
+
+
+def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> Iterator[Finding]:
+    """Nothing keeps dead rows, log files or other sessions waiting."""
+    for one in holdups:
+        severity, found, mend = _said(one)
+        yield Finding(check="transactions", severity=severity, about=one.who, found=found, mend=mend)
+    if not sees_all:
+        yield Finding(
+            check="transactions",
+            severity=Severity.ADVICE,
+            found=f"login {login!r} does not see what other logins do, so long transactions may be hidden",
+            mend="GRANT pg_read_all_stats to it, or run the doctor as an administrator",
+        )
+
+
+def _said(one: Holdup) -> tuple[Severity, str, str]:
+    end = f"SELECT pg_terminate_backend({one.who});"
+    match one.kind:
+        case "idle":
+            found = f"process {one.who} ({one.what}) sits in a transaction for {duration(one.seconds)} and does nothing"
+            return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
+        case "transaction":
+            found = f"process {one.who} ({one.what}) is in one transaction for {duration(one.seconds)}"
+            return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
+        case "blocked":
+            found = f"process {one.who} ({one.what}) waits for a lock for {duration(one.seconds)}"
+            return Severity.WARNING, found, "end the process that holds it: SELECT pg_terminate_backend(NUMBER);"
+        case "prepared":
+            found = f"transaction {one.who!r} was prepared {duration(one.seconds)} ago and neither committed nor not"
+            return Severity.WARNING, found, f"ROLLBACK PREPARED {quote_literal(one.who)};"
+        case _:
+            severity = Severity.WARNING if one.bytes > GIGABYTE else Severity.ADVICE
+            found = f"nobody reads replication slot {one.who!r}, which keeps {size(one.bytes)} of the server's log"
+            return severity, found, f"SELECT pg_drop_replication_slot({quote_literal(one.who)});"
+
+
+def check_wraparound(server: ServerState) -> Iterator[Finding]:
+    """Old rows are frozen in time: a server that runs out of transaction numbers stops writing."""
+    if server.frozen_age < 2 * server.freeze_max_age:
+        return
+    is_close = server.frozen_age > MOST_TRANSACTIONS / 2
+    yield Finding(
+        check="wraparound",
+        severity=Severity.ERROR if is_close else Severity.WARNING,
+        found=f"the oldest rows were not frozen for {server.frozen_age:,} transactions; at about "
+        f"{MOST_TRANSACTIONS:,} the server stops writing",
+        mend="VACUUM (FREEZE); as a superuser, after ending what keeps autovacuum from it (see transactions)",
+    )
+
+
+def check_clock(server: ServerState, now: datetime) -> Iterator[Finding]:
+    """The server's clock and this machine's agree; ``now`` is the latter when the former was read."""
+    skew = (server.now - now).total_seconds()
+    if abs(skew) <= SKEW_SECONDS:
+        return
+    yield Finding(
+        check="clock",
+        severity=Severity.WARNING,
+        found=f"the server's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's",
+        mend="let both follow a time server (NTP)",
+    )

@@ -1,0 +1,277 @@
+"""Checks of the schema: its functions and columns, its tables and indexes, and who may do what. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
+from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
+from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.services.doctor.findings import qualified
+
+_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(\w+) ?\(", re.MULTILINE)
+
+
+def expected_functions() -> frozenset[str]:
+    """The names of the functions that the installed SQL makes in the schema; the queue's have one of their own."""
+    texts = (path.read_text(encoding="utf-8") for path in directory("sql").rglob("*.sql"))
+    return frozenset(name for text in texts for name in _FUNCTION.findall(text))
+
+
+def expected_columns() -> dict[str, frozenset[str]]:
+    """The columns of each table that the schema is made with."""
+    from retrieval.adapters.store.tables import metadata
+
+    return {table.name: frozenset(column.name for column in table.columns) for table in metadata.tables.values()}
+
+
+def check_functions(present: frozenset[str], expected: frozenset[str]) -> Iterator[Finding]:
+    """Every function is there, by its name."""
+    for name in sorted(expected - present):
+        yield Finding(
+            check="functions",
+            severity=Severity.ERROR,
+            about=name,
+            found=f"function {name!r}, with which the schema is made, is gone: calls that need it fail",
+            mend=f"restore it from a backup, or run the statements for {name} that this prints: retrieval db sql",
+        )
+
+
+def check_columns(tables: Sequence[TableState], expected: Mapping[str, frozenset[str]]) -> Iterator[Finding]:
+    """Every column of the tables that are there."""
+    for table in tables:
+        for name in sorted(expected.get(table.name, frozenset()) - set(table.columns)):
+            yield Finding(
+                check="tables",
+                severity=Severity.ERROR,
+                about=f"{table.name}.{name}",
+                found=f"column {name!r} of table {table.name!r}, with which the schema is made, is gone",
+                mend="restore it from a backup; retrieval db sql prints how it is made",
+            )
+
+
+LEAST_ROWS = 10_000
+"""Tables with fewer dead or changed rows are left to the server."""
+
+STALE = 0.25
+"""The planner's statistics are stale when this share of the rows has changed; the server renews them at a tenth."""
+
+BEHIND = 2.0
+"""Autovacuum is behind when there are this many times the dead rows at which it should have begun."""
+
+_LEFTOVER = re.compile(r"_cc(new|old)\d*$")
+
+
+def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
+    """No index is invalid. ``owners``: the collections of HNSW indexes, by the index's name."""
+    for index in indexes:
+        if index.is_valid or index.is_being_built:
+            continue
+        name, of = qualified(schema, index.name), _LEFTOVER.sub("", index.name)
+        job = f"retrieval jobs run indexes --collection {owners[of]}" if of in owners else ""
+        if of != index.name:
+            found, mend = "is what an interrupted rebuild left", job or f"DROP INDEX CONCURRENTLY {name};"
+        elif job:
+            found, mend = "is invalid: searches compare all vectors", job
+        else:
+            found, mend = "is invalid: nothing may use it", f"REINDEX INDEX CONCURRENTLY {name};"
+        yield Finding(
+            check="indexes",
+            severity=Severity.ERROR,
+            about=index.name,
+            found=f"index {index.name!r} on {index.table!r} {found}",
+            mend=mend,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedIndex:
+    """An index that the schema is made with."""
+
+    table: str
+    statement: str
+    """Makes it again."""
+
+
+def check_missing(
+    tables: Sequence[TableState], indexes: Sequence[IndexState], expected: Mapping[str, ExpectedIndex]
+) -> Iterator[Finding]:
+    """Every table and index that the schema is made with is there."""
+    present, named = {index.name for index in indexes}, {table.name for table in tables}
+    for table in sorted({one.table for one in expected.values()} - named):
+        yield Finding(
+            check="tables",
+            severity=Severity.ERROR,
+            about=table,
+            found=f"table {table!r}, with which the schema is made, is gone",
+            mend="restore it from a backup; retrieval db sql prints how it is made",
+        )
+    for name in sorted(expected.keys() - present):
+        if expected[name].table in named:
+            yield Finding(
+                check="indexes",
+                severity=Severity.ERROR,
+                about=name,
+                found=f"index {name!r}, with which the schema is made, is gone: what needs it reads whole tables",
+                mend=expected[name].statement,
+            )
+
+
+def check_tables(tables: Sequence[TableState], schema: str, settings: Settings) -> Iterator[Finding]:
+    """Tables that survive a crash, are cleaned, and whose statistics are fresh."""
+    for table in tables:
+        name = qualified(schema, table.name)
+        if not table.is_logged:
+            yield Finding(
+                check="tables",
+                severity=Severity.ERROR,
+                about=table.name,
+                found=f"table {table.name!r} is unlogged: a crash of the server empties it",
+                mend=f"ALTER TABLE {name} SET LOGGED;",
+            )
+        if not table.is_vacuumed:
+            yield Finding(
+                check="tables",
+                severity=Severity.WARNING,
+                about=table.name,
+                found=f"autovacuum is turned off for table {table.name!r}",
+                mend=f"ALTER TABLE {name} RESET (autovacuum_enabled);",
+            )
+        yield from _check_dead(table, name, settings)
+        yield from _check_statistics(table, name)
+
+
+def _check_dead(table: TableState, name: str, settings: Settings) -> Iterator[Finding]:
+    share = table.dead_share
+    if share is None:
+        share = float(settings.get("autovacuum_vacuum_scale_factor", 0.2))
+    due = float(settings.get("autovacuum_vacuum_threshold", 50)) + share * table.live
+    if table.dead < max(LEAST_ROWS, BEHIND * due):
+        return
+    when = f"was cleaned last at {table.vacuumed_at:%Y-%m-%d %H:%M} UTC" if table.vacuumed_at else "was never cleaned"
+    yield Finding(
+        check="bloat",
+        severity=Severity.WARNING,
+        about=table.name,
+        found=f"table {table.name!r} holds {table.dead:,} dead rows beside {table.live:,} live ones and {when}: "
+        "autovacuum does not keep up, or something keeps it from removing them",
+        mend=f"VACUUM (ANALYZE) {name};",
+    )
+
+
+def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
+    if table.live + table.changed < LEAST_ROWS or table.live == 0:
+        return
+    if table.analyzed_at is not None and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
+        return
+    when = f"{table.changed:,} of {table.live:,} rows changed since" if table.analyzed_at else "there are none yet"
+    yield Finding(
+        check="statistics",
+        # The server makes the first ones a minute after a table was filled.
+        severity=Severity.WARNING if table.analyzed_at else Severity.ADVICE,
+        about=table.name,
+        found=f"the planner's statistics of table {table.name!r} are stale: {when}",
+        mend=f"ANALYZE {name};",
+    )
+
+
+def check_login(server: ServerState, names: Names, *, is_embedded: bool) -> Iterator[Finding]:
+    """The login and the roles that it acts as. The embedded server has one login alone, its owner's."""
+    app, login = quote_identifier(names.app_role), quote_identifier(server.login)
+    if not server.may_act:
+        yield Finding(
+            check="login",
+            severity=Severity.ERROR,
+            found=f"login {server.login!r} may not act as role {names.app_role!r}",
+            mend=f"have the schema's owner run: GRANT {app} TO {login};",
+        )
+    if server.is_superuser and not is_embedded:
+        yield Finding(
+            check="login",
+            severity=Severity.WARNING,
+            found=f"login {server.login!r} is a superuser or bypasses row-level security: whoever gets its password "
+            "gets every tenant's data",
+            mend=f"CREATE ROLE shop LOGIN PASSWORD '...'; GRANT {app} TO shop; and put it into RETRIEVAL_DATABASE_URL",
+        )
+    if server.may_act and not server.may_define:
+        definer = quote_identifier(names.definer_role)
+        yield Finding(
+            check="login",
+            severity=Severity.ADVICE,
+            found=f"login {server.login!r} may neither build indexes nor run a worker, without {names.definer_role!r}",
+            mend=f"for a worker's login, run: GRANT {definer} TO {login};",
+        )
+
+
+def check_roles(server: ServerState) -> Iterator[Finding]:
+    """The installation's own roles, for which row-level security must hold and which nobody may log in as."""
+    for role in server.unsafe_roles:
+        yield Finding(
+            check="roles",
+            severity=Severity.ERROR,
+            about=role,
+            found=f"role {role!r} may log in or bypass row-level security: tenants are not kept apart",
+            mend=f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;",
+        )
+
+
+def check_isolation(tables: Sequence[TableState], names: Names) -> Iterator[Finding]:
+    """Row-level security is forced on every table with tenants' rows, and the application role can use its own."""
+    for table in tables:
+        if table.is_private:
+            yield from _check_security(table, names)
+        yield from _check_rights(table, names)
+
+
+def _check_security(table: TableState, names: Names) -> Iterator[Finding]:
+    name = qualified(names.schema, table.name)
+    if not table.is_forced:
+        yield _unsafe(
+            table,
+            found=f"row-level security is not forced on table {table.name!r}: tenants can see each other's rows",
+            mend=f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY; ALTER TABLE {name} FORCE ROW LEVEL SECURITY;",
+        )
+    for policy in table.loose_policies:
+        yield _unsafe(
+            table,
+            found=f"policy {policy!r} on table {table.name!r} shows other rows than a tenant's own: tenants can see "
+            "each other's",
+            mend=f"DROP POLICY {quote_identifier(policy)} ON {name};",
+        )
+    if not table.is_shown:
+        schema, app = quote_identifier(names.schema), quote_identifier(names.app_role)
+        of_collections = f"collection_id IN (SELECT c.collection_id FROM {schema}.collections c)"  # noqa: S608 - quoted, and shown alone
+        own = f"tenant_id = {schema}.current_tenant()" if table.has_tenant else of_collections
+        yield _unsafe(
+            table,
+            found=f"no policy shows role {names.app_role!r} its tenant's rows of table {table.name!r}: it seems empty",
+            mend=f"CREATE POLICY {quote_identifier(f'{table.name}_app')} ON {name} TO {app} USING ({own}) "
+            f"WITH CHECK ({own});",
+        )
+
+
+def _unsafe(table: TableState, *, found: str, mend: str) -> Finding:
+    return Finding(check="isolation", severity=Severity.ERROR, about=table.name, found=found, mend=mend)
+
+
+NOT_OWED = {"tenants": frozenset({"INSERT", "UPDATE", "DELETE"}), "api_keys": frozenset({"UPDATE", "DELETE"})}
+"""What the application role is not given on a table of which a policy shows it rows."""
+
+
+def _check_rights(table: TableState, names: Names) -> Iterator[Finding]:
+    lacking = [one for one in table.lacking if one not in NOT_OWED.get(table.name, frozenset())]
+    if table.is_granted and not lacking:
+        return
+    rights = lacking if table.is_granted else ["SELECT", *lacking]
+    may_not = f"{', '.join(lacking)} on" if table.is_granted else "read"
+    yield Finding(
+        check="privileges",
+        severity=Severity.ERROR,
+        about=table.name,
+        found=f"role {names.app_role!r} may not {may_not} table {table.name!r}",
+        mend=f"GRANT {', '.join(rights)} ON {qualified(names.schema, table.name)} "
+        f"TO {quote_identifier(names.app_role)};",
+    )

@@ -1,0 +1,482 @@
+"""Evaluation: judged queries are asked, and quality and latency reported by variant of the search.
+
+The library ``ir-measures`` makes the numbers comparable with published ones; only the nDCG that a parameter search
+computes hundreds of thousands of times is done here, and tested against the library.
+
+The search itself is passed in, so this module knows neither the database nor the legs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import ir_measures
+import numpy as np
+
+from retrieval.adapters.embedders.cached import patiently
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.profile import Profile, leg_name
+from retrieval.engine.request import MAX_LIMIT
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.significance import Comparison, compare_by_query
+
+Run = Mapping[str, Sequence[str]]
+"""Item ids by query id, best first, each at most once."""
+
+DEFAULT_METRICS = "nDCG@10,R@100,MRR@10"
+"""What is measured when nothing else is asked for."""
+
+_EXAMPLES = "nDCG@10, R@100, MRR@10, AP, P@5, Success@1"
+_COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric as the user spelled it, and as ``ir-measures`` knows it."""
+
+    name: str
+    measure: ir_measures.Measure
+
+    @property
+    def cutoff(self) -> int | None:
+        """How many results it looks at; None when it looks at all."""
+        cutoff = self.measure.params.get("cutoff")
+        return cutoff if isinstance(cutoff, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one run scored, by metric name. Most metrics are in [0, 1], higher is better."""
+
+    per_query: Mapping[str, Mapping[str, float]]
+    """Values by metric name and query id; each metric has every judged query."""
+    means: Mapping[str, float]
+    """Arithmetic means over the judged queries."""
+
+
+def parse_metric(name: str) -> Metric:
+    """The metric of that name: ``nDCG@10``, ``R@100``, ``MRR@10`` (the same as ``RR@10``), ``AP`` and so on.
+
+    Raises ``InvalidRequestError`` for a name that is unknown, badly put, or cannot be computed here.
+    """
+    spelled = name.strip()
+    # ir-measures reports a bad name by whatever fails first: NameError, AssertionError and more.
+    try:
+        metric = Metric(spelled, ir_measures.parse_measure(spelled))
+        usable = _cutoff_is_usable(metric.measure) and _can_compute(metric.measure)
+    except Exception:  # noqa: BLE001
+        usable = False
+    if not usable:
+        raise InvalidRequestError(f"unknown metric {spelled!r}: use names such as {_EXAMPLES}")
+    return metric
+
+
+def parse_metrics(names: str | Sequence[str] = DEFAULT_METRICS) -> tuple[Metric, ...]:
+    """Metrics from a comma-separated text or a sequence of names, in order, each once.
+
+    Raises ``InvalidRequestError`` for an unknown one and for none at all.
+    """
+    parts = _COMMA_OUTSIDE_PARENTHESES.split(names) if isinstance(names, str) else names
+    spelled = dict.fromkeys(part.strip() for part in parts if part.strip())
+    if not spelled:
+        raise InvalidRequestError(f"no metric given: use names such as {_EXAMPLES}")
+    return tuple(parse_metric(name) for name in spelled)
+
+
+def measure(run: Run, qrels: Qrels, metrics: Sequence[Metric]) -> Evaluation:
+    """Score a run against judgements.
+
+    Every query of ``qrels`` counts; one without results scores 0. Queries of the run that are not judged are
+    ignored. Raises ``InvalidRequestError`` when a ranking has an item twice, or when there are no judgements
+    or metrics.
+    """
+    if not qrels or not metrics:
+        raise InvalidRequestError("nothing to measure: give at least one judged query and one metric")
+    by_measure: dict[ir_measures.Measure, dict[str, float]] = {
+        metric.measure: dict.fromkeys(qrels, 0.0) for metric in metrics
+    }
+    scored = {key: _scores(key, items) for key, items in run.items() if items and key in qrels}
+    if scored:
+        # pytrec_eval crashes the process on a query whose grades are all below 0.
+        grades = {key: {item_id: max(v, 0) for item_id, v in qrels[key].items()} for key in scored}
+        for result in ir_measures.iter_calc(list(by_measure), grades, scored):
+            by_measure[result.measure][result.query_id] = float(result.value)
+    per_query = {metric.name: by_measure[metric.measure] for metric in metrics}
+    return Evaluation(per_query, {name: fmean(values.values()) for name, values in per_query.items()})
+
+
+class Ndcg:
+    """nDCG at one cutoff for many rankings of the same judged queries, fast enough for a parameter search.
+
+    Gain is the relevance itself and the discount log2(rank + 1), as in trec_eval. See Järvelin and
+    Kekäläinen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002.
+    """
+
+    def __init__(self, qrels: Qrels, cutoff: int = 10) -> None:
+        if cutoff < 1:
+            raise InvalidRequestError(f"nDCG@{cutoff}: the cutoff must be at least 1")
+        self.name = f"nDCG@{cutoff}"
+        self._discounts = [1 / math.log2(rank + 1) for rank in range(1, cutoff + 1)]
+        self._gains = {key: {k: v for k, v in grades.items() if v > 0} for key, grades in qrels.items()}
+        self._ideals = {key: self._dcg(sorted(g.values(), reverse=True)) for key, g in self._gains.items()}
+
+    def score(self, query_id: str, ranking: Sequence[str]) -> float:
+        """nDCG in [0, 1] of distinct item ids, best first; 0 when the query has no relevant item."""
+        ideal = self._ideals.get(query_id, 0.0)
+        if not ideal:
+            return 0.0
+        gain = self._gains[query_id].get
+        return self._dcg([gain(item_id, 0) for item_id in ranking[: len(self._discounts)]]) / ideal
+
+    def _dcg(self, gains: Sequence[int]) -> float:
+        return sum(gain * discount for gain, discount in zip(gains, self._discounts, strict=False))
+
+
+def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
+    if "cutoff" not in measure.params:
+        return True
+    cutoff = measure.params["cutoff"]
+    return isinstance(cutoff, int) and not isinstance(cutoff, bool) and cutoff >= 1
+
+
+def _can_compute(measure: ir_measures.Measure) -> bool:
+    """Whether a provider is there: some need packages of their own, which shows only when one tries."""
+    qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
+    return any(True for _ in ir_measures.iter_calc([measure], qrels, run))
+
+
+def _scores(query_id: str, items: Sequence[str]) -> dict[str, float]:
+    """Strictly falling whole numbers: the library sorts them to exactly this order and meets no tie."""
+    scores = {item_id: float(len(items) - place) for place, item_id in enumerate(items)}
+    if len(scores) != len(items):
+        twice = next(item_id for place, item_id in enumerate(items) if item_id in items[:place])
+        raise InvalidRequestError(f"query {query_id!r}: item {twice!r} was found twice; rank each item once")
+    return scores
+
+
+FUSED = "fused"
+"""The variant that is compared with each other one."""
+
+DEFAULT_DEPTH = 100
+"""Results asked for when a metric has no cutoff of its own."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of steps done and the number of all steps."""
+
+Clock = Callable[[], float]
+"""Seconds from any fixed point, never going back."""
+
+
+class SearchFunction(Protocol):
+    """One search as the evaluation needs it."""
+
+    async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
+        """At most ``limit`` item ids, best first; ``variant`` is a leg's name or ``fused``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantReport:
+    """How one variant did."""
+
+    variant: str
+    means: Mapping[str, float]
+    """By metric name, over the judged queries."""
+    per_query: Mapping[str, Mapping[str, float]]
+    """By metric name and query id."""
+    without_results: int
+    """Queries that got nothing; they score 0."""
+    median_ms: float
+    p95_ms: float
+    """Latencies as the caller felt them: with concurrency they include waiting for a connection."""
+
+    def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
+        """Plain values for JSON; the values by query on request."""
+        plain: dict[str, Any] = {
+            "variant": self.variant,
+            "metrics": dict(self.means),
+            "without_results": self.without_results,
+            "median_ms": self.median_ms,
+            "p95_ms": self.p95_ms,
+        }
+        if per_query:
+            plain["per_query"] = {name: dict(values) for name, values in self.per_query.items()}
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an evaluation found."""
+
+    metrics: tuple[str, ...]
+    """As the user spelled them; the first is the one that was compared."""
+    queries: int
+    """Judged queries, each asked once a variant."""
+    unjudged: int
+    """Queries left out because no item is relevant to them."""
+    variants: tuple[VariantReport, ...]
+    comparisons: tuple[Comparison, ...]
+    """``fused`` against each other variant on the first metric; empty without a fused variant."""
+
+    def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
+        """Plain values for JSON; the values by query on request."""
+        return {
+            "metrics": list(self.metrics),
+            "queries": self.queries,
+            "unjudged": self.unjudged,
+            "variants": [variant.as_dict(per_query=per_query) for variant in self.variants],
+            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """One query as it is asked."""
+
+    query_id: str
+    text: str
+    where: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    item_ids: tuple[str, ...]
+    seconds: float
+
+
+async def evaluate(
+    search: SearchFunction,
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    metrics: Sequence[Metric],
+    variants: Sequence[str],
+    where_from: Sequence[WhereFrom] = (),
+    drop_self: DropSelf | None = None,
+    concurrency: int = 1,
+    progress: Progress | None = None,
+    clock: Clock = time.perf_counter,
+    rng: np.random.Generator | None = None,
+) -> Report:
+    """Ask every judged query once a variant, in the order of ``variants``, and measure the rankings.
+
+    Each search is asked for as many results as the deepest metric looks at (100 for a metric without a
+    cutoff). ``drop_self`` filters the query's own item out of the search, which ranks as if it did not exist. Input
+    that cannot be measured raises ``InvalidRequestError`` before the first search; an error of a search ends
+    the evaluation and is raised as it is. ``clock`` gives seconds; ``rng`` serves the significance tests.
+    """
+    _check(metrics, variants, concurrency)
+    kept = judged(queries, qrels)
+    if drop_self is not None:
+        drop_self.check(kept)
+    asks = [_ask(query, where_from, drop_self) for query in kept]
+    asker = _Asker(search, _depth(metrics), clock)
+    answers = await asker.ask_all(asks, variants, concurrency, progress)
+    relevant = {query.query_id: qrels[query.query_id] for query in kept}
+    reports = tuple(_variant_report(variant, answers[variant], relevant, metrics) for variant in variants)
+    return Report(
+        metrics=tuple(metric.name for metric in metrics),
+        queries=len(kept),
+        unjudged=len(queries) - len(kept),
+        variants=reports,
+        comparisons=_comparisons(reports, metrics[0].name, rng),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Puts queries to the search and times the answers."""
+
+    search: SearchFunction
+    depth: int
+    clock: Clock
+
+    async def ask_all(
+        self, asks: Sequence[_Ask], variants: Sequence[str], concurrency: int, progress: Progress | None
+    ) -> dict[str, dict[str, _Answer]]:
+        """Answers by variant and query id."""
+        total, done = len(variants) * len(asks), 0
+        answers: dict[str, dict[str, _Answer]] = {variant: {} for variant in variants}
+        # All workers draw from one iterator, which bounds the concurrency without a queue or a semaphore.
+        pending = ((variant, ask) for variant in variants for ask in asks)
+
+        async def work() -> None:
+            nonlocal done
+            for variant, ask in pending:
+                answers[variant][ask.query_id] = await self._answer(ask, variant)
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+
+        await _in_parallel(work, min(concurrency, total))
+        return answers
+
+    async def _answer(self, ask: _Ask, variant: str) -> _Answer:
+        start = self.clock()
+        found = await self.search(ask.text, where=ask.where, limit=self.depth, variant=variant)
+        seconds = self.clock() - start
+        return _Answer(tuple(found)[: self.depth], seconds)
+
+
+def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int) -> None:
+    if not metrics:
+        raise InvalidRequestError("no metric given: give at least one, such as nDCG@10")
+    if not variants or len(set(variants)) != len(variants):
+        raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
+    if concurrency < 1:
+        raise InvalidRequestError(f"concurrency is {concurrency}; it must be at least 1")
+
+
+def _depth(metrics: Sequence[Metric]) -> int:
+    return max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics)
+
+
+def _ask(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> _Ask:
+    exclude = None if drop_self is None else drop_self.exclude_for(query)
+    return _Ask(query.query_id, query.text, without_item(where_for(query, where_from), exclude))
+
+
+async def _in_parallel(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
+    """Run that many workers to the end; the first error stops the others and is raised as it is."""
+    first: Exception | None = None
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
+    except ExceptionGroup as errors:
+        first = errors.exceptions[0]
+    # Raised outside the handler, so that the error keeps its own cause and context.
+    if first is not None:
+        raise first
+
+
+def _variant_report(
+    variant: str, answers: Mapping[str, _Answer], qrels: Qrels, metrics: Sequence[Metric]
+) -> VariantReport:
+    evaluation = measure({query_id: answer.item_ids for query_id, answer in answers.items()}, qrels, metrics)
+    milliseconds = np.array([answer.seconds for answer in answers.values()]) * 1000
+    median, p95 = np.percentile(milliseconds, [50, 95])
+    return VariantReport(
+        variant=variant,
+        means=evaluation.means,
+        per_query=evaluation.per_query,
+        without_results=sum(not answer.item_ids for answer in answers.values()),
+        median_ms=float(median),
+        p95_ms=float(p95),
+    )
+
+
+def _comparisons(
+    reports: Sequence[VariantReport], metric: str, rng: np.random.Generator | None
+) -> tuple[Comparison, ...]:
+    fused = next((report for report in reports if report.variant == FUSED), None)
+    if fused is None:
+        return ()
+    ours = fused.per_query[metric]
+    return tuple(
+        compare_by_query(ours, other.per_query[metric], names=(FUSED, other.variant), rng=rng)
+        for other in reports
+        if other is not fused
+    )
+
+
+class SearchableCollection(Protocol):
+    """What evaluation needs of a collection; ``retrieval.Collection`` is one."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that answers."""
+
+    async def search(
+        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
+    ) -> SearchResult:
+        """The best hits; ``legs`` are those to use, None all of the profile's; ``syntax``: quotes mean phrases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionReport:
+    """What the evaluation of a collection found."""
+
+    report: Report
+    notes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """What searches had to say, such as a leg that could not run, and how many said it."""
+
+    def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
+        """Plain values for JSON; the values by query on request."""
+        return {**self.report.as_dict(per_query=per_query), "notes": dict(self.notes)}
+
+
+async def evaluate_collection(
+    collection: SearchableCollection,
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    metrics: Sequence[Metric],
+    legs: Sequence[str] | None = None,
+    where_from: Sequence[WhereFrom] = (),
+    drop_self: DropSelf | None = None,
+    concurrency: int = 1,
+    progress: Progress | None = None,
+    clock: Clock = time.perf_counter,
+    rng: np.random.Generator | None = None,
+) -> CollectionReport:
+    """Ask the judged queries of each leg alone and, where there are several, of their fusion.
+
+    ``legs`` restricts the profile; None takes the legs that it gives a weight. The other arguments, and what
+    is raised, are as in ``retrieval.services.evaluate.evaluate``; a metric that looks deeper than 1000 results
+    raises ``InvalidRequestError`` too. The legs come first: one that cannot run is reported at once. An embedder
+    that is slow is waited for: an answer without its leg would be measured as the collection's.
+    """
+    _check_depth(metrics)
+    chosen = chosen_legs(collection.profile, legs)
+    notes: Counter[str] = Counter()
+
+    async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
+        asked = legs if variant == FUSED else (variant,)
+        with patiently():
+            result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, syntax=False)
+        notes.update(result.notes)
+        return [hit.item_id for hit in result]
+
+    report = await evaluate(
+        search,
+        queries,
+        qrels,
+        metrics=metrics,
+        variants=chosen if len(chosen) == 1 else (*chosen, FUSED),
+        where_from=where_from,
+        drop_self=drop_self,
+        concurrency=concurrency,
+        progress=progress,
+        clock=clock,
+        rng=rng,
+    )
+    return CollectionReport(report=report, notes=MappingProxyType(dict(notes)))
+
+
+def chosen_legs(profile: Profile, legs: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the legs asked for, else of those that the profile gives a weight.
+
+    Raises ``InvalidProfileError`` for a leg that does not exist.
+    """
+    if legs is None:
+        return tuple(leg for leg, weight in profile.legs.items() if weight)
+    return tuple(dict.fromkeys(leg_name(leg).value for leg in legs))
+
+
+def _check_depth(metrics: Sequence[Metric]) -> None:
+    for metric in metrics:
+        if metric.cutoff is not None and metric.cutoff > MAX_LIMIT:
+            raise InvalidRequestError(
+                f"{metric.name} looks at {metric.cutoff} results and a search gives at most {MAX_LIMIT}; "
+                "use a smaller cutoff"
+            )

@@ -1,0 +1,470 @@
+"""HNSW indexes follow the size of collections, and are measured: the effort that they need, and what their steps cost.
+
+They are measured on the collection's own vectors, so that neither a guess about the machine nor one about the data is
+needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from itertools import chain, zip_longest
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.indexes import (
+    AnnIndex,
+    build_statement,
+    collection_indexes,
+    drop_failed_builds,
+    drop_statement,
+    failed_builds,
+    forget_measured,
+    hnsw_definition,
+    hnsw_name,
+    index_state,
+    keep_common_facets,
+    keep_measured,
+    rebuild_statement,
+)
+from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
+from retrieval.domain.errors import MissingPrivilegeError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.filters import Field, OneOf
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
+
+RECALL_PROMISED = 0.99
+"""What the recall contract says of the nearest that a search finds, on average."""
+
+RECALL_WANTED = 0.995
+"""Above what is promised (0.99): other queries than the measured ones must do as well."""
+
+_EFFORTS = (40, 60, 90, 130, 200, 300, 450, 700, MAX_EFFORT)
+_NEAR_EFFORT = 100
+_DEPTHS = (10, 100, 200)
+_QUERIES = 64
+_PART = 8
+_LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
+_COMPARED, _WALKED, _TIMES = 1000, 1000, 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    database: Database
+    tenant_id: int
+    collection: StoredCollection
+    space: StoredSpace
+
+    def request(self, path: Path, **changes: Any) -> CandidateRequest:
+        """A search for the nearest vectors."""
+        return CandidateRequest(
+            collection_id=self.collection.collection_id,
+            legs=(LegName.DENSE,),
+            path=path,
+            space_id=self.space.space_id,
+            dimensions=self.space.space.dimensions,
+            **changes,
+        )
+
+    async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
+        """The scores of what each query finds, best first."""
+        queries = [Query(vector=vector) for vector in vectors]
+        # Two processes of PostgreSQL share the work.
+        halves = queries[::2], queries[1::2]
+        ask = partial(find_candidates_of_each, self.database, self.tenant_id, request)
+        each = chain.from_iterable(zip_longest(*await asyncio.gather(*map(ask, halves))))
+        return [[one.score for one in found.rankings[LegName.DENSE]] for found in each if found is not None]
+
+    async def milliseconds(self, statement: Compiled, wanted: dict[str, str]) -> float:
+        """What the server takes to run it, without the way there and back."""
+        explained = Compiled("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement.text, statement.parameters)
+        times = [await self.database.read(self.tenant_id, explained, wanted) for _ in range(_TIMES)]
+        return median(float(rows[0][0][0]["Execution Time"]) for rows in times)
+
+
+async def measure_index(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    chance: np.random.Generator | None = None,
+    *,
+    least: int = 0,
+) -> AnnIndex | None:
+    """Measure the collection's index and store what was found; None where there is nothing to measure.
+
+    ``least`` is the least effort to store: what live searches have shown to be needed.
+    """
+    space = collection.space
+    if space is None:
+        return None
+    bench = _Bench(database, tenant_id, collection, space)
+    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES + _COMPARED)
+    state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
+    if len(sample) < 2 or state is None:
+        return None
+    vectors = [vector for _, vector in sample[:_QUERIES]]
+    # Nearly the nearest will do: what is wanted is how far that is.
+    near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
+    away = _away(near)
+    queries = _queries(vectors, away, chance or np.random.default_rng(0))
+    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=_DEPTHS[-1]))
+    efforts, recalls = [_EFFORTS[0]], []
+    for depth in _DEPTHS:
+        effort, recall = await _effort(bench, queries, [true[:depth] for true in truth], least=max(depth, efforts[-1]))
+        efforts.append(effort)
+        recalls.append(recall)
+    measured = AnnIndex(
+        rows=max(collection.documents, 1),
+        index_bytes=state[0],
+        effort_10=max(efforts[1], least),
+        effort_100=max(efforts[2], least),
+        effort_200=max(efforts[3], least),
+        recall=recalls[0],
+        exact_row_us=await _exact_row_us(bench, queries[0], [item_id for item_id, _ in sample]),
+        walk_row_us=await _walk_row_us(bench, queries[0]),
+    )
+    async with database.transaction(tenant_id) as connection:
+        await keep_measured(connection, collection.collection_id, space.space_id, measured)
+    await keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
+    return measured
+
+
+def _away(nearest: Sequence[Sequence[float]]) -> float:
+    """How far a query of the same kind lies from what it should find: as far as the vectors from their nearest others.
+
+    A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
+    """
+    similarity = median([scores[-1] for scores in nearest])
+    return _LEAST_AWAY if similarity <= 0 else min(max(math.sqrt(1 / similarity**2 - 1), _LEAST_AWAY), _MOST_AWAY)
+
+
+def _queries(vectors: Sequence[Vector], away: float, chance: np.random.Generator) -> list[Vector]:
+    """Each moved a little. Towards another vector would be too easy: that one's neighbours are quickly found."""
+    directions = [chance.normal(size=vector.shape) for vector in vectors]
+    moved = [vector + away * far / np.linalg.norm(far) for vector, far in zip(vectors, directions, strict=True)]
+    return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
+
+
+async def _effort(
+    bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], *, least: int
+) -> tuple[int, float]:
+    """The least effort that finds enough of the nearest, and the recall it has; beyond the most, where none does.
+
+    Where no effort finds as much as is wanted, the least that keeps the promise will do.
+    """
+    recall = 0.0
+    depth, will_do = max(map(len, truth), default=0), None
+    for effort in (effort for effort in _EFFORTS if effort >= least):
+        recall = await _recall(bench, queries, truth, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
+        if recall >= RECALL_WANTED:
+            return effort, recall
+        if recall >= RECALL_PROMISED and will_do is None:
+            will_do = effort, recall
+    return will_do or (MAX_EFFORT + 1, recall)
+
+
+async def _recall(
+    bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
+) -> float:
+    """The recall that an effort has; the most that it can have, where the first queries show that it is too little."""
+    missed = 0.0
+    for start in range(0, len(queries), _PART):
+        part = slice(start, start + _PART)
+        found = await bench.nearest(queries[part], request)
+        missed += sum(1 - recall_of(scores, true) for scores, true in zip(found, truth[part], strict=True))
+        if missed > (1 - RECALL_PROMISED) * len(queries) and request.effort < MAX_EFFORT:
+            break
+    return 1 - missed / len(queries)
+
+
+def recall_of(found: Sequence[float], true: Sequence[float]) -> float:
+    """The share of the true nearest that was found, by their scores: of equally near ones any will do. Pure."""
+    if not true:
+        return 1.0
+    return sum(score >= true[-1] for score in found) / len(true)
+
+
+async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -> float:
+    statement = compare_by_key(bench.collection.collection_id, bench.space, query, item_ids)
+    return max(await bench.milliseconds(statement, {}) * 1e3 / len(item_ids), 0.05)
+
+
+async def _walk_row_us(bench: _Bench, query: Vector) -> float:
+    """A walk that no item satisfies goes as far as it may; facets do not tell what source an item has."""
+    nothing = OneOf(Field("source", is_attribute=False), ("\x01",))
+    request = bench.request(Path.APPROXIMATE, depth=10, condition=nothing, few=-1, reach=_WALKED, effort=40)
+    longer = await bench.milliseconds(bound(request, Query(vector=query)), dict(settings(request)))
+    shorter = replace(request, reach=_WALKED // 10)
+    start = await bench.milliseconds(bound(shorter, Query(vector=query)), dict(settings(shorter)))
+    return max((longer - start) * 1e3 / (_WALKED - _WALKED // 10), 0.1)
+
+
+_log = logging.getLogger(__name__)
+
+EXACT_SCAN_US = 5_000
+"""A collection gets an index when comparing all of its vectors takes longer than this."""
+
+KEPT_ABOVE = 0.5
+"""It keeps the index until it has shrunk below this share of the size at which it would get one."""
+
+MOVED = 2.0
+"""An index is measured anew when the collection has this many times the rows that it was measured with, or its inverse;
+it is rebuilt when it takes this many times the bytes for each row."""
+
+_ROW_US, _DIMENSION_US = 0.15, 0.0007
+_GRAPH_BYTES = 400
+"""What the graph takes for each row while it is built, beside the vector."""
+_LEAST_MEMORY, _MOST_MEMORY = 64 << 20, 1 << 30
+
+
+class IndexOutcome(StrEnum):
+    """What became of the wish for an index."""
+
+    NOT_NEEDED = "not needed"
+    PRESENT = "present"
+    BUILT = "built"
+    MEASURED = "measured anew"
+    REBUILT = "rebuilt"
+    DROPPED = "dropped: comparing all is fast enough by now"
+    BEING_BUILT = "another process is building on the same table; the next run sees to what is missing"
+    NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
+
+
+def index_rows(dimensions: int) -> int:
+    """From this many vectors on a collection has an HNSW index; below, comparing all is fast and perfect.
+
+    Comparing one takes 0.15 µs and 0.0007 µs a dimension (halfvec, stored plain): about 11,900 rows of 384 dimensions
+    take 5 ms, or 2,180 of 3072. With few dimensions what counts is what else each row takes: 20,000 at the most.
+    """
+    return min(round(EXACT_SCAN_US / (_ROW_US + _DIMENSION_US * dimensions)), 20_000)
+
+
+async def keep_index(
+    database: Database, tenant_id: int, collection: StoredCollection, rows: int | None = None
+) -> IndexOutcome:
+    """Make, measure, rebuild or drop the collection's HNSW index, whichever its size asks for.
+
+    ``rows`` replaces ``index_rows``. What interrupted builds and rebuilds left is removed.
+    """
+    space = collection.space
+    if space is None:
+        return IndexOutcome.NOT_NEEDED
+    wanted = index_rows(space.space.dimensions) if rows is None else rows
+    name = hnsw_name(space.space_id, collection.collection_id)
+    if set(await failed_builds(database, name)) - {name}:
+        cleared = await _alone(database, collection, space, lambda: _clear(database, name))
+        if cleared is not IndexOutcome.PRESENT:
+            return cleared
+    state = await index_state(database, name)
+    index = collection.ann_index if state and state[1] else None
+    outcome = wanted_outcome(collection.documents, wanted, index, state[0] if state else 0, is_there=bool(state))
+    if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
+        return outcome
+    return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
+
+
+def is_index_off(collection: StoredCollection) -> bool:
+    """Whether the collection's index is not what its size asks for, as far as can be told without looking at it."""
+    if collection.space is None:
+        return False
+    index = collection.ann_index
+    wanted = index_rows(collection.space.space.dimensions)
+    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=index is not None)
+    return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
+
+
+async def flush_lexical(database: Database, written: int) -> None:
+    """After many writes, put what waits for it into the lexical index, which searches else read through.
+
+    A login that may not leaves it to the next writers, and to autovacuum.
+    """
+    if written < BULK_ITEMS:
+        return
+    try:
+        async with database.maintenance() as connection:
+            await flush_terms(connection, database.names.schema)
+    except MissingPrivilegeError:
+        _log.info("the lexical index is left to autovacuum: the login does not own it")
+
+
+async def drop_indexes(database: Database, tenant_id: int, collection_id: int) -> bool:
+    """Drop every HNSW index of a collection, what failed builds left too; False where a login may not, or one is built.
+
+    Searches compare all vectors from then on.
+    """
+    dropped = True
+    for index in await collection_indexes(database, tenant_id, collection_id):
+        # The same lock as that of a build, which would make it again.
+        async with database.only_one(f"indexes of {'_'.join(index.name.split('_')[:2])}") as alone:
+            try:
+                dropped &= alone
+                if alone:
+                    async with database.maintenance() as connection:
+                        await connection.execute(drop_statement(index.name, database.names.schema).encode())
+            except MissingPrivilegeError:
+                dropped = False
+    return dropped
+
+
+async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:
+    """Build the collection's index anew beside the old one and measure it; without a valid one, ``keep_index``."""
+    space = collection.space
+    if space is None or collection.ann_index is None:
+        return await keep_index(database, tenant_id, collection)
+    return await _alone(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
+
+
+def wanted_outcome(
+    documents: int, wanted: int, index: AnnIndex | None, index_bytes: int, *, is_there: bool
+) -> IndexOutcome:
+    """What has to be done for a collection of so many items. Pure.
+
+    ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too.
+    """
+    if documents < wanted * KEPT_ABOVE:
+        return IndexOutcome.DROPPED if is_there else IndexOutcome.NOT_NEEDED
+    if index is None:
+        return IndexOutcome.BUILT if documents >= wanted or is_there else IndexOutcome.NOT_NEEDED
+    if not index.is_measured:
+        return IndexOutcome.MEASURED
+    if index.index_bytes and index_bytes / max(documents, 1) > MOVED * index.index_bytes / index.rows:
+        return IndexOutcome.REBUILT
+    return IndexOutcome.PRESENT if 1 / MOVED < documents / index.rows < MOVED else IndexOutcome.MEASURED
+
+
+async def _alone(
+    database: Database,
+    collection: StoredCollection,
+    space: StoredSpace,
+    work: Callable[[], Awaitable[IndexOutcome]],
+) -> IndexOutcome:
+    # Two concurrent builds on one table wait for each other until the server ends one of them.
+    async with database.only_one(f"indexes of {space.table_name}") as alone:
+        if not alone:
+            return IndexOutcome.BEING_BUILT
+        try:
+            return await work()
+        except MissingPrivilegeError:
+            _log.warning("no HNSW index for %s: %s", collection.name, IndexOutcome.NOT_ALLOWED.value)
+            return IndexOutcome.NOT_ALLOWED
+
+
+async def _build(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
+    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
+    vector_schema = quote_identifier(database.facts.vector_schema or "public")
+    definition = hnsw_definition(collection.collection_id).replace("halfvec_ip_ops", f"{vector_schema}.halfvec_ip_ops")
+    state = await index_state(database, name)
+    if state is not None and state[1]:
+        return IndexOutcome.PRESENT
+    async with _builder(database, collection.documents, space.space.dimensions) as connection:
+        await _run_build(connection, schema, name, build_statement(name, schema, space.table_name, definition))
+        await _settle(connection, schema, space.table_name)
+    await measure_index(database, tenant_id, collection)
+    return IndexOutcome.BUILT
+
+
+async def _rebuild(
+    database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
+) -> IndexOutcome:
+    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
+    async with _builder(database, collection.documents, space.space.dimensions) as connection:
+        await _run_build(connection, schema, name, rebuild_statement(name, schema))
+    await measure_index(database, tenant_id, collection, least=_learned(collection))
+    return IndexOutcome.REBUILT
+
+
+async def _measure(
+    database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
+) -> IndexOutcome:
+    async with database.maintenance() as connection:
+        await _settle(connection, database.names.schema, space.table_name)
+    await measure_index(database, tenant_id, collection, least=_learned(collection))
+    return IndexOutcome.MEASURED
+
+
+async def _drop(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
+    name = hnsw_name(space.space_id, collection.collection_id)
+    async with database.maintenance() as connection:
+        await connection.execute(drop_statement(name, database.names.schema).encode())
+    async with database.transaction(tenant_id) as tenant:
+        await forget_measured(tenant, collection.collection_id, space.space_id)
+    return IndexOutcome.DROPPED
+
+
+_WORK = {
+    IndexOutcome.BUILT: _build,
+    IndexOutcome.MEASURED: _measure,
+    IndexOutcome.REBUILT: _rebuild,
+    IndexOutcome.DROPPED: _drop,
+}
+
+
+@asynccontextmanager
+async def _builder(database: Database, rows: int, dimensions: int) -> AsyncIterator[Connection]:
+    """A connection with memory for the whole graph, as far as is decent: a build that does not fit takes far longer."""
+    memory = min(max(rows * (2 * dimensions + _GRAPH_BYTES), _LEAST_MEMORY), _MOST_MEMORY)
+    async with database.maintenance({"maintenance_work_mem": f"{memory >> 10}kB"}) as connection:
+        yield connection
+
+
+async def _run_build(connection: Connection, schema: str, name: str, statement: str) -> None:
+    """Run a build; once more with a single process where the container has too little shared memory for several.
+
+    What earlier ones left is removed first: a build passes over an index that is there, though it is invalid, and a
+    rebuild makes one more beside it.
+    """
+    await drop_failed_builds(connection, schema, name)
+    try:
+        await connection.execute(statement.encode())
+    except psycopg.errors.DiskFull:
+        _log.warning("too little shared memory for a parallel build; building with one process")
+        await drop_failed_builds(connection, schema, name)
+        await connection.execute("SET max_parallel_maintenance_workers = 0")
+        await connection.execute(statement.encode())
+
+
+async def _clear(database: Database, name: str) -> IndexOutcome:
+    async with database.maintenance() as connection:
+        await drop_failed_builds(connection, database.names.schema, name)
+    return IndexOutcome.PRESENT
+
+
+async def _settle(connection: Connection, schema: str, vectors: str) -> None:
+    """Do what the server would do by itself a minute later.
+
+    The planner is told how large things are by now, and the indexes which rows everybody sees, so that they can answer
+    alone. Dead rows are left to the server.
+    """
+    tables = ", ".join(f"{quote_identifier(schema)}.{quote_identifier(name)}" for name in _FILLED)
+    await connection.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP off) {tables}".encode())
+    await connection.execute(f"ANALYZE {quote_identifier(schema)}.{quote_identifier(vectors)}".encode())
+
+
+_FILLED = (
+    *("items", "item_terms", "term_statistics"),
+    *("item_tags", "attribute_texts", "attribute_numbers", "attribute_times"),
+)
+
+
+def _learned(collection: StoredCollection) -> int:
+    """The effort that the index had until now: live searches may have raised it, and what they taught is kept."""
+    index = collection.ann_index
+    return index.effort_10 if index is not None and index.is_measured and index.effort_10 <= MAX_EFFORT else 0

@@ -1,0 +1,230 @@
+"""Ingest: a stream of lines into a collection, batch by batch, and what is said of items without text."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.store.items.items import archive_items, item_ids_after
+from retrieval.domain.items.item import Item
+from retrieval.services.add import BATCH_ITEMS, AddReport, Writer
+from retrieval.services.weights import refresh_weights
+
+_MOST_NAMES = 1000
+"""Names of attributes that are counted, so that a long run keeps to its memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutText:
+    """How many of some items have no text, and where it may stand instead."""
+
+    number: int = 0
+    characters: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Of the items without text: how long their attributes that are texts are together, by name."""
+
+    @classmethod
+    def among(cls, items: Iterable[Item]) -> WithoutText:
+        """Those among the items."""
+        found = [item.attributes for item in items if not item.text]
+        counted: Counter[str] = Counter()
+        for attributes in found:
+            counted.update({name: len(value) for name, value in attributes.items() if isinstance(value, str)})
+        return cls(len(found), dict(counted.most_common(_MOST_NAMES)))
+
+    def __add__(self, other: WithoutText) -> WithoutText:
+        if not other.number:
+            return self
+        together = Counter(self.characters) + Counter(other.characters)
+        return WithoutText(self.number + other.number, dict(together.most_common(_MOST_NAMES)))
+
+    @property
+    def likely_text(self) -> str:
+        """The attribute that holds most of what could be the text; empty where none holds any."""
+        return max(self.characters, key=lambda name: self.characters[name], default="")
+
+    def told(self, items: int) -> str:
+        """The beginning of a message: how many of so many items."""
+        return f"{self.number} of {items} {'item has' if items == 1 else 'items have'} no text"
+
+
+def without_text_notes(items: Iterable[Item]) -> tuple[str, ...]:
+    """What is to be said of items that a program adds; nothing where each has a title or a text."""
+    every = list(items)
+    found = WithoutText.among(every)
+    if not found.number:
+        return ()
+    likely = found.likely_text
+    advice = f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
+    return (f"{found.told(len(every))}; {advice}",)
+
+
+_log = logging.getLogger(__name__)
+
+BATCH_BYTES = 16 * 1024 * 1024
+"""A batch ends at whichever comes first, so that memory does not follow the items' size."""
+
+_PRUNE_PAGE = 2000
+
+Rejected = Callable[[InputLine], None]
+Progress = Callable[["IngestReport", int], None]
+"""Called after each batch with the report so far and the bytes of input consumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What became of the input."""
+
+    read: int = 0
+    """Items read, the bad lines not among them."""
+    rejected: int = 0
+    """Bad lines."""
+    archived: int = 0
+    """Items that the input no longer has."""
+    cleaned: int = 0
+    """Items read of which control or format characters were taken out."""
+    without_text: WithoutText = field(default_factory=WithoutText)
+    """Items read that have neither a title nor a text."""
+    items: AddReport = field(default_factory=AddReport)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain JSON values."""
+        counts = self.items.as_dict()
+        notes = counts.pop("notes")
+        return {
+            "read": self.read,
+            **counts,
+            "rejected": self.rejected,
+            "archived": self.archived,
+            "cleaned": self.cleaned,
+            "without_text": self.without_text.number,
+            "notes": notes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    items: list[Item]
+    rejected: list[InputLine]
+    cleaned: int
+    offset: int
+
+
+async def ingest(
+    writer: Writer,
+    lines: Iterator[InputLine],
+    *,
+    rejected: Rejected | None = None,
+    prune: bool = False,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Store every item of the input; unchanged ones cost nothing.
+
+    A bad line raises its ``BadLineError`` before the batch it stands in is stored; with ``rejected`` given, it is
+    handed there instead. ``prune`` archives the items that the input does not have; it is left undone when a line was
+    rejected, for that line may have held one of them, and when there was no item at all. A run that was interrupted is
+    completed by running it again.
+    """
+    report = IngestReport()
+    seen = array("Q")
+    while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
+        for line in batch.rejected:
+            if rejected is not None:
+                rejected(line)
+        if prune:
+            seen.extend(_fingerprint(item.item_id) for item in batch.items)
+        report = replace(
+            report,
+            read=report.read + len(batch.items),
+            rejected=report.rejected + len(batch.rejected),
+            cleaned=report.cleaned + batch.cleaned,
+            without_text=report.without_text + WithoutText.among(batch.items),
+            items=report.items + await _added(writer, batch.items, stopped=report.items.stopped),
+        )
+        if progress:
+            progress(report, batch.offset)
+    report = await _embed_pending(writer, report)
+    if prune and report.rejected:
+        report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
+    elif prune and not report.read:
+        report = _with_note(report, "nothing was pruned, because the input held no item")
+    elif prune:
+        report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
+    await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+    return report
+
+
+async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
+    """Store a batch; once the embedder is away, its items wait without asking it."""
+    return await (writer.without_embedding() if stopped else writer).add(items)
+
+
+def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
+    """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
+    items: list[Item] = []
+    rejected: list[InputLine] = []
+    offset = size = cleaned = 0
+    for line in islice(lines, BATCH_ITEMS):
+        offset = line.offset
+        if line.item is not None:
+            items.append(line.item)
+            cleaned += line.is_cleaned
+            size += len(line.raw)
+        elif skip:
+            rejected.append(line)
+        elif line.error is not None:
+            raise line.error
+        if size > BATCH_BYTES:
+            break
+    return _Batch(items, rejected, cleaned, offset) if items or rejected else None
+
+
+async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:
+    """Embed what is without a vector, unless the embedder is away or has refused items of this run already."""
+    if report.items.pending:
+        return report
+    after = ""
+    items = report.items
+    while not items.stopped and (page := await writer.next_pending(after)):
+        items += await writer.embed(page)
+        after = page[-1].item_id
+    return replace(report, items=items)
+
+
+async def _prune(writer: Writer, seen: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
+    """Archive the active items whose fingerprint was not seen; gives how many."""
+    collection = writer.collection
+    spaces = [collection.space.space_id] if collection.space else []
+    after, archived = "", 0
+    while True:
+        async with writer.database.transaction(writer.tenant_id) as connection:
+            page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
+            gone = [item_id for item_id in page if not _contains(seen, _fingerprint(item_id))]
+            if gone:
+                await archive_items(connection, collection.collection_id, spaces, gone)
+        if not page:
+            return archived
+        after = page[-1]
+        archived += len(gone)
+
+
+def _contains(sorted_values: np.ndarray[tuple[int], np.dtype[np.uint64]], value: int) -> bool:
+    place = int(np.searchsorted(sorted_values, np.uint64(value)))
+    return place < len(sorted_values) and int(sorted_values[place]) == value
+
+
+def _fingerprint(item_id: str) -> int:
+    """Eight bytes an item: what a run over any number of items can keep in memory."""
+    return int.from_bytes(hashlib.blake2b(item_id.encode(), digest_size=8).digest(), "big")
+
+
+def _with_note(report: IngestReport, note: str) -> IngestReport:
+    return replace(report, items=report.items + AddReport(notes=(note,)))

@@ -1,0 +1,281 @@
+"""Judged queries: what was asked, which items are relevant, and how a query narrows its own search.
+
+Files are BEIR's (``queries.jsonl`` with ``_id``, ``text``, ``metadata``; ``qrels.tsv`` with a header line) or
+TREC's four-column judgements; both plain or gzipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
+from retrieval.domain.errors import BadLineError, InvalidRequestError
+
+Qrels = Mapping[str, Mapping[str, int]]
+"""Relevance by query id and item id: above 0 is relevant, more is better, 0 and below was judged not."""
+
+MAX_RELEVANCE = 1_000
+"""The highest relevance a judgement may have: the metrics' arithmetic counts the grades one by one."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_HEADER = ("query-id", "corpus-id", "score")
+_RELEVANCE = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")
+_WHERE_FROM = re.compile(r"metadata\.([^<>=]+)(<=|>=|=|<|>)([^<>=]+)")
+_METADATA_NAME = re.compile(r"metadata\.([^<>=]+)")
+
+_ITEM_OPERATOR = {">=": "lte", "<=": "gte", ">": "lt", "<": "gt"}
+"""An expression has the query's value on the left, a filter has the item's field there: each is mirrored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedQuery:
+    """One question of a test set."""
+
+    query_id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """JSON values by name."""
+
+
+def read_queries(path: str | Path) -> list[JudgedQuery]:
+    """The queries of a JSON Lines file, in its order; blank lines are skipped.
+
+    Raises ``BadLineError`` for a line that is no query or repeats an ``_id``, ``InvalidRequestError`` for a
+    file that cannot be read or is empty.
+    """
+    queries: dict[str, JudgedQuery] = {}
+    for number, line in _lines(Path(path)):
+        try:
+            query = _query(line)
+        except ValueError as error:
+            raise BadLineError(str(path), number, str(error)) from None
+        if query.query_id in queries:
+            raise BadLineError(str(path), number, f"_id {query.query_id!r} is there twice; keep one")
+        queries[query.query_id] = query
+    if not queries:
+        raise InvalidRequestError(f"{path}: no queries; write one JSON object with '_id' and 'text' a line")
+    return list(queries.values())
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """Relevance judgements by query id and item id.
+
+    Takes three columns (query, item, score; with or without BEIR's header line) or TREC's four (query,
+    iteration, item, relevance), told apart by the first line; columns are parted by tabs, or by spaces where
+    a line has no tab. Raises ``BadLineError`` for a line that is no judgement or contradicts an earlier one,
+    ``InvalidRequestError`` for a file that cannot be read or is empty.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    width: int | None = None
+    for number, line in _lines(Path(path)):
+        columns = _columns(line)
+        if width is None and _is_header(columns):
+            width = len(columns)
+            continue
+        try:
+            query_id, item_id, relevance = _judgement(columns, width)
+        except ValueError as error:
+            raise BadLineError(str(path), number, str(error)) from None
+        width = len(columns)
+        if qrels.setdefault(query_id, {}).setdefault(item_id, relevance) != relevance:
+            raise BadLineError(
+                str(path), number, f"query {query_id!r} and item {item_id!r} were judged differently before"
+            )
+    if not qrels:
+        raise InvalidRequestError(f"{path}: no judgements; write 'query-id<tab>corpus-id<tab>score' lines")
+    return qrels
+
+
+def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
+    """The queries that have at least one relevant item (a score above 0), in their order.
+
+    Raises ``InvalidRequestError`` when there is none: nothing could be measured.
+    """
+    kept = [query for query in queries if any(score > 0 for score in qrels.get(query.query_id, {}).values())]
+    if kept:
+        return kept
+    if not queries or not qrels:
+        raise InvalidRequestError("nothing to measure: give at least one query and one judgement")
+    if any(query.query_id in qrels for query in queries):
+        raise InvalidRequestError("no query has a relevant item: judge at least one with a score above 0")
+    raise InvalidRequestError(
+        f"no query is judged: the queries have ids such as {queries[0].query_id!r}, "
+        f"the judgements such as {next(iter(qrels))!r}; give two files of the same set"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WhereFrom:
+    """A filter whose value each query brings in its own metadata."""
+
+    name: str
+    """The name in the query's metadata."""
+    operator: str
+    """``=``, ``<``, ``<=``, ``>`` or ``>=``, with the query's value on the left."""
+    field: str
+    """The item's field or attribute."""
+
+    @classmethod
+    def parse(cls, text: str) -> WhereFrom:
+        """From ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``.
+
+        The comparison reads as written: the query's value is at least the item's field.
+        Raises ``InvalidRequestError`` for anything else.
+        """
+        match = _WHERE_FROM.fullmatch(text.strip())
+        name, operator, item_field = (part.strip() for part in match.groups()) if match else ("", "", "")
+        if not name or not item_field:
+            raise InvalidRequestError(
+                f"cannot read {text!r}: write 'metadata.conversation=conversation' "
+                "or a comparison such as 'metadata.as_of>=occurred_at'"
+            )
+        return cls(name, operator, item_field)
+
+    def filter_for(self, query: JudgedQuery) -> dict[str, Any]:
+        """The filter of that query: ``{field: value}`` or ``{field: {"lte": value}}``.
+
+        Raises ``InvalidRequestError`` when the query lacks the value, or has a list or an object there.
+        """
+        value = query.metadata.get(self.name)
+        if value is None:
+            raise InvalidRequestError(
+                f"query {query.query_id!r} has no metadata.{self.name}; add it, or leave that filter out"
+            )
+        if not isinstance(value, str | int | float):
+            raise InvalidRequestError(
+                f"query {query.query_id!r}: metadata.{self.name} is a {type(value).__name__}; "
+                "a filter needs a text, a number or a boolean there"
+            )
+        if self.operator == "=":
+            return {self.field: value}
+        return {self.field: {_ITEM_OPERATOR[self.operator]: value}}
+
+
+def where_for(query: JudgedQuery, where_from: Sequence[WhereFrom]) -> dict[str, Any] | None:
+    """All filters of one query merged, or None without any; comparisons on one field are joined.
+
+    Raises ``InvalidRequestError`` when two of them ask one field for what no single filter can say.
+    """
+    merged: dict[str, Any] = {}
+    for source in where_from:
+        for name, wanted in source.filter_for(query).items():
+            merged[name] = _merge(merged[name], wanted, name, query) if name in merged else wanted
+    return merged or None
+
+
+@dataclass(frozen=True, slots=True)
+class DropSelf:
+    """Queries that were items themselves must not find themselves."""
+
+    name: str
+    """The name in the query's metadata under which its own item id stands."""
+
+    @classmethod
+    def parse(cls, text: str) -> DropSelf:
+        """From ``metadata.NAME``. Raises ``InvalidRequestError`` for anything else."""
+        match = _METADATA_NAME.fullmatch(text.strip())
+        if match is None:
+            raise InvalidRequestError(f"cannot read {text!r}: write a name such as 'metadata.self_id'")
+        return cls(match.group(1).strip())
+
+    def exclude_for(self, query: JudgedQuery) -> str | None:
+        """The item id to leave out of that query's results, or None when the query names none."""
+        value = query.metadata.get(self.name)
+        return None if value is None else str(value)
+
+    def check(self, queries: Sequence[JudgedQuery]) -> None:
+        """Raise ``InvalidRequestError`` when no query has the value: a slip of the pen would change nothing."""
+        if queries and all(self.exclude_for(query) is None for query in queries):
+            raise InvalidRequestError(f"no query has metadata.{self.name}; check the name given to drop-self")
+
+
+def without_item(where: dict[str, Any] | None, item_id: str | None) -> dict[str, Any] | None:
+    """The filter that also leaves out one item, so that a search ranks as if it did not exist."""
+    if item_id is None:
+        return where
+    excluded = {"item_id": {"ne": item_id}}
+    return excluded if where is None else {"and": [where, excluded]}
+
+
+def _merge(first: Any, second: Any, name: str, query: JudgedQuery) -> Any:
+    if isinstance(first, dict) and isinstance(second, dict):
+        if all(first.get(operator, value) == value for operator, value in second.items()):
+            return first | second
+    elif first == second:
+        return first
+    raise InvalidRequestError(
+        f"query {query.query_id!r}: {name!r} is asked for both {first!r} and {second!r}; leave one filter out"
+    )
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines without blank ones, from 1; gzip is told by its first bytes, not by the file's name."""
+    number = 0
+    try:
+        with path.open("rb") as raw:
+            is_gzip = raw.read(2) == _GZIP_MAGIC
+        with gzip.open(path) if is_gzip else path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip("\r\n")
+                if text.strip():
+                    yield number, text
+    except UnicodeDecodeError:
+        raise BadLineError(str(path), number, "not UTF-8; convert the file to UTF-8") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise BadLineError(str(path), number + 1, "the gzip data is damaged; copy the file again") from None
+    except OSError as error:
+        raise InvalidRequestError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def _query(line: str) -> JudgedQuery:
+    try:
+        record = json_of(line)
+    except JSONSyntaxError:
+        raise ValueError("not JSON; write one object a line") from None
+    except JSONTextError as error:
+        raise ValueError(f"not JSON that is read: {error}") from None
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object; write {'_id': ..., 'text': ...}")
+    query_id, text, metadata = record.get("_id"), record.get("text"), record.get("metadata")
+    if isinstance(query_id, int) and not isinstance(query_id, bool):
+        query_id = str(query_id)
+    if not isinstance(query_id, str) or not query_id:
+        raise ValueError("'_id' must be a non-empty text")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("'text' must be a text that is not blank")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise ValueError("'metadata' must be an object")
+    return JudgedQuery(query_id=query_id, text=text, metadata=MappingProxyType(metadata or {}))
+
+
+def _columns(line: str) -> list[str]:
+    return [column.strip() for column in line.split("\t")] if "\t" in line else line.split()
+
+
+def _is_header(columns: Sequence[str]) -> bool:
+    return tuple(column.lower().replace("_", "-") for column in columns) == _HEADER
+
+
+def _judgement(columns: Sequence[str], width: int | None) -> tuple[str, str, int]:
+    """Query id, item id and relevance; ``width`` is the number of columns of the lines before."""
+    if width is not None and len(columns) != width:
+        raise ValueError(f"{len(columns)} columns where the lines before have {width}")
+    if len(columns) not in (3, 4):
+        raise ValueError(f"{len(columns)} columns; write query, item and score, or TREC's four columns")
+    query_id, item_id, score = columns[0], columns[-2], columns[-1]
+    if not query_id or not item_id:
+        raise ValueError("the query's or the item's id is empty")
+    match = _RELEVANCE.fullmatch(score)
+    if match is None:
+        raise ValueError(f"score {score!r} is not a whole number")
+    relevance = int(match.group(1))
+    if relevance > MAX_RELEVANCE:
+        raise ValueError(f"score {score} is above {MAX_RELEVANCE}; use a few grades, such as 0 to 3")
+    return query_id, item_id, relevance

@@ -1,0 +1,383 @@
+"""Memories are stored, read, listed, rated and forgotten."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
+from retrieval.adapters.store.items.memories import (
+    MemoryPlace,
+    hold_fingerprint,
+    hold_memories,
+    hold_rows,
+    list_memories,
+    mark_superseded,
+    memories_seen,
+    memories_with,
+    rate_memory,
+    read_memories,
+    write_memories,
+)
+from retrieval.adapters.store.items.removal import (
+    expired_memories,
+    forget_items,
+    memories_of_project,
+    memories_of_user,
+    uncache_texts,
+)
+from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.memory import (
+    Duplicate,
+    Memory,
+    NewMemory,
+    StoredMemory,
+    changed,
+    check_current,
+    may_join,
+    merged,
+    to_store,
+)
+from retrieval.services.add import AddReport, Writer
+from retrieval.services.indexes import flush_lexical, keep_index
+from retrieval.services.weights import refresh_weights
+from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+
+FORGOTTEN_TOGETHER = 200
+"""Items forgotten in one transaction, which feedback waits for."""
+
+
+async def forget(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str], *, expired_by: datetime | None = None
+) -> int:
+    """Forget the items batch by batch; gives how many there were. An interruption costs a batch.
+
+    With ``expired_by``, only memories whose time is over by then.
+    """
+    forgotten = 0
+    for start in range(0, len(ids), FORGOTTEN_TOGETHER):
+        part = {item_id: f"forgotten-{secrets.token_hex(16)}" for item_id in ids[start : start + FORGOTTEN_TOGETHER]}
+        forgotten += await forget_items(database, tenant_id, collection_id, part, expired_by)
+    await refresh_weights(database, tenant_id, collection_id)
+    return forgotten
+
+
+async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether a memory's time is over."""
+    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    return bool(await expired_memories(*where, now=workplace.now(), most=1))
+
+
+async def forget_expired(
+    workplace: Workplace, target: JobTarget, advance: Advance = unheeded, *, now: datetime | None = None
+) -> dict[str, Any]:
+    """Forget the memories whose time is over, batch by batch; gives how many."""
+    moment = now or workplace.now()
+    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    forgotten = 0
+    while ids := await expired_memories(*where, now=moment, most=FORGOTTEN_TOGETHER):
+        forgotten += await forget(*where, ids, expired_by=moment)
+        advance(forgotten)
+        workplace.end_of_step()
+    return {"forgotten": forgotten}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecords:
+    """What is stored of a collection's memories."""
+
+    database: Database
+    tenant_id: int
+    collection_id: int
+
+    async def read(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories of those ids that exist, by id."""
+        return await read_memories(*self._where, ids)
+
+    async def page(
+        self,
+        project_id: str,
+        *,
+        kinds: Sequence[str] | None,
+        user_id: str | None,
+        are_archived_too: bool,
+        now: datetime,
+        before: tuple[datetime, str] | None,
+        most: int,
+    ) -> list[Memory]:
+        """The project's memories that have not expired, the latest first, at most so many, behind time and id."""
+        return await list_memories(
+            *self._where,
+            project_id,
+            kinds=kinds,
+            user_id=user_id,
+            are_archived_too=are_archived_too,
+            now=now,
+            before=None if before is None else MemoryPlace(*before),
+            most=most,
+        )
+
+    async def rate(self, memory_id: str, relevance: float, now: datetime) -> bool:
+        """Set a memory's relevance; whether there is such a memory that has not expired."""
+        return await rate_memory(*self._where, memory_id, relevance, now=now)
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        """Forget these; gives how many there were."""
+        return await forget(*self._where, ids)
+
+    async def forget_user(self, user_id: str) -> int:
+        """Forget all memories of a user, those too that are stored meanwhile; gives how many."""
+        return await self._forget_all(partial(memories_of_user, *self._where, user_id))
+
+    async def forget_project(self, project_id: str) -> int:
+        """Forget all memories of a project, those too that are stored meanwhile; gives how many."""
+        return await self._forget_all(partial(memories_of_project, *self._where, project_id))
+
+    async def _forget_all(self, read: Callable[[], Awaitable[list[str]]]) -> int:
+        forgotten = 0
+        while ids := await read():
+            forgotten += await self.forget(ids)
+        return forgotten
+
+    @property
+    def _where(self) -> tuple[Database, int, int]:
+        return self.database, self.tenant_id, self.collection_id
+
+
+_log = logging.getLogger(__name__)
+
+BATCH = 2000
+"""Memories stored in one transaction."""
+
+
+class Near(NamedTuple):
+    """A memory that says nearly the same as a new one."""
+
+    memory_id: str
+    similarity: float
+    text: str
+    """What it said when it was found."""
+
+
+class Look(NamedTuple):
+    """What is known of a new memory's duplicates before it is stored."""
+
+    near: Sequence[Near]
+    now: datetime
+    joins: bool
+    """Whether it is to join one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWriter:
+    """Writes memories into one collection."""
+
+    writer: Writer
+
+    async def store_all(self, memories: Sequence[NewMemory]) -> AddReport:
+        """Store them all, batch by batch; of those with the same id the last counts."""
+        last = list({one.memory_id: one for one in memories}.values())
+        report = AddReport()
+        for start in range(0, len(last), BATCH):
+            part = last[start : start + BATCH]
+            async with self._transaction() as connection:
+                written, items = await self._write(connection, part)
+            report += written + await self.writer.embed(items)
+        return await self._settled(report)
+
+    async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
+        """Store one, or let it join one that says the same; without ``look`` nobody looks whether there is one.
+
+        Those that store the same text and would join wait for each other, and become one.
+        """
+        duplicates: tuple[Duplicate, ...] = ()
+        target = None
+        async with self._transaction() as connection:
+            if look is not None:
+                await hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
+                duplicates = await self._duplicates(connection, memory, look)
+                if look.joins:
+                    target = await self._target(connection, memory, duplicates, look)
+            written = memory if target is None else merged(target, memory)
+            report, items = await self._write(connection, [written])
+            if look is not None and (said := memory.item().text) != written.item().text:
+                await uncache_texts(connection, self.writer.tenant_id, [said])  # what was looked for is said nowhere
+        report = await self._settled(report + await self.writer.embed(items))
+        return StoredMemory(
+            memory_id=memory.memory_id if target is None else target.memory_id,
+            is_new=bool(report.added),
+            duplicates=duplicates,
+            merged_into=target.memory_id if target else None,
+            notes=report.notes,
+        )
+
+    async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> AddReport:
+        """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
+        async with self._transaction() as connection:
+            held = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            self._check_known(held, [memory_id])
+            known = held[memory_id]
+            check_current(known, now)
+            new = changed(known, changes)
+            report, items = await self._write(connection, [new])
+        return await self._settled(report + await self.writer.embed(items))
+
+    async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
+        """Let one memory take another's place, stored in the same transaction if it is new.
+
+        Raises ``UnknownItemError``, also for one that has expired, and ``InvalidRequestError`` for one that took its
+        own place or already lost it, or is of another project.
+        """
+        new_id = new if isinstance(new, str) else new.memory_id
+        if new_id == old_id:
+            raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
+        async with self._transaction() as connection:
+            held = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            self._check_known(held, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
+            _check_places(held, old_id, new_id)
+            _check_successor(held[old_id], held[new_id] if isinstance(new, str) else new, now)
+            report, items = AddReport(), list[Item]()
+            if isinstance(new, NewMemory):
+                report, items = await self._write(connection, [new], replaced=old_id)
+            else:
+                await self._archive(connection, old_id)
+            await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
+        return await self._settled(report + await self.writer.embed(items))
+
+    async def vector_of(self, item: Item) -> Vector | None:
+        """The vector that the item will be stored with, shape (dimensions,); None: there is no embedder, or it is away.
+
+        It is cached, so that it is paid for once.
+        """
+        if self.writer.embedder is None:
+            return None
+        try:
+            vector: Vector = (
+                await self.writer.embedder.embed_documents([item.text], [item.item_id], within_budget=True)
+            )[0]
+        except (EmbedderError, InvalidVectorError) as error:
+            _log.info("duplicates of %r are looked up by words alone: %s", item.item_id, error)
+            return None
+        return vector
+
+    @property
+    def _collection(self) -> StoredCollection:
+        return self.writer.collection
+
+    def _transaction(self) -> Any:
+        return self.writer.database.transaction(self.writer.tenant_id)
+
+    def _check_known(self, held: Mapping[str, Memory], ids: Sequence[str]) -> None:
+        for memory_id in ids:
+            if memory_id not in held:
+                raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
+
+    async def _archive(self, connection: Connection, memory_id: str) -> None:
+        space = self._collection.space
+        await archive_items(connection, self._collection.collection_id, [space.space_id] if space else [], [memory_id])
+
+    async def _write(
+        self, connection: Connection, memories: Sequence[NewMemory], *, replaced: str | None = None
+    ) -> tuple[AddReport, list[Item]]:
+        """Write what is new or changed; gives also the items that may need a vector.
+
+        The cached vectors of what changed ones said before are removed. ``replaced`` is archived: between the items and
+        the memories, which are then all held in the order of their keys.
+        """
+        collection_id = self._collection.collection_id
+        items = [memory.item() for memory in memories]
+        known = await known_hashes(connection, collection_id, [item.item_id for item in items])
+        fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
+        old = list[str]()
+        if fresh:
+            changed = {item.item_id: item.text for item in fresh if item.item_id in known}
+            before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
+            old = [text for one in before.values() if (text := _text_of(one)) != changed[one.memory_id]]
+            space = self._collection.space
+            await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
+        if replaced is not None:
+            await self._archive(connection, replaced)
+            await hold_rows(connection, collection_id, [replaced, *(item.item_id for item in items)])
+        made = await write_memories(connection, collection_id, memories)
+        await uncache_texts(connection, self.writer.tenant_id, old)
+        added = len(made - known.keys())  # of those that come at the same moment, one makes it
+        report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
+        return report, [item for item in fresh if item.status != ARCHIVED]
+
+    async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
+        """Those with the same words, and those that are nearly the same; the most alike first."""
+        same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
+        found = {one.memory_id: Duplicate(one.memory_id, one.similarity) for one in look.near}
+        found |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
+        found.pop(memory.memory_id, None)
+        return tuple(sorted(found.values(), key=lambda one: (-one.similarity, one.memory_id)))
+
+    async def _target(
+        self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
+    ) -> Memory | None:
+        """The most alike memory that it may join, if it still says what it said when it was found.
+
+        That one alone is held: two that hold what they may not join could wait for each other.
+        """
+        if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
+            return None
+        collection_id, ids = self._collection.collection_id, [one.memory_id for one in duplicates]
+        known = await memories_seen(connection, collection_id, ids)
+        best = next((one for one in ids if one in known and _is_target(known[one], memory, look)), None)
+        if best is None:
+            return None
+        held = (await hold_memories(connection, collection_id, [best])).get(best)
+        return held if held is not None and _is_target(held, memory, look) else None
+
+    async def _settled(self, report: AddReport) -> AddReport:
+        """Afterwards, as for any items: weights and indexes follow the size."""
+        database, tenant_id = self.writer.database, self.writer.tenant_id
+        if report.added + report.changed == 0:
+            return report
+        await refresh_weights(database, tenant_id, self._collection.collection_id)
+        await flush_lexical(database, report.added + report.changed)
+        grown = self._collection.documents + report.added
+        await keep_index(database, tenant_id, replace(self._collection, documents=grown))
+        return report
+
+
+def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
+    """Whether the memory may join it, and it says the same, or still what it said when it was found."""
+    if not may_join(known, memory, look.now):
+        return False
+    seen = {one.memory_id: one.text for one in look.near}
+    return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
+
+
+def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
+    taken = held[old_id].superseded_by
+    if taken is not None and taken != new_id:
+        raise InvalidRequestError(f"memory {old_id!r:.80} was superseded by {taken!r:.80} already; supersede that one")
+    if new_id in held and held[new_id].superseded_by is not None:
+        raise InvalidRequestError(
+            f"memory {new_id!r:.80} was itself superseded, by {held[new_id].superseded_by!r:.80}; name that one"
+        )
+
+
+def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
+    for one in (old, new):
+        check_current(one, now)
+    if new.project_id != old.project_id:
+        raise InvalidRequestError(
+            f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"
+            f" {new.project_id!r:.80}; it would be lost to its own"
+        )
+
+
+def _text_of(memory: Memory) -> str:
+    """What is embedded of it; of an item that was added as such too, which could not be stored as a memory."""
+    return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text

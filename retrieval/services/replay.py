@@ -1,0 +1,165 @@
+"""A recorded search is looked at again: read with the profile that answered it, and asked once more today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, find_profile
+from retrieval.adapters.store.items.items import read_item_states
+from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
+from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
+from retrieval.domain.records.recorded import (
+    RecordedRetrieval,
+    RecordedSearch,
+    context_of,
+    recorded_search,
+    retrieval_of,
+)
+from retrieval.domain.records.retrieval_id import checked_id
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile_parts import Recording
+from retrieval.engine.decide import Decider
+from retrieval.engine.models import Models
+from retrieval.engine.record import Answered, Recordable, WrittenDown, request_of
+from retrieval.engine.recorder import Recorder
+from retrieval.engine.replay import (
+    Difference,
+    Replay,
+    buckets_of,
+    differences,
+    looked_at,
+    statistics_moved,
+    why_not_reproduced,
+)
+from retrieval.engine.search import Searcher
+from retrieval.learning.learned_model import LearnedModel
+from retrieval.services.workplace import Workplace
+
+_LEAST_POOL = 100
+"""Candidates of today's search that are looked at."""
+
+
+async def replay(
+    workplace: Workplace, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
+) -> Replay:
+    """Whether a recorded ranking follows from its record, and where and why today's answer differs.
+
+    Raises ``InvalidRequestError`` for what is no identifier, and ``UnknownRetrievalError`` for one of which the tenant,
+    or its collection of that name, has no record.
+    """
+    database = workplace.database
+    then, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    profile = await _profile_of(database, tenant_id, then)
+    model = await Models(database, tenant_id).model(then.collection_id, then.model_version)
+    changes, found = await _today(workplace, tenant_id, stored, then)
+    moved = () if profile is None else await _moved(database, tenant_id, then, profile, model)
+    return Replay(
+        retrieval_id=then.retrieval_id,
+        retrieved_at=then.retrieved_at,
+        collection=stored.name,
+        query=then.query,
+        is_reproduced=not (why_not := why_not_reproduced(then, profile, model)),
+        why_not=why_not,
+        changes=(*moved, *changes),
+        differences=found,
+    )
+
+
+async def read_retrieval(
+    database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
+) -> RecordedRetrieval:
+    """What is on record of a search. Raises what ``replay`` raises."""
+    recorded, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    return retrieval_of(recorded, stored.name)
+
+
+async def _recorded(
+    database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None
+) -> tuple[RecordedSearch, StoredCollection]:
+    recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
+    stored = None if recorded is None else await collection_by_id(database, tenant_id, recorded.collection_id)
+    if recorded is None or stored is None or collection not in (None, stored.name):
+        where = "" if collection is None else f" in collection {collection!r}"
+        raise UnknownRetrievalError(
+            f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
+            "(see docs/how-to/recording.md)"
+        )
+    return recorded, stored
+
+
+async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSearch) -> Profile | None:
+    """The profile that answered."""
+    own = recorded.request["profile"]
+    if own is not None:
+        return Profile.from_dict(own)
+    return await find_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
+
+
+async def _moved(
+    database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
+) -> tuple[str, ...]:
+    """Where the statistics of then do not follow from the feedback that counts today."""
+    item_ids = looked_at(then)
+    if not item_ids:
+        return ()
+    statement = past_arms_statement(
+        then.collection_id, item_ids=item_ids, buckets=buckets_of(then), moment=then.statistics_at
+    )
+    return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
+
+
+async def _today(
+    workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
+) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
+    if then.origin:
+        return (f"an application put it together itself ({then.origin}), so it cannot be asked again",), ()
+    try:
+        now = await _asked_again(workplace, tenant_id, stored, then)
+    except RetrievalError as error:
+        return (f"it cannot be answered today: {error}",), ()
+    if now is None:
+        return ("its filter could not be written down, so it cannot be asked again",), ()
+    shown = dict.fromkeys(one.item_id for one in [*then.impressions, *now.impressions])
+    items = await read_item_states(workplace.database, tenant_id, stored.collection_id, list(shown))
+    return differences(then, now, items)
+
+
+async def _asked_again(
+    workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
+) -> RecordedSearch | None:
+    """The record of the same search as it is answered now; it is not stored."""
+    request = request_of(then)
+    if request is None:
+        return None
+    profile = request.profile or stored.profile
+    kept = Recording(rate=1.0, pool=max(profile.recording.pool, _LEAST_POOL))
+    catcher = _Catcher(workplace.database, tenant_id)
+    searcher = Searcher(
+        database=workplace.database,
+        tenant_id=tenant_id,
+        collection=stored,
+        embedder=None if stored.space is None else workplace.embedder_of(tenant_id, stored.space),
+        recorder=catcher,
+        decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
+    )
+    await searcher.search(replace(request, profile=replace(profile, recording=kept)), context_of(then))
+    version = 0 if request.profile is not None else stored.profile_version
+    return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
+
+
+class _Catcher(Recorder):
+    """Keeps what was answered, and stores nothing."""
+
+    def __init__(self, database: Database, tenant_id: int) -> None:
+        super().__init__(database, tenant_id)
+        self.caught: list[Answered] = []
+
+    def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
+        self.caught.append(answered)
+        return super().ready(answered, is_long=is_long)
+
+    def offer(self, answered: Recordable | WrittenDown) -> bool:  # noqa: ARG002 - it is caught already
+        return True

@@ -1,0 +1,466 @@
+"""Tuning: which legs, fusion and weights serve judged queries best, and whether that is more than chance.
+
+Each leg is asked once a query; everything after that is arithmetic on its candidates. A setting is chosen on
+some queries and measured on others (cross-validation), because the best of many settings looks better than it
+is on the queries that chose it. A change is proposed only where the held-out gain is significant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations, product
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.adapters.embedders.cached import patiently
+from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.fusion import Candidate, fused_ids, refined
+from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
+from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
+from retrieval.services.evaluate import Ndcg, Progress
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.significance import SIGNIFICANT, Comparison, compare
+
+LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
+"""Candidates by query id and leg, best first: what each leg returned, once."""
+
+PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
+"""RRF weights tried for two legs, the even ones first."""
+
+REFINED = Refining(share=0.25)
+"""How weighted sums are refined where that is tried."""
+
+_MOST_LEGS_TOGETHER = 3
+
+_EQUAL_DIGITS = 12
+"""Means that agree to so many digits are equal; what differs beyond is the order of addition."""
+
+_Scores = NDArray[np.float64]
+"""nDCG, shape (settings, queries)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
+
+    Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
+    """
+
+    legs: Mapping[str, float]
+    """Weight by leg."""
+    fusion: Fusion = field(default_factory=Fusion)
+    refining: Refining = field(default_factory=Refining)
+
+    def __post_init__(self) -> None:
+        weights = self.legs.values()
+        if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+            raise InvalidProfileError(f"leg weights {dict(self.legs)}: use finite numbers, one above 0")
+        object.__setattr__(self, "legs", MappingProxyType(dict(self.legs)))
+
+    def describe(self) -> str:
+        """For people: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
+        used = {leg: weight for leg, weight in self.legs.items() if weight}
+        if len(used) == 1:
+            return f"{next(iter(used))} alone"
+        parts = ", ".join(f"{leg} {weight:g}" for leg, weight in used.items())
+        if self.fusion.kind is FusionKind.RRF:
+            return f"RRF (k = {self.fusion.k}) of {parts}"
+        refined = "" if self.refining.is_off else f", refined by {self.refining.share:g}"
+        return f"weighted sum of {parts}{refined}"
+
+    def rank(
+        self,
+        rankings: Mapping[str, Sequence[Candidate]],
+        depth: int = DEPTH,
+        vectors: PoolVectors = NO_VECTORS,
+    ) -> list[str]:
+        """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
+
+        Ranks count for those that a leg brought itself, scores for all whose score is known. ``vectors``: those of the
+        items, which refining needs.
+        """
+        known = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
+        found = {leg: rankings.get(leg, ())[:known] for leg in self.legs}
+        weights = {**self.legs, REFINING: self.refining.share}
+        if not self.refining.is_off and len(found) > 1 and found.get(LegName.DENSE):
+            return fused_ids(refined(found, weights, self.fusion, depth, vectors), weights, self.fusion)
+        return fused_ids(found, weights, self.fusion)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "legs": dict(self.legs),
+            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
+            "refining": {"share": self.refining.share},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningReport:
+    """What tuning found."""
+
+    metric: str
+    queries: int
+    seed: int
+    current: Setting
+    proposal: Setting
+    """The best of all settings on all queries, or the current one where no change is proposed."""
+    improves: bool
+    """Whether ``proposal`` is a change worth making."""
+    reason: str
+    """Why, in one line for people."""
+    chosen: tuple[Setting, ...]
+    """What each fold's training queries chose: alike when the choice is stable."""
+    comparisons: tuple[Comparison, ...]
+    """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
+    means: tuple[tuple[Setting, float], ...]
+    """Every setting's mean on all queries, best first; the best of many is a flattering figure."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "metric": self.metric,
+            "queries": self.queries,
+            "seed": self.seed,
+            "current": self.current.as_dict(),
+            "proposal": self.proposal.as_dict(),
+            "improves": self.improves,
+            "reason": self.reason,
+            "chosen": [setting.as_dict() for setting in self.chosen],
+            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+            "means": [{**setting.as_dict(), "mean": mean} for setting, mean in self.means],
+        }
+
+
+def grid(legs: Sequence[str], k: int = RRF_K, *, with_refining: bool = False) -> list[Setting]:
+    """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of two and three legs.
+
+    Two legs give 20 settings, three 88; more than three are never fused at once. Weights of a weighted sum
+    add up to 1, in steps of 0.1 for two legs and 0.2 for three. ``with_refining``: each weighted sum with the dense leg
+    is tried refined too. Raises ``InvalidProfileError`` without legs.
+    """
+    if not legs:
+        raise InvalidProfileError("no leg to tune: give at least one")
+    rrf, weighted_sum = Fusion(kind=FusionKind.RRF, k=k), Fusion(kind=FusionKind.WEIGHTED_SUM, k=k)
+    settings = [Setting({leg: 1.0}, rrf) for leg in legs]
+    for size in range(2, min(len(legs), _MOST_LEGS_TOGETHER) + 1):
+        for together in combinations(legs, size):
+            ratios = PAIR_RATIOS if size == 2 else _lowest_terms(size, 3)
+            settings += [Setting(_weights(together, ratio), rrf) for ratio in ratios]
+            steps = 10 if size == 2 else 5
+            settings += [
+                Setting(_weights(together, [part / steps for part in parts]), weighted_sum, refining)
+                for refining in (Refining(), REFINED)[: 1 + (with_refining and LegName.DENSE in together)]
+                for parts in product(range(1, steps), repeat=size)
+                if sum(parts) == steps
+            ]
+    return settings
+
+
+def tune(
+    rankings: LegRankings,
+    qrels: Qrels,
+    current: Setting,
+    *,
+    settings: Sequence[Setting] | None = None,
+    cutoff: int = 10,
+    depth: int = DEPTH,
+    vectors: PoolVectors = NO_VECTORS,
+    folds: int = 5,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TuningReport:
+    """Find the setting with the best nDCG@cutoff, and say whether it beats the current one beyond chance.
+
+    Queries are those of ``rankings`` with a relevant item. ``depth`` is how many candidates each leg was asked for,
+    ``vectors`` are those of the candidates: without them no refining is tried. ``settings`` is ``grid`` of
+    all legs seen when not given; the current setting and each leg alone are always tried too. Each fold's queries are
+    ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
+    change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
+    give an equal report. ``progress`` is called once a setting.
+    Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
+    """
+    query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
+    if not 2 <= folds <= len(query_ids):
+        raise InvalidRequestError(
+            f"cannot tune on {len(query_ids)} judged queries in {folds} folds: "
+            "use at least 2 folds, and judge at least as many queries"
+        )
+    legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
+    k = current.fusion.k
+    tried = _tried(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
+    ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
+    scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
+    rng = np.random.default_rng(seed)
+    held_out, chosen = _cross_validate(scores, folds, rng)
+    comparisons = tuple(
+        compare(held_out, scores[row], names=("tuned", setting.describe() if row else "current"), rng=rng)
+        for row, setting in enumerate(tried)
+        if row == 0 or len(setting.legs) == 1
+    )
+    best = _best(scores)
+    improves, reason = _verdict(tried, best, comparisons[0])
+    means = sorted(zip(tried, scores.mean(axis=1).tolist(), strict=True), key=lambda pair: -pair[1])
+    return TuningReport(
+        metric=ndcg.name,
+        queries=len(query_ids),
+        seed=seed,
+        current=current,
+        proposal=tried[best] if improves else current,
+        improves=improves,
+        reason=reason,
+        chosen=tuple(tried[i] for i in chosen),
+        comparisons=comparisons,
+        means=tuple(means),
+    )
+
+
+def _tried(current: Setting, legs: Sequence[str], settings: Sequence[Setting]) -> list[Setting]:
+    """The current setting, each leg alone, then the others: each once."""
+    tried = [current]
+    for setting in (*(Setting({leg: 1.0}, Fusion(k=current.fusion.k)) for leg in legs), *settings):
+        if setting not in tried:
+            tried.append(setting)
+    return tried
+
+
+def _scores(
+    tried: Sequence[Setting],
+    rankings: LegRankings,
+    query_ids: Sequence[str],
+    ndcg: Ndcg,
+    *,
+    depth: int,
+    vectors: PoolVectors,
+    progress: Progress | None,
+) -> _Scores:
+    scores = np.zeros((len(tried), len(query_ids)))
+    for row, setting in enumerate(tried):
+        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
+        if progress is not None:
+            progress(row + 1, len(tried))
+    return scores
+
+
+def _cross_validate(scores: _Scores, folds: int, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
+    """Each query's score under the setting that the other folds chose, (queries,), and each fold's choice."""
+    queries = scores.shape[1]
+    held_out, chosen = np.zeros(queries), []
+    for fold in np.array_split(rng.permutation(queries), folds):
+        best = _best(np.delete(scores, fold, axis=1))
+        held_out[fold] = scores[best, fold]
+        chosen.append(best)
+    return held_out, chosen
+
+
+def _best(scores: _Scores) -> int:
+    """The row with the highest mean, the first among equals."""
+    return int(np.argmax(np.round(scores.mean(axis=1), _EQUAL_DIGITS)))
+
+
+def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -> tuple[bool, str]:
+    """Whether to change, and why, given the held-out comparison with the current setting."""
+    gain, p_value = f"{against_current.difference:+.4f}", f"p = {against_current.p_value:.4f}"
+    if best == 0:
+        return False, f"keep the current profile: it is the best of {len(tried)} settings"
+    if against_current.difference <= 0:
+        return False, f"keep the current profile: no gain on held-out queries ({gain}, {p_value})"
+    if against_current.p_value >= SIGNIFICANT:
+        return False, (
+            f"keep the current profile: the held-out gain ({gain}, {p_value}) may be chance; "
+            f"judge more than {against_current.queries} queries to tell"
+        )
+    return True, f"change to {tried[best].describe()}: tuning gains {gain} on held-out queries ({p_value})"
+
+
+def _weights(legs: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+    return {leg: float(weight) for leg, weight in zip(legs, weights, strict=True)}
+
+
+def _lowest_terms(size: int, most: int) -> list[tuple[int, ...]]:
+    """Ratios of whole numbers from 1 to ``most``, the even one first, none twice in other terms."""
+    return [ratio for ratio in product(range(1, most + 1), repeat=size) if math.gcd(*ratio) == 1]
+
+
+ASKING = "asking the legs"
+TRYING = "trying settings"
+
+_PAGE = 1000
+"""Vectors that are read in one call."""
+
+StageProgress = Callable[[str, int, int], None]
+"""Called with the stage (``ASKING`` or ``TRYING``), the number of its steps done, and of all its steps."""
+
+
+class TunableCollection(Protocol):
+    """What tuning needs of a collection; ``retrieval.Collection`` is one."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile to improve on."""
+
+    async def leg_rankings(
+        self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
+    ) -> dict[str, list[Candidate]]:
+        """Each leg's candidates before fusion, best first; a leg that cannot run is missing."""
+
+    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """The items' vectors, of those that have one."""
+
+    async def set_profile(self, profile: Profile, *, note: str) -> int:
+        """Store the profile as a new version, in use from now on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionTuning:
+    """What tuning a collection found."""
+
+    report: TuningReport
+    profile: Profile
+    """The proposed profile; the current one where no change is proposed."""
+
+    @property
+    def note(self) -> str:
+        """How the profile was found, for those who meet it later."""
+        against = self.report.comparisons[0]
+        return (
+            f"tuned on {self.report.queries} queries, seed {self.report.seed}: {self.report.metric} "
+            f"{against.mean_b:.4f} -> {against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**self.report.as_dict(), "profile": self.profile.as_dict()}
+
+
+TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
+"""The legs that answer any question in words."""
+
+
+async def tune_collection(
+    collection: TunableCollection,
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    legs: Sequence[str] = TUNED_LEGS,
+    where_from: Sequence[WhereFrom] = (),
+    drop_self: DropSelf | None = None,
+    cutoff: int = 10,
+    folds: int = 5,
+    seed: int = 0,
+    progress: StageProgress | None = None,
+) -> CollectionTuning:
+    """Find the legs, fusion and weights with the best nDCG@cutoff on the judged queries; nothing is stored.
+
+    ``drop_self`` filters each query's own item out of its search, which ranks as if it did not exist. What is
+    proposed, and when, is as in ``retrieval.services.tune.tune``. Raises ``InvalidRequestError`` for queries that
+    cannot be measured or are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
+    """
+    profile = collection.profile
+    if profile.signals:
+        raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
+    _check_cutoff(cutoff)
+    names = tuple(leg_name(name).value for name in legs)
+    kept = judged(queries, qrels)
+    if drop_self is not None:
+        drop_self.check(kept)
+    _check_folds(len(kept), folds)
+    depth = max(profile.depth, cutoff)
+    rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
+    for done, query in enumerate(kept, 1):
+        excluded = None if drop_self is None else drop_self.exclude_for(query)
+        where = without_item(where_for(query, where_from), excluded)
+        with patiently():
+            rankings[query.query_id] = await _ask(collection, query, where, names, depth)
+        if progress is not None:
+            progress(ASKING, done, len(kept))
+    calculate = partial(
+        tune,
+        rankings,
+        qrels,
+        setting_of(profile),
+        cutoff=cutoff,
+        depth=depth,
+        vectors=await vectors_of(collection, rankings),
+        folds=folds,
+        seed=seed,
+    )
+    report = await _in_thread(calculate, progress)
+    return CollectionTuning(report=report, profile=profile_of(report.proposal, profile.depth))
+
+
+async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) -> int | None:
+    """Store the proposed profile with a note of how it was found; gives its version, None without one."""
+    if not tuning.report.improves:
+        return None
+    return await collection.set_profile(tuning.profile, note=tuning.note)
+
+
+def setting_of(profile: Profile) -> Setting:
+    """The part of a profile that tuning may change."""
+    return Setting({leg: weight for leg, weight in profile.legs.items() if weight}, profile.fusion, profile.refining)
+
+
+def profile_of(setting: Setting, depth: int) -> Profile:
+    """The profile that searches with that setting, ``depth`` candidates a leg."""
+    legs = {leg: weight for leg, weight in setting.legs.items() if weight}
+    return Profile(legs=legs, fusion=setting.fusion, depth=depth, refining=setting.refining)
+
+
+async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
+    """The vectors of all candidates that have one."""
+    found = {one.item_id for legs in rankings.values() for candidates in legs.values() for one in candidates}
+    item_ids, vectors = sorted(found), dict[str, Vector]()
+    for start in range(0, len(item_ids), _PAGE):
+        vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
+    return PoolVectors.of(vectors)
+
+
+async def _ask(
+    collection: TunableCollection, query: JudgedQuery, where: dict[str, Any] | None, legs: Sequence[str], depth: int
+) -> dict[str, list[Candidate]]:
+    found = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
+    for leg in legs:
+        if leg not in found:
+            # Together the legs make up for one that fails; asked alone, it says what is wrong with it.
+            await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
+            raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
+    return found
+
+
+async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProgress | None) -> TuningReport:
+    """The arithmetic, in a thread that ends soon after this is cancelled."""
+    cancelled = threading.Event()
+
+    def stepped(done: int, total: int) -> None:
+        if cancelled.is_set():
+            raise InterruptedError
+        if progress is not None:
+            progress(TRYING, done, total)
+
+    try:
+        return await asyncio.to_thread(calculate, progress=stepped)
+    finally:
+        cancelled.set()
+
+
+def _check_cutoff(cutoff: int) -> None:
+    if not 1 <= cutoff <= MAX_DEPTH:
+        raise InvalidRequestError(f"cutoff is {cutoff}; it must be 1 to {MAX_DEPTH}")
+
+
+def _check_folds(queries: int, folds: int) -> None:
+    if not 2 <= folds <= queries:
+        raise InvalidRequestError(
+            f"cannot tune on {queries} judged queries in {folds} folds: "
+            "use at least 2 folds, and judge at least as many queries"
+        )

@@ -1,0 +1,57 @@
+"""What work is given: the database, the embedders, how long things are kept, and whether it should end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.settings import Settings
+
+EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]
+"""The embedder of a tenant for a space; None where none is configured."""
+
+Advance = Callable[[int], None]
+"""Called with how much a job has done so far."""
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+class StoppedError(Exception):
+    """The process was asked to end, and the job has done its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where jobs work."""
+
+    database: Database
+    settings: Settings
+    embedder_of: EmbedderOf
+    is_stopping: Callable[[], bool] = lambda: False
+    """Whether the process was asked to end."""
+    now: Callable[[], datetime] = _utc
+    """The time of day."""
+
+    def end_of_step(self) -> None:
+        """Raise ``StoppedError`` if the process was asked to end; what is done so far is kept."""
+        if self.is_stopping():
+            raise StoppedError
+
+
+@dataclass(frozen=True, slots=True)
+class JobTarget:
+    """A collection to work on, and whose it is."""
+
+    tenant_id: int
+    collection: StoredCollection
+
+
+def unheeded(_done: int) -> None:
+    """Nobody wants to know how far it is."""

@@ -1,0 +1,96 @@
+"""``retrieval actors``: who asked and judged, and making their names pseudonyms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.surfaces.cli.options import Json, examples, state_of
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.records.forgetting import Pseudonymised
+    from retrieval.platform import Platform
+
+
+EXAMPLES = ("retrieval actors pseudonymise ann@example.com",)
+QUARANTINE = ("retrieval actors quarantine bot-7 --reason spam",)
+RELEASE = ("retrieval actors release bot-7",)
+
+Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The name as it was given.", show_default=False)]
+
+app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*EXAMPLES))
+
+
+@app.callback()
+def actors() -> None:
+    """Make the names of those who search and judge pseudonyms, or keep what they judge from counting."""
+
+
+@app.command(epilog=examples(*EXAMPLES))
+def pseudonymise(
+    context: typer.Context,
+    *,
+    actor: Actor,
+    as_json: Json = False,
+) -> None:
+    """Replace an actor's name in recorded searches and feedback by a pseudonym.
+
+    It is random: nothing leads back to the name. The sessions are forgotten;
+    the words that were searched for, and notes, stay as they are.
+    """
+    from retrieval.surfaces.cli.output import console, count, print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> Pseudonymised:
+        return await platform.pseudonymise(actor)
+
+    done = run(state_of(context), work)
+    if as_json:
+        print_json(done.as_dict())
+    else:
+        console().print(
+            f"{count(done.retrievals, 'search')} and {count(done.feedback, 'event')} of feedback now bear "
+            f"{done.pseudonym}",
+            soft_wrap=True,
+        )
+
+
+@app.command(epilog=examples(*QUARANTINE))
+def quarantine(
+    context: typer.Context,
+    *,
+    actor: Actor,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, to be looked up later.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Keep an actor's feedback from counting: what was said, and what will be.
+
+    The events are kept, with the weights that were given.
+    """
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> int:
+        return await platform.quarantine(actor, reason=reason)
+
+    _print_changed(run(state_of(context), work), "no longer", as_json=as_json)
+
+
+@app.command(epilog=examples(*RELEASE))
+def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> None:
+    """Let an actor's feedback count again."""
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> int:
+        return await platform.release(actor)
+
+    _print_changed(run(state_of(context), work), "again", as_json=as_json)
+
+
+def _print_changed(events: int, how: str, *, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, count, print_json
+
+    if as_json:
+        print_json({"events": events})
+    else:
+        console().print(f"{count(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}")

@@ -1,0 +1,154 @@
+"""``retrieval analytics``: figures about searches and feedback."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.completion import complete_collection, complete_view
+from retrieval.surfaces.cli.options import Json, state_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
+    from retrieval.platform import Platform
+
+
+EXAMPLES = (
+    "retrieval analytics",
+    "retrieval analytics poor_queries --collection tickets --since 7d",
+    "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
+)
+
+SHOWN = 50
+"""Rows of a table, where no limit is given."""
+
+_ANY_WIDTH = 100_000
+
+
+def analytics(
+    context: typer.Context,
+    *,
+    view: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VIEW",
+            help="What to show; without it, what there is.",
+            show_default=False,
+            autocompletion=complete_view,
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="This collection; else all of the tenant.",
+            autocompletion=complete_collection,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="From then on: 30m, 12h, 7d, 4w, or a date or time in UTC."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="Before that date or time, in UTC.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="At most so many rows; else 50, and all with --json or --csv."),
+    ] = None,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a line of names, and nothing else.")] = False,
+) -> None:
+    """Show figures about searches, items, exploration and feedback.
+
+    The same stands in the database, for analysts, as analytics_VIEW.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.since import age_or_time, time_of
+
+    if as_json and as_csv:
+        raise InvalidRequestError("--json and --csv are two ways to print the same; choose one")
+    begin = None if since is None else age_or_time(since)
+    end = None if until is None else time_of("--until", until)
+    most = rows_wanted(limit, is_whole=as_json or as_csv)
+
+    async def rows(platform: Platform) -> AnalyticsTable | list[AnalyticsView]:
+        if view is None:
+            return await platform.analytics_views()
+        return await platform.analytics(view, collection=collection, since=begin, until=end, limit=most)
+
+    found = run(state_of(context), rows)
+    if as_json:
+        print_json([one.as_dict() for one in found] if isinstance(found, list) else found.as_dicts())
+    elif as_csv:
+        print_csv(found)
+    elif isinstance(found, list):
+        console().print(views_table(found))
+    elif len(found):
+        print_rows(found)
+    else:
+        console().print("nothing to show for that period and collection", soft_wrap=True)
+
+
+def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
+    """As many as were asked for; else a table is cut, and what another program reads is whole (None)."""
+    return limit if limit is not None or is_whole else SHOWN
+
+
+def views_table(found: list[AnalyticsView]) -> Table:
+    """A row a view."""
+    from retrieval.surfaces.cli.output import table
+
+    return table(["view", "what it shows"], ((one.name, one.about) for one in found))
+
+
+def print_rows(found: AnalyticsTable) -> None:
+    """A table where it fits the width, else each row as a list of names and values; empty columns are left out."""
+    from rich.measure import Measurement
+
+    from retrieval.surfaces.cli.output import console, table
+
+    rows = [list(map(_cell, values)) for values in found.values]
+    filled = [place for place, _ in enumerate(found.columns) if any(row[place] not in (None, "", {}) for row in rows)]
+    names = [found.columns[place] for place in filled]
+    kept = [[row[place] for place in filled] for row in rows]
+    out, made = console(), table(names, kept)
+    if Measurement.get(out, out.options.update(width=_ANY_WIDTH), made).maximum <= out.width:
+        out.print(made)
+        return
+    for number, row in enumerate(kept, start=1):
+        if number > 1:
+            out.print()
+        out.print(table([str(number), ""], zip(names, row, strict=True)))
+
+
+def _cell(value: Any) -> object:
+    from datetime import UTC, datetime
+
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def print_csv(found: AnalyticsTable | list[AnalyticsView]) -> None:
+    """A line of names, then a line a row."""
+    if sys.stdout is None:
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if isinstance(found, list):
+        writer.writerow(["view", "about"])
+        writer.writerows((one.name, one.about) for one in found)
+        return
+    writer.writerow(found.columns)
+    for row in found.as_dicts():
+        writer.writerow(json.dumps(one) if isinstance(one, dict | list) else one for one in row.values())

@@ -1,0 +1,273 @@
+"""``retrieval collections``: what there is to search, and what it can be filtered by fast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.domain.items.collection import OCCURRED_AT, Neighbours
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, state_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from retrieval.domain.items.collection import CollectionInfo
+    from retrieval.platform import Platform
+
+
+EXAMPLES = (
+    "retrieval collections filterable tickets priority:text hours:number",
+    "retrieval collections filterable tickets --drop hours --json",
+)
+
+HALF_LIFE_EXAMPLE = "retrieval collections half-life tickets 90"
+
+DAILY_CAP_EXAMPLE = "retrieval collections daily-cap tickets 20000"
+
+NEIGHBOURS_EXAMPLES = (
+    "retrieval collections neighbours talks --sequence session --order turn",
+    "retrieval collections neighbours talks --none",
+)
+
+REMOVE_EXAMPLE = "retrieval collections remove tickets --yes"
+
+app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
+
+
+@app.callback(invoke_without_command=True)
+def collections(context: typer.Context, *, as_json: Json = False) -> None:
+    """List the collections with their size and settings.
+
+    Pending items wait for their vector: words find them already. Ingest them again to embed them.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    state = state_of(context)
+    found = run(state, _infos)
+    if as_json:
+        print_json([info.as_dict() for info in found])
+    elif found:
+        console().print(collections_table(found))
+    else:
+        console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
+
+
+@app.command(epilog=examples(*EXAMPLES))
+def filterable(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time.", show_default=False
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="ATTRIBUTE", help="Take an attribute's index away first. May be repeated."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which attributes of a collection have an index, or change it.
+
+    An attribute with an index is compared by its type, and filters on it do not read every item.
+    """
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.run import run
+
+    wanted = filterable_of(attributes or ())
+
+    async def work(platform: Platform) -> CollectionInfo:
+        found = await platform.collection(collection, create=False)
+        if drop:
+            await found.make_unfilterable(drop)
+        if wanted:
+            await found.make_filterable(wanted)
+        return await found.info()
+
+    declared = run(state_of(context), work).filterable
+    if as_json:
+        print_json(dict(declared))
+    elif declared:
+        console().print(table(["attribute", "type"], declared.items()))
+    else:
+        console().print(
+            f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE",
+            soft_wrap=True,
+        )
+
+
+@app.command("half-life", epilog=examples(HALF_LIFE_EXAMPLE))
+def half_life(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Let feedback lose half its weight in so many days.
+
+    What was learned so far is computed anew; the tenant's feedback waits
+    meanwhile.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> None:
+        await (await platform.collection(collection, create=False)).set_half_life(days)
+
+    run(state_of(context), work)
+    if as_json:
+        print_json({"collection": collection, "half_life_days": days})
+    else:
+        console().print(f"feedback of {collection} halves in {days:g} days", soft_wrap=True)
+
+
+@app.command("daily-cap", epilog=examples(DAILY_CAP_EXAMPLE))
+def daily_cap(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    events: Annotated[
+        int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Let so many events of one actor count in a day.
+
+    What came beyond the cap before stays as it is.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> None:
+        await (await platform.collection(collection, create=False)).set_daily_cap(events)
+
+    run(state_of(context), work)
+    if as_json:
+        print_json({"collection": collection, "daily_cap": events})
+    else:
+        console().print(f"of each actor, {events:,} events a day count in {collection}", soft_wrap=True)
+
+
+@app.command(epilog=examples(*NEIGHBOURS_EXAMPLES))
+def neighbours(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    sequence: Annotated[
+        str | None, typer.Option(metavar="ATTRIBUTE", help="What is the same for all items of a sequence.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(metavar="ATTRIBUTE", help="What orders a sequence: a number or a time.")
+    ] = OCCURRED_AT,
+    before: Annotated[int, typer.Option(metavar="N", help="Neighbours before an item, 0 to 20.")] = 2,
+    after: Annotated[int, typer.Option(metavar="N", help="Neighbours after it, 0 to 20.")] = 2,
+    own_weight: Annotated[int, typer.Option(metavar="N", help="What the item itself weighs, 1 to 100.")] = 2,
+    none: Annotated[bool, typer.Option("--none", help="Index every item by itself again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show by which neighbours the items of a collection are indexed, or change it.
+
+    What is stored is indexed anew; searches and writes go on meanwhile.
+    """
+    from retrieval.domain.errors import InvalidRequestError
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.run import run
+
+    if not before and not after:
+        raise InvalidRequestError("--before or --after must be above 0; for no neighbours give --none")
+    if sequence is None and any(_is_given(context, name) for name in ("order", "before", "after", "own_weight")):
+        raise InvalidRequestError("--order, --before, --after and --own-weight say how: give --sequence too")
+
+    async def work(platform: Platform) -> Neighbours | None:
+        if none and sequence is not None:
+            raise InvalidRequestError("give --sequence or --none, not both")
+        found = await platform.collection(collection, create=False)
+        if none:
+            await found.set_neighbours(None)
+        elif sequence is not None:
+            wanted = Neighbours(sequence=sequence, order=order, before=before, after=after, own_weight=own_weight)
+            await found.set_neighbours(wanted)
+        return (await found.info()).neighbours
+
+    setting = run(state_of(context), work)
+    if as_json:
+        print_json(setting.as_dict() if setting else None)
+    elif setting:
+        console().print(table(["setting", "value"], setting.as_dict().items()))
+    else:
+        console().print(
+            f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME",
+            soft_wrap=True,
+        )
+
+
+@app.command(epilog=examples(REMOVE_EXAMPLE))
+def remove(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a collection with all that is its own. Nothing brings it back.
+
+    Its items go, its profiles and models, recorded searches and feedback.
+    """
+    from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    if not yes and (as_json or not console(stderr=True).is_terminal):
+        raise InvalidRequestError(f"nobody can be asked whether to remove {collection!r:.80}; give --yes to remove it")
+    if not yes:
+        typer.confirm(f"Remove {collection} with all that is its own?", abort=True, err=True)
+
+    async def work(platform: Platform) -> None:
+        if not await platform.remove_collection(collection):
+            raise UnknownCollectionError(f"there is no collection {collection!r:.80}; see: retrieval collections")
+
+    run(state_of(context), work, when_interrupted="interrupted; run the same command again to go on")
+    if as_json:
+        print_json({"removed": collection})
+    else:
+        console().print(f"{collection} is removed", soft_wrap=True)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def collections_table(found: list[CollectionInfo]) -> Table:
+    """A row a collection."""
+    from retrieval.surfaces.cli.output import short_space, table
+
+    return table(
+        ["name", "documents", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
+        (
+            (
+                info.name,
+                info.documents,
+                info.pending or "",
+                short_space(info.space),
+                info.text_search_config,
+                f"v{info.profile_version}",
+                f"v{info.model_version}" if info.model_version else "",
+                info.has_hnsw,
+                " ".join(f"{name}:{kind}" for name, kind in info.filterable.items()),
+            )
+            for info in found
+        ),
+        right={"pending"},
+    )
+
+
+async def _infos(platform: Platform) -> list[CollectionInfo]:
+    return [await collection.info() for collection in await platform.collections()]

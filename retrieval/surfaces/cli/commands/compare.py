@@ -1,0 +1,198 @@
+"""``retrieval compare``: what another profile would have earned, before anybody switches to it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from retrieval.domain.learning.off_policy import CLIP, Estimate, Weighing
+from retrieval.services.compare import InterleavedComparison, ProfileComparison
+from retrieval.surfaces.cli.completion import complete_profile
+from retrieval.surfaces.cli.options import CollectionName, Json, state_of
+from retrieval.surfaces.cli.output import count, plain, table
+
+if TYPE_CHECKING:
+    from retrieval.platform import Platform
+
+
+def print_comparison(out: Console, found: ProfileComparison) -> None:
+    """Print what was looked at, the estimates, how far they carry, and the verdict."""
+    first, second = found.names
+    unrated = "left out" if found.default_reward is None else f"counted as {found.default_reward:g}"
+    out.print(
+        plain(
+            f"{first} against {second}: {count(found.searches, 'search')} since {found.since:%Y-%m-%d %H:%M %Z}, "
+            f"{found.changed:,} with another answer; hits that nobody rated are {unrated}"
+        ),
+        soft_wrap=True,
+    )
+    for reason, searches in found.left_out.items():
+        out.print(plain(f"left out: {count(searches, 'search')}: {reason}"), soft_wrap=True)
+    if found.estimates:
+        out.print()
+        out.print(estimates_table(found))
+    out.print()
+    out.print(weights_table(found.names, found.weighings))
+    out.print()
+    out.print(plain(found.verdict.text), soft_wrap=True)
+
+
+def print_interleaved(out: Console, found: InterleavedComparison) -> None:
+    """Print who won how often, and the verdict."""
+    first, second = found.names
+    preference = found.preference
+    out.print(
+        table(
+            ["interleaved searches", "with feedback", first, second, "even", "p"],
+            [
+                (
+                    found.searches,
+                    preference.decided + preference.even,
+                    preference.first,
+                    preference.second,
+                    preference.even,
+                    preference.p_value,
+                )
+            ],
+        )
+    )
+    out.print()
+    out.print(plain(found.verdict.text), soft_wrap=True)
+
+
+def estimates_table(found: ProfileComparison) -> Table:
+    """A row an estimator: the mean reward of a hit under either profile, and the difference."""
+    first, second = found.names
+    rows = [
+        (
+            f"{one.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if one.is_clipped else ''}",
+            _text(one.first),
+            _text(one.second),
+            _text(one.difference, "+"),
+        )
+        for one in found.estimates
+    ]
+    columns = ["mean reward of a hit", first, second, "difference"]
+    return table(columns, rows, right=columns[1:])
+
+
+def weights_table(names: tuple[str, str], weighings: tuple[Weighing, Weighing]) -> Table:
+    """A row a profile: what its estimates rest on."""
+    columns = [
+        "weights", "searches", "rated hits", "effective sample", "mean (expected)", "largest", "without support",
+    ]  # fmt: skip
+    rows = [
+        (
+            name,
+            weighing.retrievals,
+            weighing.rated,
+            f"{weighing.effective_sample_size:,.0f}",
+            f"{_figure(weighing.mean_weight)} ({_figure(weighing.expected_weight)})",
+            _figure(weighing.max_weight),
+            "–" if math.isnan(weighing.unsupported) else f"{weighing.unsupported:.1%}",
+        )
+        for name, weighing in zip(names, weighings, strict=True)
+    ]
+    return table(columns, rows, right=columns[3:])
+
+
+def _text(estimate: Estimate, sign: str = "") -> str:
+    """The value with its interval; a dash where there is none."""
+    if math.isnan(estimate.value):
+        return "–"
+    if math.isnan(estimate.standard_error):
+        return f"{estimate.value:{sign}.4f}"
+    return f"{estimate.value:{sign}.4f} ({estimate.low:{sign}.4f} to {estimate.high:{sign}.4f})"
+
+
+def _figure(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3g}"
+
+
+EXAMPLES = ("retrieval compare tickets --profile 3 --against active --since 30d",)
+
+
+def compare(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    profile: Annotated[
+        str,
+        typer.Option(
+            "--profile",
+            metavar="PROFILE",
+            help="A stored version such as 3, 'active', or a JSON file.",
+            show_default=False,
+            autocompletion=complete_profile,
+        ),
+    ],
+    against: Annotated[
+        str,
+        typer.Option(
+            "--against",
+            metavar="PROFILE",
+            help="What it is compared with; named the same way.",
+            autocompletion=complete_profile,
+        ),
+    ] = "active",
+    since: Annotated[
+        str, typer.Option("--since", metavar="WHEN", help="Searches from then on: 7d, 24h, 2w, 2026-03-01.")
+    ] = "30d",
+    default_reward: Annotated[
+        float | None,
+        typer.Option(
+            "--default-reward",
+            metavar="R",
+            min=0.0,
+            max=1.0,
+            help="What a hit earned that nobody rated; else such hits tell nothing.",
+        ),
+    ] = None,
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=1, help="Look at the latest so many searches.")
+    ] = 10_000,
+    interleaved: Annotated[
+        bool,
+        typer.Option("--interleaved", help="Count who won the searches that mixed the two; the names are theirs."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare two profiles on recorded searches and their feedback.
+
+    What each profile would have shown is worked out from the recorded
+    candidates; what that would have earned is estimated from what was shown
+    and with what probability. Below an effective sample size of 200, or where
+    the recorded policy could not show what a profile shows, nothing is
+    concluded.
+    """
+    from datetime import UTC, datetime
+
+    from retrieval.services.compare import ProfileComparison, compare_interleaved, compare_profiles, named_profile
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.since import since_of
+
+    start = since_of(since, datetime.now(UTC))
+
+    async def work(platform: Platform) -> ProfileComparison | InterleavedComparison:
+        stored = await (await platform.collection(collection, create=False)).refresh()
+        database, tenant_id = platform.database, platform.tenant_id
+        if interleaved:
+            return await compare_interleaved(database, tenant_id, stored, profile, against, since=start)
+        first = await named_profile(database, tenant_id, stored, profile)
+        second = await named_profile(database, tenant_id, stored, against)
+        return await compare_profiles(
+            database, tenant_id, stored, first, second, since=start, default_reward=default_reward, most=most
+        )
+
+    found = run(state_of(context), work)
+    if as_json:
+        print_json(found.as_dict())
+    elif isinstance(found, ProfileComparison):
+        print_comparison(console(), found)
+    else:
+        print_interleaved(console(), found)

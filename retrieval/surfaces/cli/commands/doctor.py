@@ -1,0 +1,216 @@
+"""``retrieval doctor`` and ``status``: what is wrong with an installation, and how everything stands."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
+from retrieval.surfaces.cli.completion import complete_collection
+from retrieval.surfaces.cli.errors import FAILED
+from retrieval.surfaces.cli.options import Json, State, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from retrieval.adapters.store.records.job_runs import JobRun
+    from retrieval.adapters.store.search.indexes import IndexStatus
+    from retrieval.domain.diagnosis import Diagnosis, Finding
+    from retrieval.platform import Platform
+    from retrieval.services.collections import CollectionStatus
+
+
+EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json")
+
+_MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "yellow"), "error": ("✗", "bold red")}
+_INDENT = "    "
+
+
+def doctor(
+    context: typer.Context,
+    *,
+    collection: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="Look at this collection alone; else at all of the tenant's.",
+            show_default=False,
+            autocompletion=complete_collection,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Examine the database, the schema and the collections, and say how to mend what is wrong.
+
+    It changes nothing. It looks at releases, extensions, rights, settings,
+    indexes, statistics, dead rows, what waits, recall, jobs and workers, and
+    asks each embedder for one vector. The exit code is 1 where something is
+    an error, and 0 otherwise.
+    """
+    from retrieval.surfaces.cli.output import print_json
+
+    found = diagnosis(state_of(context), collection)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_diagnosis(found)
+    if not found.is_sound:
+        raise typer.Exit(FAILED)
+
+
+def diagnosis(state: State, collection: str | None) -> Diagnosis:
+    """What an examination finds, or what can be said where the database does not open."""
+    from datetime import UTC, datetime
+
+    from retrieval.services.doctor import diagnose_closed, examine
+    from retrieval.surfaces.cli.run import run_alone
+
+    try:
+        return run_alone(lambda: examine(state.settings(), collection))
+    except (UnknownCollectionError, InvalidRequestError):
+        raise
+    except RetrievalError as error:
+        return asyncio.run(diagnose_closed(state.settings(), error, datetime.now(UTC)))
+
+
+def print_diagnosis(found: Diagnosis) -> None:
+    """A line a finding, the worst first, and below it what to do; at the end how many there are of each."""
+    from retrieval.surfaces.cli.output import console
+
+    out = console()
+    for finding in found.findings:
+        for line in finding_lines(finding, encoding=out.encoding):
+            out.print(line, soft_wrap=True)
+    out.print()
+    out.print(summary(found), soft_wrap=True)
+
+
+def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
+    """``! pending: ...`` and, indented below it, how to mend it."""
+    from rich.text import Text
+
+    from retrieval.surfaces.cli.output import plain
+
+    mark, style = _MARKS[finding.severity]
+    shown = mark if encoding.lower().startswith("utf") else finding.severity.value
+    yield Text.assemble((shown, style), " ", (f"{finding.check}:", "bold"), " ", plain(finding.found))
+    if finding.mend:
+        yield Text(f"{_INDENT}→ {plain(finding.mend)}" if shown == mark else f"{_INDENT}mend: {plain(finding.mend)}")
+
+
+def summary(found: Diagnosis) -> str:
+    """``1 error, 2 warnings, 1 piece of advice, 12 ok``."""
+    from collections import Counter
+
+    numbers = Counter(one.severity.value for one in found.findings)
+    words = {"error": "errors", "warning": "warnings", "advice": "pieces of advice", "ok": "ok"}
+    single = {"error": "error", "warning": "warning", "advice": "piece of advice", "ok": "ok"}
+    return ", ".join(
+        f"{numbers[name]} {single[name] if numbers[name] == 1 else words[name]}" for name in words if numbers[name]
+    )
+
+
+STATUS_EXAMPLES = ("retrieval status", "retrieval status --json")
+
+
+def status(context: typer.Context, *, as_json: Json = False) -> None:
+    """Show the collections, their indexes, what waits, what ran, and the recall.
+
+    Pending items wait for their vector: words find them already. Recall is
+    the share of the true nearest items that the index found when the job
+    last measured it.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    found = run(state_of(context), _statuses)
+    if as_json:
+        print_json([one.as_dict() for one in found])
+    elif not found:
+        console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
+    else:
+        console().print(collections_table(found))
+        for line in lost_lines(found):
+            console().print(line, soft_wrap=True)
+        if any(one.runs for one in found):
+            console().print()
+            console().print(runs_table(found))
+
+
+def collections_table(found: list[CollectionStatus]) -> Table:
+    """A row a collection; what waits has a column where something waits."""
+    from retrieval.surfaces.cli.output import short_space, table
+
+    return table(
+        ["collection", "documents", "pending", "weights", "space", "index", "recall"],
+        (
+            (
+                one.name,
+                one.documents,
+                one.pending or "",
+                "pending" if one.weights_pending else "",
+                short_space(one.space),
+                ", ".join(map(index_text, one.indexes)) or "none",
+                recall_text(one),
+            )
+            for one in found
+        ),
+        right={"pending"},
+    )
+
+
+def lost_lines(found: list[CollectionStatus]) -> list[str]:
+    """A line a collection of which searches were not recorded, and why."""
+    from retrieval.surfaces.cli.output import count, plain
+
+    return [
+        f"{plain(one.name)}: {count(sum(one.unrecorded.values()), 'search')} not recorded ("
+        + ", ".join(f"{reason} {number:,}" for reason, number in one.unrecorded.items())
+        + ")"
+        for one in found
+        if one.unrecorded
+    ]
+
+
+def runs_table(found: list[CollectionStatus]) -> Table:
+    """A row for the last run of each job over each collection."""
+    from retrieval.surfaces.cli.output import table
+
+    return table(
+        ["collection", "job", "started (UTC)", "seconds", "outcome", "details"],
+        ((one.name, *_run_cells(run)) for one in found for run in one.runs),
+    )
+
+
+def index_text(index: IndexStatus) -> str:
+    """``HNSW, valid, 12.0 MB, 20,000 rows``."""
+    rows = f", {index.rows:,} rows" if index.rows >= 0 else ""
+    return f"HNSW, {'valid' if index.valid else 'INVALID'}, {index.bytes / 1e6:,.1f} MB{rows}"
+
+
+def recall_text(one: CollectionStatus) -> str | None:
+    """The measured recall, with how many samples it rests on; None where there is none."""
+    samples = sum(each.samples for each in one.recall)
+    if not samples:
+        return None
+    mean = sum(each.recall * each.samples for each in one.recall) / samples
+    return f"{mean:.3f} of {samples}"
+
+
+def _run_cells(run: JobRun) -> tuple[object, ...]:
+    from datetime import UTC
+
+    seconds = None if run.seconds is None else f"{run.seconds:.1f}"
+    details = ", ".join(f"{name} {value}" for name, value in run.details.items() if not isinstance(value, list))
+    return run.job, f"{run.started_at.astimezone(UTC):%Y-%m-%d %H:%M}", seconds, run.outcome, details
+
+
+async def _statuses(platform: Platform) -> list[CollectionStatus]:
+    from retrieval.services.collections import collection_statuses
+
+    return await collection_statuses(platform.workplace, platform.tenant_id)

@@ -1,0 +1,188 @@
+"""``retrieval feedback``: how good a hit was, one by one or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from retrieval.adapters.readers.feedback_lines import FeedbackLine, feedback_from_record, read_feedback
+from retrieval.adapters.readers.lines import STANDARD_INPUT
+from retrieval.domain.errors import InvalidRequestError, RetrievalError
+from retrieval.domain.learning.feedback import FeedbackReport
+from retrieval.engine.feedback import take_what_can_be
+from retrieval.platform import Platform
+from retrieval.surfaces.cli.completion import complete_collection
+from retrieval.surfaces.cli.options import Json, State, state_of
+from retrieval.surfaces.cli.output import console, count, plain, print_json, table
+from retrieval.surfaces.cli.run import run
+
+BATCH_EVENTS = 500
+SHOWN = 10
+"""How many reasons are shown."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """Lines that could not be used."""
+
+    number: int = 0
+    first: list[str] = field(default_factory=list)
+    """What the first ``SHOWN`` of them lack."""
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Count them, and keep those that will be shown."""
+        self.number += len(texts)
+        self.first += texts[: SHOWN - len(self.first)]
+
+
+def judge_one(
+    state: State, names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool
+) -> None:
+    """Store the event that the arguments describe, and print what became of it. Raises ``RetrievalError``."""
+    wanted = 2 if collection is None else 1
+    if len(names) != wanted:
+        raise InvalidRequestError(
+            "name the search and the item: retrieval feedback RETRIEVAL_ID ITEM_ID --helpful; or with --collection "
+            "NAME the item alone; or a file of events with --file"
+        )
+    place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
+    event = feedback_from_record({**record, **place, "item_id": names[-1]})
+
+    async def work(platform: Platform) -> FeedbackReport:
+        return await platform.feedback_each([event])
+
+    _print(run(state, work), Refused(), as_json=as_json)
+
+
+def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
+    """Store the file's events but for the lines that cannot be used; raises ``RetrievalError`` at the end for those."""
+    if others:
+        raise InvalidRequestError("a file says everything itself; leave the other arguments out")
+    lines = read_feedback(file)
+
+    async def work(platform: Platform) -> tuple[FeedbackReport, Refused]:
+        return await _stored(platform, lines)
+
+    report, refused = run(
+        state,
+        work,
+        when_interrupted="interrupted; run the same command again to continue",
+        reads_standard_input=file == STANDARD_INPUT,
+    )
+    _print(report, refused, as_json=as_json)
+    if refused.number:
+        raise InvalidRequestError(
+            f"{count(refused.number, 'line')} of {file} could not be used; mend them and run the same command again: "
+            "the others count once"
+        )
+
+
+async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, Refused]:
+    report, refused = FeedbackReport(), Refused()
+    while batch := list(islice(lines, BATCH_EVENTS)):
+        good = [(line, line.event) for line in batch if line.event is not None]
+        part, errors = await take_what_can_be(
+            platform.database, platform.tenant_id, [event for _, event in good], platform.now
+        )
+        report += part
+        told = [(line.line, str(line.error)) for line in batch if line.error is not None]
+        told += [(good[place][0].line, _said(good[place][0], error)) for place, error in errors]
+        refused.add([text for _, text in sorted(told)])
+    return report, refused
+
+
+def _said(line: FeedbackLine, error: RetrievalError) -> str:
+    return f"{line.file}:{line.line}: {error}"
+
+
+def _print(report: FeedbackReport, refused: Refused, *, as_json: bool) -> None:
+    err = console(stderr=True)
+    for text in refused.first:
+        err.print(plain(f"rejected: {text}"), soft_wrap=True)
+    if refused.number > SHOWN:
+        err.print(f"rejected: and {refused.number - SHOWN:,} more, which are not shown", soft_wrap=True)
+    if as_json:
+        print_json({**report.as_dict(), "rejected": refused.number})
+        return
+    rows = [("recorded", report.recorded), ("repeated", report.repeated), ("superseding", report.superseding)]
+    rows += [(f"does not count: {reason}", number) for reason, number in report.discounted.items()]
+    console().print(table(["feedback", "events"], rows))
+
+
+EXAMPLES = (
+    "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
+    "retrieval feedback --collection principles p1 --not-helpful --domain db",
+    "retrieval feedback --file events.jsonl",
+)
+
+
+def feedback(
+    context: typer.Context,
+    *,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RETRIEVAL_ID] ITEM_ID",
+            help="The search and the item it showed; with --collection, the item alone.",
+            show_default=False,
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="Judge an item of it, without a search.",
+            autocompletion=complete_collection,
+        ),
+    ] = None,
+    helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
+    reward: Annotated[
+        float | None, typer.Option("--reward", "-r", metavar="R", help="How good it was, 0 to 1, instead.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="NAME", help="The sort of verdict; else rating.")
+    ] = None,
+    actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who judges.")] = None,
+    domain: Annotated[
+        str | None, typer.Option("--domain", metavar="NAME", help="With --collection: what it was about.")
+    ] = None,
+    complexity: Annotated[
+        float | None, typer.Option("--complexity", metavar="C", help="With --collection: how hard it was, 0 to 1.")
+    ] = None,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="What there is to say about it.")] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
+    ] = None,
+    weight: Annotated[float | None, typer.Option("--weight", metavar="W", help="How much it counts, 0 to 1.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="TEXT", help="What makes a repetition known; else derived.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Events, one JSON object a line; - is standard input."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say how good a hit of a search was, or an item in a situation.
+
+    Said twice it counts once; a later verdict of the same actor replaces
+    the earlier one.
+
+    In a file each line has item_id, reward or helpful, and retrieval_id or
+    collection; lines that cannot be used are named, and the others stored.
+    """
+    given = {
+        "kind": kind, "actor": actor, "domain": domain, "complexity": complexity, "note": note, "at": at,
+        "weight": weight, "key": key, "reward": reward, "helpful": helpful,
+    }  # fmt: skip
+    record = {name: value for name, value in given.items() if value is not None}
+    if file is not None:
+        judge_file(state_of(context), file, others=bool(record or names or collection), as_json=as_json)
+    else:
+        judge_one(state_of(context), names or [], collection, record, as_json=as_json)

@@ -1,0 +1,93 @@
+"""``retrieval import-langchain``: a store of langchain-postgres into a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.surfaces.cli.options import CollectionName, Json, State, state_of
+
+if TYPE_CHECKING:
+    from retrieval.adapters.readers.langchain_postgres import LangChainStore
+    from retrieval.surfaces.langchain.migrate import CopyReport
+
+
+EXAMPLES = (
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --name my_docs",
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --table my_table",
+)
+
+_SOURCE = "RETRIEVAL_SOURCE_URL"
+
+
+def import_langchain(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    url: Annotated[
+        str,
+        typer.Option(
+            "--from", envvar=_SOURCE, metavar="URL", help="The store's database; a password is safer in the variable.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The collection of a PGVector.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", metavar="NAME", help="The table of a PGVectorStore.")] = None,
+    schema: Annotated[str, typer.Option("--schema", metavar="NAME", help="Where its tables are.")] = "public",
+    content: Annotated[
+        str | None, typer.Option("--content-column", metavar="NAME", help="The texts' column; else content.")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata-column", metavar="NAME", help="The JSON's; else langchain_metadata.")
+    ] = None,
+    embedding: Annotated[
+        str | None, typer.Option("--embedding-column", metavar="NAME", help="The vectors', if there are several.")
+    ] = None,
+    skip: Annotated[bool, typer.Option("--skip-bad", help="Leave out documents that cannot be stored.")] = False,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+) -> None:  # fmt: skip
+    """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
+
+    Nothing is embedded anew, so the collection has to have the embedder
+    that made the vectors. What is there already and the same is left
+    alone: a copy that was interrupted is completed by another.
+    """
+    from retrieval.adapters.readers.langchain_postgres import LangChainStore
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.output import table as shown
+
+    store = LangChainStore(
+        name=name, table=table, schema=schema,
+        content_column=content, metadata_column=metadata, embedding_column=embedding,
+    )  # fmt: skip
+    report = _copied(state_of(context), url, store, collection, skip=skip, quiet=quiet)
+    if as_json:
+        print_json({"collection": collection, **report.as_dict()})
+    elif not quiet:
+        console().print(shown(["documents", "count"], report.as_dict().items()))
+
+
+def _copied(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
+    from retrieval.platform import Platform
+    from retrieval.surfaces.cli.output import console
+    from retrieval.surfaces.cli.progress import Step, progress
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.langchain.migrate import copy_store
+
+    def tell(item_id: str, why: str) -> None:
+        console(stderr=True).print(f"left out {item_id!r}: {why}", soft_wrap=True, markup=False)
+
+    async def work(platform: Platform) -> CopyReport:
+        target = await platform.collection(collection)
+        with progress(f"import {collection}", "document", quiet=quiet) as update:
+            return await copy_store(
+                url, store, target,
+                rejected=tell if skip else None,
+                progress=lambda report: update(Step(report.read, None, report.read)),
+            )  # fmt: skip
+
+    return run(state, work, when_interrupted="interrupted; run the same command again to continue")

@@ -1,0 +1,450 @@
+"""``retrieval ingest``: files into a collection, with progress, and bad lines put aside."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from shlex import quote as quoted
+from types import TracebackType
+from typing import Annotated, NoReturn, Self, TextIO
+
+import typer
+from rich.console import Console
+
+from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
+from retrieval.apps.tickets.ticket_item import (
+    TICKET_FILTERABLE,
+    TICKET_TEXTS,
+    as_ticket,
+    ticket_columns,
+    with_ticket_parts,
+)
+from retrieval.collection import Collection
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
+from retrieval.platform import Platform
+from retrieval.services.ingest import IngestReport
+from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, state_of
+from retrieval.surfaces.cli.output import console, count, plain, print_json, table
+from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.run import run
+
+STANDARD_INPUT = "-"
+
+
+class InputFiles:
+    """Files of items, read one after the other; all are opened and their headers checked at once.
+
+    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it; what is
+    a ticket among JSON Lines has its hours and its time of resolution by the names that tickets are read by. With
+    ``clean``, items are made without the characters that are refused. Raises what ``read_items`` raises, and
+    ``InvalidRequestError`` when standard input is named twice.
+    """
+
+    def __init__(
+        self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None, clean: bool = True
+    ) -> None:
+        if files.count(STANDARD_INPUT) > 1:
+            raise InvalidRequestError("standard input ('-') is named twice; it can be read once")
+        self.names = tuple(files)
+        self._clean = clean
+        self.headers: dict[str, str] = {}
+        """The header line of each CSV file that has been read from, as it stands there."""
+        self._sizes = [size_of(file) for file in files]
+        self.holds_tickets = False
+        """Whether a file is read as tickets."""
+        self._readers = [self._reader(file, columns, file_format) for file in files]
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Bytes of all files on disk; None when one is a pipe."""
+        known = [size for size in self._sizes if size is not None]
+        return sum(known) if len(known) == len(self._sizes) else None
+
+    @property
+    def reads_standard_input(self) -> bool:
+        """Whether one of them is standard input."""
+        return STANDARD_INPUT in self.names
+
+    @property
+    def repeated_columns(self) -> dict[str, list[str]]:
+        """The names that stand more than once in a header, by file, of the CSV files that have been read from."""
+        names = {file: Counter(map(str.strip, next(csv.reader([line])))) for file, line in self.headers.items()}
+        twice = {file: [name for name, times in found.items() if name and times > 1] for file, found in names.items()}
+        return {file: found for file, found in twice.items() if found}
+
+    def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
+        names = None if columns else column_names(file, file_format)
+        tickets = ticket_columns(names) if names else None
+        lines = read_items(
+            file,
+            columns=tickets or columns or None,
+            texts=TICKET_TEXTS if tickets else (),
+            format=file_format,
+            header=partial(self.headers.__setitem__, file),
+            clean=self._clean,
+        )
+        if tickets is None:
+            return lines if columns or names else map(_with_ticket_parts, lines)
+        self.holds_tickets = True
+        return map(_as_ticket, lines)
+
+    def lines(self) -> Iterator[InputLine]:
+        """The lines of all files; offsets go on rising from one file to the next."""
+        before = 0
+        for reader, size in zip(self._readers, self._sizes, strict=True):
+            for line in reader:
+                yield replace(line, offset=before + line.offset) if before else line
+            before += size or 0
+
+
+def _as_ticket(line: InputLine) -> InputLine:
+    if line.item is None:
+        return line
+    try:
+        return replace(line, item=as_ticket(line.item))
+    except InvalidItemError as error:
+        return replace(line, item=None, error=BadLineError(line.file, line.line, str(error)))
+
+
+def _with_ticket_parts(line: InputLine) -> InputLine:
+    try:
+        return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
+    except InvalidItemError:
+        # It may be no ticket at all: only what calls itself one is refused.
+        return line
+
+
+SHOWN = 10
+"""How many reasons are shown while the run goes on."""
+
+_KNOWN_ENDINGS = {".gz", ".jsonl", ".ndjson", ".json", ".csv"}
+
+
+class RejectedLines:
+    """Collects bad lines: appends them to a file, which is made when the first one comes, and shows a few.
+
+    Lines of CSV files follow their header; ``headers`` has it of each file that was begun. Inputs that differ
+    in format or header have files of their own, with names of their own: ``chosen`` can hold only one kind.
+    Use it in a ``with`` statement.
+    """
+
+    def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str], say: Console) -> None:
+        self._chosen = chosen
+        self._inputs = inputs
+        self._headers = headers
+        self._say = say
+        self._count = 0
+        self._earlier: set[str] = set()
+        self._files: dict[str | None, TextIO] = {}
+        self._stack = ExitStack()
+        self.paths: list[Path] = []
+        """The files written to."""
+        if chosen is not None and not chosen.absolute().parent.is_dir():
+            raise InvalidRequestError(f"{chosen}: there is no such folder; make it first")
+        if chosen is not None:
+            self._check_not_an_input(chosen)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def add(self, line: InputLine) -> None:
+        """Put the line aside. Raises ``InvalidRequestError`` when that cannot be done."""
+        header = self._headers.get(line.file)
+        if header not in self._files:
+            self._files[header] = self._open(line.file, header)
+        if not self._is_repeated(line.raw):
+            self._files[header].write(line.raw + "\n")
+        self._count += 1
+        if self._count <= SHOWN:
+            self._say.print(plain(f"rejected: {line.error}"), soft_wrap=True)
+        elif self._count == SHOWN + 1:
+            self._say.print("rejected: and more, which are not shown", soft_wrap=True)
+
+    def _open(self, file: str, header: str | None) -> TextIO:
+        path = self._chosen or default_path(file, is_csv=header is not None)
+        if path in self.paths:
+            raise InvalidRequestError(
+                f"{path} cannot hold bad lines of inputs with different columns; ingest {file} in a run of its own"
+            )
+        self._check_not_an_input(path)
+        try:
+            start = self._beginning(path, header)
+            opened = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
+            opened.write(start)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequestError(
+                f"cannot put bad lines aside in {path}: {error}; choose another --rejects"
+            ) from error
+        self.paths.append(path)
+        return opened
+
+    def _beginning(self, path: Path, header: str | None) -> str:
+        """What to write first: the header of a new CSV file; the line end that a former last line lacks."""
+        start = "" if header is None else header + "\n"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if not text:
+            return start
+        if not f"{text}\n".startswith(start.replace("\r\n", "\n")):
+            raise InvalidRequestError(
+                f"{path} has other columns than the input; move it away or choose another --rejects"
+            )
+        self._earlier.update(text.split("\n"))
+        return "" if text.endswith("\n") else "\n"
+
+    def _is_repeated(self, raw: str) -> bool:
+        """Whether an earlier run has put the line aside: the same command is run again to continue."""
+        return bool(self._earlier) and self._earlier.issuperset(raw.replace("\r\n", "\n").split("\n"))
+
+    def _check_not_an_input(self, path: Path) -> None:
+        if path.exists() and any(Path(name).exists() and path.samefile(name) for name in self._inputs):
+            raise InvalidRequestError(f"{path} is one of the files to ingest; choose another name with --rejects")
+
+
+def default_path(file: str, *, is_csv: bool) -> Path:
+    """``tickets.rejects.jsonl`` in the current folder for ``data/tickets.jsonl.gz``."""
+    name = "stdin" if file == "-" else Path(file).name
+    while Path(name).suffix.lower() in _KNOWN_ENDINGS and Path(name).stem:
+        name = Path(name).stem
+    return Path(f"{name}.rejects.{'csv' if is_csv else 'jsonl'}")
+
+
+INTERRUPTED = "interrupted; run the same command again to continue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """What was asked for."""
+
+    collection: str
+    files: tuple[str, ...]
+    columns: Mapping[str, str]
+    file_format: str | None
+    skip: bool
+    rejects: Path | None
+    prune: bool
+    language: str | None
+    filterable: Mapping[str, str]
+    as_json: bool
+    quiet: bool
+    clean: bool
+
+
+def ingest_files(state: State, options: IngestOptions) -> None:
+    """Do the run that the options describe, and print its summary. Raises ``RetrievalError``."""
+    if options.rejects is not None and not options.skip:
+        raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
+    source = InputFiles(options.files, columns=options.columns, file_format=options.file_format, clean=options.clean)
+    with RejectedLines(
+        options.rejects, inputs=source.names, headers=source.headers, say=console(stderr=True)
+    ) as rejected:
+
+        async def work(platform: Platform) -> IngestReport:
+            return await _ingest(platform, options, source, rejected)
+
+        report = run(state, work, when_interrupted=INTERRUPTED, reads_standard_input=source.reads_standard_input)
+    _present(options, source, report, rejected)
+
+
+async def _ingest(
+    platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
+) -> IngestReport:
+    filterable = {**(TICKET_FILTERABLE if source.holds_tickets else {}), **options.filterable}
+    collection = await platform.collection(
+        options.collection, language=options.language or "english", filterable=filterable
+    )
+    if options.language is not None:
+        await _check_language(collection, options.language)
+    stored = IngestReport()
+    with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
+
+        def follow(report: IngestReport, offset: int) -> None:
+            nonlocal stored
+            stored = report
+            update(Step(offset, source.total_bytes, report.read))
+
+        try:
+            return await collection.ingest(
+                source.lines(),
+                rejected=rejected.add if options.skip else None,
+                prune=options.prune,
+                progress=follow,
+            )
+        except BadLineError as error:
+            _explain_stop(error, stored)
+
+
+async def _check_language(collection: Collection, language: str) -> None:
+    made_with = (await collection.info()).text_search_config
+    if made_with != language:
+        raise InvalidRequestError(
+            f"collection {collection.name!r} was made with the language {made_with!r}, which cannot be "
+            "changed; leave --language out, or ingest into another collection"
+        )
+
+
+def _explain_stop(error: BadLineError, stored: IngestReport) -> NoReturn:
+    reason = (
+        f"{error.reason}; stored before it: {count(stored.read, 'item')}; mend the line and run the same "
+        "command again to continue, or put bad lines aside with --on-error skip"
+    )
+    raise BadLineError(error.file, error.line, reason) from error
+
+
+def _present(options: IngestOptions, source: InputFiles, report: IngestReport, rejected: RejectedLines) -> None:
+    err = console(stderr=True)
+    for file, names in source.repeated_columns.items():
+        err.print(
+            plain(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list"),
+            soft_wrap=True,
+        )
+    if options.as_json:
+        files = [str(path) for path in rejected.paths]
+        print_json({"collection": options.collection, **report.as_dict(), "rejects": files})
+    elif not options.quiet:
+        out = console()
+        out.print(summary_table(report))
+        for note in report.items.notes:
+            out.print(f"note: {note}", soft_wrap=True)
+    if report.rejected:
+        where = ", ".join(str(path) for path in rejected.paths)
+        err.print(
+            f"{count(report.rejected, 'bad line')} put aside in {where}; mend and ingest that file",
+            soft_wrap=True,
+        )
+    if report.without_text.number:
+        _tell_without_text(report)
+    if report.items.pending:
+        err.print(
+            f"{count(report.items.pending, 'item')} without a vector, found by words only; "
+            "run the same command again to embed what is missing",
+            soft_wrap=True,
+        )
+
+
+def _tell_without_text(report: IngestReport) -> None:
+    """Say where the text may stand. Raises ``InvalidItemError`` where no item has any, which nobody means."""
+    found = report.without_text
+    likely = found.likely_text
+    advice = f"did you mean --map text={quoted(likely)}?" if likely else "name what is: --map text=NAME"
+    told = f"{found.told(report.read)}; {advice}"
+    if found.number == report.read:
+        raise InvalidItemError(told)
+    console(stderr=True).print(plain(f"note: {told}"), soft_wrap=True)
+
+
+def summary_table(report: IngestReport) -> object:
+    """The counts of a run, one a row."""
+    counts = {name: value for name, value in report.as_dict().items() if isinstance(value, int)}
+    return table(["items", "count"], counts.items())
+
+
+EXAMPLES = (
+    "retrieval ingest tickets tickets.jsonl.gz",
+    "retrieval ingest tickets historical_tickets.csv",
+    "retrieval ingest notes notes.csv --map _id=number --on-error skip",
+    "retrieval ingest notes pages.jsonl --no-clean",
+    "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
+)
+
+
+class OnError(StrEnum):
+    """What to do with a line that holds no usable item."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class FileFormat(StrEnum):
+    """How items are written in a file."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+def ingest(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Files, plain or gzipped; - is standard input.", show_default=False),
+    ],
+    file_format: Annotated[
+        FileFormat | None, typer.Option("--format", "-f", help="The files' format; else their names tell.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            "-m",
+            metavar="FIELD=NAME",
+            help="A column, or an entry of JSON, for a field: text=description. May be repeated.",
+        ),
+    ] = None,
+    on_error: Annotated[
+        OnError,
+        typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and go on."),
+    ] = OnError.STOP,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(
+            "--rejects", metavar="FILE", help="Where bad lines are put; else NAME.rejects.jsonl or .csv here."
+        ),
+    ] = None,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean/--no-clean", help="Take control and format characters out, and tell how often; or refuse the line."
+        ),
+    ] = True,
+    prune: Annotated[bool, typer.Option("--prune", help="Archive the items that the files do not have.")] = False,
+    language: Annotated[
+        str | None,
+        typer.Option("--language", metavar="NAME", help="Text search configuration of a new collection; else english."),
+    ] = None,
+    filterable: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no summary; only what went wrong.")
+    ] = False,
+) -> None:
+    """Store items from files and make them searchable.
+
+    The collection is made if it is missing. Items that did not change cost
+    nothing: a run that was interrupted is completed by running it again.
+
+    JSON Lines hold one object a line: _id, title, text, tags, metadata.
+    CSV begins with a line of column names; those of tickets need no --map.
+    --map names what is called otherwise; attributes.NAME is an attribute.
+    """
+    chosen = IngestOptions(
+        collection=collection,
+        files=tuple(files),
+        columns=columns_of(columns or ()),
+        file_format=file_format.value if file_format else None,
+        skip=on_error is OnError.SKIP,
+        rejects=rejects,
+        prune=prune,
+        language=language,
+        filterable=filterable_of(filterable or ()),
+        as_json=as_json,
+        quiet=quiet,
+        clean=clean,
+    )
+    ingest_files(state_of(context), chosen)

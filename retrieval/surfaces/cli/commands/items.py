@@ -1,0 +1,211 @@
+"""``retrieval items``: single items of a collection, looked at and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, state_of
+from retrieval.surfaces.cli.search_options import CONDITION_HELP
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from retrieval.collection import Collection
+    from retrieval.domain.items.item import StoredItem
+    from retrieval.platform import Platform
+
+
+GET = ("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json")
+LIST = (
+    "retrieval items list tickets --where priority=High -n 20",
+    "retrieval items list tickets --after T-20 --json",
+)
+PUT = (
+    """retrieval items put tickets '{"_id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
+    """retrieval items put tickets '{"_id": "T-5", "title": "No mail"}' --new""",
+)
+PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "attributes": {"priority": null}}'""",)
+DELETE = ("retrieval items delete tickets T-4",)
+
+T = TypeVar("T")
+
+ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.", show_default=False)]
+ItemNames = Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.", show_default=False)]
+Version = Annotated[
+    str | None,
+    typer.Option("--if-version", metavar="VERSION", help="Only if the item still has this version; * is any."),
+]
+
+app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(GET[0], LIST[0], PUT[0]))
+
+
+@app.callback()
+def items() -> None:
+    """Look at single items of a collection, and change them."""
+
+
+@app.command(epilog=examples(*GET))
+def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
+    """Show an item with its version."""
+    from retrieval.domain.errors import UnknownItemError
+
+    async def work(found: Collection) -> StoredItem:
+        stored = await found.stored([item_id])
+        if item_id not in stored:
+            raise UnknownItemError(
+                f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
+            )
+        return stored[item_id]
+
+    _show(_run(context, collection, work), as_json=as_json)
+
+
+@app.command("list", epilog=examples(*LIST))
+def list_items(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    where: Annotated[list[str] | None, typer.Option("--where", "-w", metavar="COND", help=CONDITION_HELP)] = None,
+    after: Annotated[str, typer.Option(metavar="ID", help="Only those whose id comes after this one.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Items, 1 to 1000.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List items in the order of their ids.
+
+    Archived ones appear where a condition names their status.
+    """
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.search_options import where_of
+
+    conditions = where_of(where or ())
+
+    async def work(found: Collection) -> list[StoredItem]:
+        return await found.page(conditions, after=after, limit=limit)
+
+    page = _run(context, collection, work)
+    if as_json:
+        print_json([one.as_dict() for one in page])
+        return
+    rows = [(one.item.item_id, one.item.title, one.item.status, one.updated_at.date(), one.version) for one in page]
+    console().print(table(["item", "title", "status", "changed", "version"], rows))
+    if len(page) == limit:
+        console().print(f"there may be more: --after {page[-1].item.item_id}", soft_wrap=True)
+
+
+@app.command(epilog=examples(*PUT))
+def put(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    record: Annotated[
+        str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.", show_default=False)
+    ],
+    version: Version = None,
+    is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Store one item, new or whole in place of the one of its id."""
+    from retrieval.domain.errors import InvalidRequestError
+
+    if is_new and version is not None:
+        raise InvalidRequestError("give --new or --if-version, not both")
+    wanted = "" if is_new else version
+    item = _object(record)
+    _show(_run(context, collection, lambda found: found.put(item, version=wanted)), as_json=as_json)
+
+
+@app.command(epilog=examples(*PATCH))
+def patch(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    item_id: ItemName,
+    changes: Annotated[
+        str,
+        typer.Argument(
+            metavar="JSON", help="What changes, as an object; null takes away. - reads it.", show_default=False
+        ),
+    ],
+    version: Version = None,
+    as_json: Json = False,
+) -> None:
+    """Change parts of an item; the others stay."""
+    wanted = _object(changes)
+    _show(_run(context, collection, lambda found: found.patch(item_id, wanted, version=version)), as_json=as_json)
+
+
+@app.command(epilog=examples(*DELETE))
+def delete(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    item_ids: ItemNames,
+    version: Version = None,
+    as_json: Json = False,
+) -> None:
+    """Remove items with their terms and vectors."""
+    from retrieval.domain.errors import InvalidRequestError
+    from retrieval.surfaces.cli.output import console, count, print_json
+
+    if version is not None and len(item_ids) != 1:
+        raise InvalidRequestError("--if-version is one item's; give one id with it")
+
+    async def work(found: Collection) -> int:
+        if version is not None:
+            return int(await found.remove(item_ids[0], version=version))
+        return await found.delete(item_ids)
+
+    deleted = _run(context, collection, work)
+    if as_json:
+        print_json({"deleted": deleted})
+    else:
+        console().print(f"{count(deleted, 'item')} removed")
+
+
+def _run(context: typer.Context, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
+    """What the work on the collection gives; it must be there."""
+    from retrieval.surfaces.cli.run import run
+
+    async def opened(platform: Platform) -> T:
+        return await work(await platform.collection(name, create=False))
+
+    return run(state_of(context), opened)
+
+
+def _show(stored: StoredItem, *, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, print_json, table
+
+    became = {"result": stored.became.value} if stored.became else {}
+    if as_json:
+        print_json({**stored.as_dict(), **became})
+    else:
+        shown = {name: _cell(value) for name, value in {**stored.as_dict(), **became}.items() if value}
+        console().print(table(["field", "value"], shown.items()))
+
+
+def _cell(value: object) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    """The JSON object that was typed, or is read from standard input. Raises ``InvalidItemError`` for anything else."""
+    import sys
+
+    from retrieval.domain.checks import JSONTextError, json_of
+    from retrieval.domain.errors import InvalidItemError
+
+    given = sys.stdin.read() if text == "-" else text
+    try:
+        value = json_of(given)
+    except JSONTextError as error:
+        raise InvalidItemError(
+            f'cannot read {given!r:.60}: {error}; give a JSON object such as {{"_id": "T-1"}}'
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidItemError(f'{given!r:.60} is no JSON object, such as {{"_id": "T-1"}}')
+    return value

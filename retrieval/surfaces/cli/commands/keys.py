@@ -1,0 +1,166 @@
+"""``retrieval keys``: what lets programs in over HTTP, as one tenant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
+from retrieval.surfaces.cli.options import Json, examples, state_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from retrieval.platform import Platform
+
+
+CREATE = (
+    "retrieval keys create website --scope read --scope feedback",
+    "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
+    "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
+)
+REVOKE = ("retrieval keys revoke k5bqp2tmy7ab",)
+
+app = typer.Typer(
+    rich_markup_mode="rich", no_args_is_help=True, epilog=examples(CREATE[0], "retrieval keys list", *REVOKE)
+)
+
+
+@app.callback()
+def keys() -> None:
+    """Make, list and revoke the API keys that let programs in over HTTP.
+
+    A key is the tenant's of --tenant, before the command.
+    """
+
+
+@app.command(epilog=examples(*CREATE))
+def create(
+    context: typer.Context,
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.", show_default=False)],
+    scopes: Annotated[
+        list[Scope] | None,
+        typer.Option(
+            "--scope",
+            help="read: search; write: change items; feedback: judge; admin: all. Repeatable; read if not given.",
+        ),
+    ] = None,
+    per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--per-minute",
+            min=1,
+            max=MOST_PER_MINUTE,
+            metavar="N",
+            help="Requests a minute; if not given, as many as the service allows each key.",
+        ),
+    ] = None,
+    feedback_cap: Annotated[
+        int | None,
+        typer.Option(
+            "--feedback-cap",
+            min=1,
+            max=MOST_FEEDBACK_CAP,
+            metavar="N",
+            help="Events on one item that count in a day; if not given, 100 for feedback alone, else 1000.",
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="WHEN", help="After a time such as 90d, or on a date; else never."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and show it, this once: what is stored of it lets nobody in.
+
+    Standard output is the key alone.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> NewApiKey:
+        expires_at = _expiry(expires, platform.now)
+        return await platform.create_key(
+            name,
+            scopes=scopes or [Scope.READ],
+            requests_per_minute=per_minute,
+            feedback_cap=feedback_cap,
+            expires_at=expires_at,
+        )
+
+    made = run(state_of(context), work)
+    if as_json:
+        print_json({"text": made.text, **made.key.as_dict()})
+        return
+    console().print(made.text, soft_wrap=True)
+    console(stderr=True).print(
+        f"keep it: it is not shown again; take it back with: retrieval keys revoke {made.key.key_id}", soft_wrap=True
+    )
+
+
+@app.command("list", epilog=examples("retrieval keys list"))
+def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
+    """List the tenant's keys, without what lets in."""
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> tuple[list[ApiKey], datetime]:
+        return await platform.keys(), platform.now
+
+    found, now = run(state_of(context), work)
+    if as_json:
+        print_json([{**one.as_dict(), "state": one.state(now)} for one in found])
+    elif found:
+        columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
+        listing = table(columns, [_row(one, now) for one in found])
+        listing.columns[0].no_wrap = True  # it is copied
+        console().print(listing)
+    else:
+        console().print("no keys yet; make one with: retrieval keys create NAME", soft_wrap=True)
+
+
+@app.command(epilog=examples(*REVOKE))
+def revoke(
+    context: typer.Context,
+    *,
+    key_id: Annotated[
+        str, typer.Argument(metavar="KEY_ID", help="As the list has it, or the key itself.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Let a key in no more, for good. A running service takes up to 5 seconds to hear of it."""
+    from retrieval.surfaces.cli.output import console, plain, print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> ApiKey:
+        return await platform.revoke_key(key_id)
+
+    revoked = run(state_of(context), work)
+    if as_json:
+        print_json(revoked.as_dict())
+    else:
+        console().print(plain(f"key {revoked.key_id} ({revoked.name}) lets nobody in any more"), soft_wrap=True)
+
+
+def _row(key: ApiKey, now: datetime) -> list[object]:
+    days = (f"{time:%Y-%m-%d}" if time else None for time in (key.expires_at, key.last_used_at))
+    scopes = ", ".join(scope.value for scope in Scope if scope in key.scopes)
+    return [key.key_id, key.name, scopes, key.requests_per_minute, _cap(key), key.state(now), *days]
+
+
+def _cap(key: ApiKey) -> int | None:
+    """How many of its events on an item count in a day; None where it may send none."""
+    return key.feedback_cap if key.scopes & {Scope.FEEDBACK, Scope.ADMIN} else None
+
+
+def _expiry(text: str | None, now: datetime) -> datetime | None:
+    from datetime import timedelta
+
+    from retrieval.surfaces.since import age_or_time
+
+    if text is None:
+        return None
+    wanted = age_or_time(text, option="--expires")
+    return now + wanted if isinstance(wanted, timedelta) else wanted

@@ -1,0 +1,217 @@
+"""``retrieval profiles``: how a collection is searched, how it was, and what another profile would show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.surfaces.cli import search_options as options
+from retrieval.surfaces.cli.completion import complete_profile
+from retrieval.surfaces.cli.options import (
+    Actor,
+    Backtracks,
+    CollectionName,
+    Complexity,
+    Domain,
+    Generated,
+    Json,
+    Session,
+    examples,
+    situation,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from retrieval.domain.search.preview import Preview, ProfilePreview
+    from retrieval.domain.search.profile import Profile, StoredProfile
+    from retrieval.platform import Platform
+
+
+LIST = ("retrieval profiles list tickets",)
+SHOW = ("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json")
+SET = ("retrieval profiles set tickets words.json --note 'words count more'",)
+USE = ("retrieval profiles use tickets 1",)
+PREVIEW = ('retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5',)
+
+_PROFILE_HELP = "A stored version such as 3, 'active', or a JSON file. The first is what the others are held against."
+
+app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*LIST, *PREVIEW))
+
+
+@app.callback()
+def profiles() -> None:
+    """List the versions of a collection's profile, change it, or see what another one would show."""
+
+
+@app.command("list", epilog=examples(*LIST))
+def list_profiles(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Versions, 1 to 1000.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List the versions, the newest first."""
+    from retrieval.surfaces.cli.output import console, print_json, table
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> list[StoredProfile]:
+        return await (await platform.collection(collection, create=False)).profiles(limit=limit)
+
+    found = run(state_of(context), work)
+    if as_json:
+        print_json([one.as_dict() for one in found])
+        return
+    rows = ((one.version, one.is_active, _legs(one.profile), f"{one.created_at:%Y-%m-%d %H:%M}", one.note)
+            for one in found)  # fmt: skip
+    console().print(table(["version", "used", "weights", "made (UTC)", "note"], rows))
+
+
+@app.command(epilog=examples(*SHOW))
+def show(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    version: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="VERSION", help="Else the one in use.", show_default=False, autocompletion=complete_profile
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
+    from retrieval.surfaces.cli.output import print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> StoredProfile:
+        return await (await platform.collection(collection, create=False)).stored_profile(version)
+
+    found = run(state_of(context), work)
+    print_json(found.as_dict() if as_json else found.profile.as_dict())
+
+
+@app.command("set", epilog=examples(*SET))
+def set_profile(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.", show_default=False)],
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What is to be said of it.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Store a profile as a new version, and search with it from now on."""
+    from retrieval.services.compare import profile_in_file
+    from retrieval.surfaces.cli.run import run
+
+    profile = profile_in_file(file)
+
+    async def work(platform: Platform) -> StoredProfile:
+        found = await platform.collection(collection, create=False)
+        return await found.stored_profile(await found.set_profile(profile, note=note))
+
+    _print_used(collection, run(state_of(context), work), as_json=as_json)
+
+
+@app.command(epilog=examples(*USE))
+def use(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    version: Annotated[
+        int,
+        typer.Argument(metavar="VERSION", help="A stored one.", show_default=False, autocompletion=complete_profile),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Search with a stored version from now on."""
+    from retrieval.surfaces.cli.run import run
+
+    async def work(platform: Platform) -> StoredProfile:
+        found = await platform.collection(collection, create=False)
+        await found.use_profile(version)
+        return await found.stored_profile(version)
+
+    _print_used(collection, run(state_of(context), work), as_json=as_json)
+
+
+@app.command(epilog=examples(*PREVIEW))
+def preview(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.", show_default=False)],
+    profile: Annotated[
+        list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP, show_default=False)
+    ],
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits of each, 1 to 1000.")] = 10,
+    where: options.Where = None,
+    plain: options.Plain = False,
+    domain: Domain = "",
+    complexity: Complexity = None,
+    actor: Actor = "",
+    session: Session = "",
+    backtracks: Backtracks = 0,
+    generated: Generated = False,
+    as_json: Json = False,
+) -> None:
+    """Show what each profile finds: what comes in, goes out and moves, and why.
+
+    Nothing is recorded and nothing is changed.
+    """
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.search_options import profiles_named, where_of
+
+    conditions = where_of(where or ())
+    asked = situation(
+        domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
+    )
+
+    async def work(platform: Platform) -> Preview:
+        found = await platform.collection(collection, create=False)
+        chosen = await profiles_named(platform, found, profile)
+        return await found.preview(
+            query, profiles=chosen, where=conditions, limit=limit, syntax=not plain, context=asked
+        )
+
+    _print_preview(run(state_of(context), work), as_json=as_json)
+
+
+def lines(one: ProfilePreview) -> Iterator[str]:
+    """What a profile shows: a line a hit, then those that went out."""
+    yield f"{one.name}:"
+    for shown in one.hits:
+        yield f"  {shown.hit.rank:>2}. {shown.hit.item_id}  {shown.hit.title}  ({shown.why})"
+    for gone in one.left:
+        yield f"   –  {gone.hit.item_id}  {gone.hit.title}  ({gone.why})"
+    for note in one.notes:
+        yield f"  note: {note}"
+
+
+def _print_preview(found: Preview, *, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, plain, print_json
+
+    if as_json:
+        print_json(found.as_dict())
+        return
+    for one in found.previews:
+        for line in lines(one):
+            console().print(plain(line), soft_wrap=True)
+
+
+def _legs(profile: Profile) -> str:
+    """``dense 0.6, lexical 0.4``: what makes the score."""
+    return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
+
+
+def _print_used(collection: str, stored: StoredProfile, *, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, plain, print_json
+
+    if as_json:
+        print_json(stored.as_dict())
+    else:
+        said = f"{collection} is searched with profile {stored.version}: {_legs(stored.profile)}"
+        console().print(plain(said), soft_wrap=True)

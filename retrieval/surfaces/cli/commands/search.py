@@ -1,0 +1,179 @@
+"""``retrieval search``: ask a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
+from retrieval.surfaces.cli import search_options as options
+from retrieval.surfaces.cli.options import (
+    Actor,
+    Backtracks,
+    CollectionName,
+    Complexity,
+    Domain,
+    Generated,
+    Json,
+    Session,
+    legs_of,
+    situation,
+    state_of,
+)
+from retrieval.surfaces.cli.output import count, plain, table
+
+if TYPE_CHECKING:
+    from retrieval.platform import Platform
+
+
+BODY_LINES = 2
+_BODY_CHARACTERS = 1000
+_INDENT = 4
+_DIGITS = 6
+
+
+def print_result(out: Console, result: SearchResult, *, explain: bool = False) -> None:
+    """Print the hits in order and, below them, how they were found."""
+    for hit in result:
+        print_hit(out, hit, explain=explain)
+    for line in footer(result):
+        out.print(Text(plain(line), style="dim"), soft_wrap=True)
+
+
+def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
+    """Print one hit: rank, score, id and title, the start of its body, and what its score is made of."""
+    head = Text.assemble(
+        (f"{hit.rank:>2}. ", "bold"),
+        (f"{hit.score:.4f}", "cyan"),
+        "  ",
+        (plain(hit.item_id), "green"),
+        "  ",
+        (plain(hit.title), "bold"),
+    )
+    out.print(head, soft_wrap=True)
+    for line in body_lines(out, hit.body):
+        out.print(Padding.indent(line, _INDENT))
+    if explain:
+        out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
+
+
+def body_lines(out: Console, body: str) -> list[Text]:
+    """The first lines of a text, as wide as the console; an ellipsis where it goes on."""
+    start = " ".join(plain(body[:_BODY_CHARACTERS]).split())
+    width = max(out.width - _INDENT, 20)
+    lines = list(Text(start).wrap(out, width))
+    if len(lines) > BODY_LINES or len(body) > _BODY_CHARACTERS:
+        last = lines[:BODY_LINES][-1]
+        last.rstrip()
+        last.truncate(width - 2)
+        last.append(" …")
+    return lines[:BODY_LINES]
+
+
+def explanation_table(explanation: Explanation) -> Table:
+    """A row a leg, and the sum, which is the score."""
+    parts = explanation.contributions
+    shown = [round(part.value, _DIGITS) for part in parts]
+    contribution = f"contribution ({explanation.fusion})"
+    made = table(
+        ["leg", "rank", "raw score", "weight", contribution],
+        (
+            (part.leg, part.rank, part.raw_score, f"{part.weight:g}", f"{value:.{_DIGITS}f}")
+            for part, value in zip(parts, shown, strict=True)
+        ),
+        right=("weight", contribution),
+    )
+    made.add_section()
+    # The sum of what is shown, so that a reader who adds up the column finds it, to the last digit.
+    made.add_row("score", "", "", "", f"{sum(shown):.{_DIGITS}f}", style="bold")
+    return made
+
+
+def footer(result: SearchResult) -> Iterator[str]:
+    """The path and why, the profile, the times, the id for feedback and replay, and the notes."""
+    weighed = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
+    way = result.why if result.path is Path.NONE else f"{result.path.value}{weighed}: {result.why}"
+    by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
+    yield f"{count(len(result), 'hit')} · {way} · {by}"
+    times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
+    if times:
+        yield " · ".join(times)
+    if result.retrieval_id is not None:
+        yield f"retrieval {result.retrieval_id}"
+    for note in (*result.notes, *result.why_no_hits):
+        yield f"note: {note}"
+
+
+EXAMPLES = (
+    'retrieval search tickets "connection timeout" --where priority=High -n 5',
+    "retrieval search tickets timeout --where 'hours>=24' --explain",
+    "retrieval search tickets '\"read timeout\" -redis connect*'",
+    "retrieval search tickets timeout --group-by project",
+    "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
+    "retrieval search tickets --vector vector.json --actor ann --session s-17",
+)
+
+
+def search(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    query: options.Query = None,
+    vector: options.VectorFile = None,
+    limit: options.Limit = 10,
+    where: options.Where = None,
+    legs: options.Legs = None,
+    profile: options.ProfileName = None,
+    plain: options.Plain = False,
+    group_by: options.GroupBy = None,
+    rewrites: options.Rewrites = None,
+    prefer: options.Prefer = None,
+    entities: options.Entities = None,
+    tags: options.Tags = None,
+    as_of: options.AsOf = None,
+    about: options.About = None,
+    domain: Domain = "",
+    complexity: Complexity = None,
+    actor: Actor = "",
+    session: Session = "",
+    backtracks: Backtracks = 0,
+    generated: Generated = False,
+    explain: Annotated[bool, typer.Option("--explain", "-x", help="Show what each score is made of.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Search a collection by meaning and by words."""
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.search_options import entities_of, moment_of, profile_named, vector_of, where_of
+
+    if query is None and vector is None:
+        raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
+    asked: dict[str, Any] = {
+        "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
+        "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
+        "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
+        "as_of": moment_of(as_of), "about": vector_of("--about", about),
+    }  # fmt: skip
+    asked["context"] = situation(
+        domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
+    )
+
+    async def ask(platform: Platform) -> SearchResult:
+        found = await platform.collection(collection, create=False)
+        return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
+
+    _print(run(state_of(context), ask), explain=explain, as_json=as_json)
+
+
+def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
+    from retrieval.surfaces.cli.output import console, print_json
+
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        print_result(console(), result, explain=explain)

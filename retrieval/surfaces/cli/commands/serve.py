@@ -1,0 +1,224 @@
+"""``retrieval serve`` and ``mcp``: everything over HTTP, and principles by the Model Context Protocol."""
+
+from __future__ import annotations
+
+import importlib.util
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retrieval.surfaces.cli.completion import complete_collection
+from retrieval.surfaces.cli.options import state_of
+
+if TYPE_CHECKING:
+    from retrieval.settings import Settings
+    from retrieval.surfaces.mcp.running import ServerPlace
+
+
+EXAMPLES = (
+    "retrieval serve --insecure-local",
+    "retrieval serve --host 0.0.0.0 --port 8080 --log-format json",
+)
+
+
+_NEXT = "who calls needs a key; make one with: retrieval keys create NAME"
+_NEXT_LOCAL = "try, in another terminal: curl {url}/v1/collections"
+
+
+class LogFormat(StrEnum):
+    """How a record of the log becomes a line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def serve(
+    context: typer.Context,
+    *,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
+    ] = 8000,
+    insecure_local: Annotated[
+        bool, typer.Option("--insecure-local", help="Serve this machine alone, without asking for keys.")
+    ] = False,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option("--log-format", help="How the log on standard error is written: a line a request."),
+    ] = LogFormat.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell the address as JSON, on one line.")] = False,
+) -> None:
+    """Serve everything over HTTP: collections, search, feedback, tickets.
+
+    Programs come with a key (see: retrieval keys create), which says
+    whose data they see and what they may do; --insecure-local asks for
+    none, and serves programs of this machine alone. What there is to
+    call stands at /docs.
+
+    It answers even while the database is down, and says so at /readyz.
+    It runs until ctrl-C or SIGTERM, and then answers what it was asked.
+    """
+    _require_extra()
+    state = state_of(context)
+    settings = state.settings()
+    _configure_logging(settings, log_format, debug=state.debug)
+    _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
+
+
+def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool) -> None:
+    from retrieval.surfaces.http.telemetry import configure_service_logging
+
+    configure_service_logging(settings, as_json=log_format is LogFormat.JSON, debug=debug)
+
+
+def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
+    import asyncio
+
+    from retrieval.adapters.store.installation.opening import told_server
+    from retrieval.surfaces.cli.output import console, print_json_line
+    from retrieval.surfaces.cli.run import stop_signal
+    from retrieval.surfaces.http.serving import run_service
+    from retrieval.surfaces.listening import new_loop
+
+    def announce(url: str) -> None:
+        if as_json:
+            print_json_line({"url": url})
+            return
+        said = [f"serving at {url} (what there is to call: {url}/docs)"]
+        said += (
+            [f"from {told_server(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
+        )
+        said += [_NEXT_LOCAL.format(url=url) if insecure_local else _NEXT]
+        console().print("\n".join(said), soft_wrap=True, markup=False, highlight=False)
+
+    async def work() -> None:
+        await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work())
+
+
+def _require_extra() -> None:
+    from retrieval.domain.errors import MissingExtraError
+    from retrieval.surfaces.version import DISTRIBUTION
+
+    if any(
+        importlib.util.find_spec(name) is None
+        for name in ("fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
+    ):
+        raise MissingExtraError(
+            "the HTTP service needs FastAPI and its server, which are missing; "
+            f"install them with: pip install '{DISTRIBUTION}[http]'"
+        )
+
+
+MCP_EXAMPLES = (
+    "retrieval mcp",
+    "retrieval mcp --transport http --port 8765",
+)
+
+
+class Transport(StrEnum):
+    """How the client and the server talk."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+
+
+def mcp(
+    context: typer.Context,
+    *,
+    transport: Annotated[
+        Transport, typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp.")
+    ] = Transport.STDIO,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
+    ] = 8765,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="NAME", help="Another name that clients call this machine by. Repeatable."),
+    ] = None,
+    collection: Annotated[
+        str,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="The collection of principles; made if missing.",
+            autocompletion=complete_collection,
+        ),
+    ] = "principles",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Tell the address as JSON; over stdio it is the protocol that is printed.")
+    ] = False,
+) -> None:
+    """Serve principles to agents, by the Model Context Protocol (MCP).
+
+    An agent's tool starts it and talks to it: search_principles,
+    rate_principle, add_principle, list_tags, list_loaded_principles. It
+    answers even while the database is down, and says so.
+
+    Over http it serves this machine alone, unless RETRIEVAL_MCP_TOKEN is
+    set: then every request has to bear that token. It runs until ctrl-C
+    or SIGTERM; over stdio until the client closes standard input.
+    """
+    from retrieval.domain.items.collection import check_collection_name
+
+    _require_mcp_extra()
+    check_collection_name(collection)
+    settings = state_of(context).settings()
+    if transport is Transport.HTTP:
+        from retrieval.surfaces.mcp.running import ServerPlace
+
+        _serve_http(settings, collection, ServerPlace(host, port, names or []), as_json=as_json)
+    else:
+        _serve_stdio(settings, collection)
+
+
+def _serve_stdio(settings: Settings, collection: str) -> None:
+    import asyncio
+    import os
+
+    from retrieval.surfaces.cli.run import stop_signal
+    from retrieval.surfaces.mcp.running import run_stdio
+
+    async def serve() -> None:
+        if not await run_stdio(settings, collection, stop_signal()):
+            # A thread waits for standard input, which nothing would end.
+            os._exit(0)
+
+    asyncio.run(serve())
+
+
+def _serve_http(settings: Settings, collection: str, place: ServerPlace, *, as_json: bool) -> None:
+    import asyncio
+
+    from retrieval.surfaces.cli.output import console, print_json_line
+    from retrieval.surfaces.cli.run import stop_signal
+    from retrieval.surfaces.mcp.running import run_http
+
+    def announce(url: str) -> None:
+        if as_json:
+            print_json_line({"url": url})
+        else:
+            console().print(f"serving principles at {url}", soft_wrap=True)
+
+    async def serve() -> None:
+        await run_http(settings, collection, place, stop_signal(), announce)
+
+    asyncio.run(serve())
+
+
+def _require_mcp_extra() -> None:
+    from retrieval.domain.errors import MissingExtraError
+    from retrieval.surfaces.version import DISTRIBUTION
+
+    if importlib.util.find_spec("mcp") is None:
+        raise MissingExtraError(
+            "the MCP server needs the SDK of the protocol, which is missing; "
+            f"install it with: pip install '{DISTRIBUTION}[mcp]'"
+        )

@@ -1,0 +1,296 @@
+"""``retrieval tickets``: similar tickets, previews and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from retrieval.apps.tickets import RetrievalResponse, SearchPreview, SimilarTicket
+from retrieval.surfaces.cli.completion import complete_collection
+from retrieval.surfaces.cli.options import Json, examples, state_of
+from retrieval.surfaces.cli.output import console, count, plain, print_json
+
+if TYPE_CHECKING:
+    from retrieval.apps.tickets import RetrievalService
+    from retrieval.platform import Platform
+
+
+def show(found: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print it as JSON, or the lines."""
+    if as_json:
+        print_json(found)
+        return
+    for line in lines:
+        console().print(plain(line), soft_wrap=True)
+
+
+def found_lines(found: RetrievalResponse) -> Iterator[str]:
+    """Two lines a ticket, and one on how they were found."""
+    for rank, ticket in enumerate(found.similar_tickets, 1):
+        yield f"{rank:>2}. {ticket.similarity_score:.4f}  {ticket.ticket_id}  {ticket.title}"
+        yield f"    {_parts(ticket)}"
+    used = found.config_used
+    weights = f"similarity {used['vector_weight']:g}, metadata {used['metadata_weight']:g}"
+    yield f"{count(found.search_metadata.total_found, 'ticket')} of {found.search_metadata.index_total:,} · {weights}"
+
+
+def preview_lines(found: SearchPreview) -> Iterator[str]:
+    """Each weighting's summary, then its tickets and those that went out."""
+    for one in found.previews:
+        yield one.summary
+        for moved in one.tickets:
+            yield f"  {moved.rank:>2}. {moved.ticket.ticket_id}  {moved.ticket.title}  ({moved.why})"
+        for gone in one.left:
+            yield f"   –  {gone.ticket.ticket_id}  {gone.ticket.title}  ({gone.why})"
+
+
+def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """A line a fact; those of a mapping below its name."""
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield f"{name}:"
+            yield from (f"  {inner}: {number}" for inner, number in value.items())
+        else:
+            yield f"{name}: {value}"
+
+
+def _parts(ticket: SimilarTicket) -> str:
+    """``similarity 0.920, metadata 0.760 (High, 4.5 h, MM)``."""
+    hours = f"{ticket.resolution_time_hours:g} h" if ticket.resolution_time_known else ""
+    known = ", ".join(part for part in (ticket.priority, hours, ticket.domain) if part)
+    scores = f"similarity {ticket.vector_similarity:.3f}, metadata {ticket.metadata_score:.3f}"
+    return f"{scores} ({known})" if known else scores
+
+
+T = TypeVar("T")
+
+SEARCH = (
+    "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
+    "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
+)
+PREVIEW = (
+    "retrieval tickets preview 'Connection timeout' --domain MM",
+    "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
+)
+STATS = ("retrieval tickets stats",)
+HEALTH = ("retrieval tickets health",)
+
+CollectionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--collection",
+        metavar="NAME",
+        help="Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'.",
+        autocompletion=complete_collection,
+    ),
+]
+Description = Annotated[
+    str | None, typer.Option("--description", "-d", metavar="TEXT", help="What the ticket says below its title.")
+]
+Domain = Annotated[str | None, typer.Option("--domain", metavar="NAME", help="Only tickets of this domain.")]
+TopK = Annotated[int | None, typer.Option("--top-k", "-n", metavar="N", help="Tickets wanted, 1 to 100; else 20.")]
+Candidates = Annotated[
+    int | None,
+    typer.Option(
+        "--candidates", metavar="N", help="Score so many of the nearest tickets, --top-k to 1000; else --top-k."
+    ),
+]
+VectorWeight = Annotated[
+    float | None,
+    typer.Option("--vector-weight", metavar="W", help="Of similarity, 0 to 1; beside one weight the other is 1 - W."),
+]
+MetadataWeight = Annotated[
+    float | None,
+    typer.Option("--metadata-weight", metavar="W", help="Of priority and time, 0 to 1; both hold as given."),
+]
+_PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
+PriorityWeight = Annotated[
+    list[str] | None,
+    typer.Option("--priority-weight", metavar="NAME=W", help="What a priority is worth: High=0.9. Repeated: several."),
+]
+Hours = Annotated[
+    float | None,
+    typer.Option("--time-normalization-hours", metavar="H", help="Hours from which on a resolution earns nothing."),
+]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", metavar="TIME", help="Search as one would have then: 2026-03-01T12:00:00Z.")
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option("--exclude", metavar="ID", help="A ticket to leave out. Repeated: several.")
+]
+
+app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*SEARCH, *PREVIEW))
+
+
+@app.callback()
+def tickets() -> None:
+    """Find tickets like a new one, by meaning, priority and how soon they were resolved."""
+
+
+@app.command(epilog=examples(*SEARCH))
+def search(
+    context: typer.Context,
+    *,
+    title: Annotated[
+        str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.", show_default=False)
+    ] = None,
+    description: Description = None,
+    query_text: Annotated[
+        str | None, typer.Option("--query-text", metavar="TEXT", help="Words to search for, instead of a ticket.")
+    ] = None,
+    query_embedding: Annotated[
+        str | None,
+        typer.Option("--query-embedding", metavar="FILE", help="A vector instead of the words: a JSON list."),
+    ] = None,
+    domain_filter: Domain = None,
+    top_k: TopK = None,
+    candidates: Candidates = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", metavar="NAME", help=f"Weights by name: {_PRESETS}.")
+    ] = None,
+    vector_weight: VectorWeight = None,
+    metadata_weight: MetadataWeight = None,
+    priority_weights: PriorityWeight = None,
+    time_normalization_hours: Hours = None,
+    as_of: AsOf = None,
+    exclude_ids: Exclude = None,
+    exclude_self: Annotated[
+        str | None, typer.Option("--exclude-self", metavar="ID", help="The ticket itself, where it is stored.")
+    ] = None,
+    collection: CollectionOption = None,
+    as_json: Json = False,
+) -> None:
+    """Find the tickets most similar to a new one."""
+    from retrieval.apps.tickets import RetrievalRequest
+    from retrieval.surfaces.cli.search_options import moment_of, vector_of
+
+    request = _checked(
+        RetrievalRequest,
+        title=title,
+        description=description,
+        query_text=query_text,
+        query_embedding=vector_of("--query-embedding", query_embedding),
+        domain_filter=domain_filter,
+        top_k=top_k,
+        candidates=candidates,
+        preset=preset,
+        vector_weight=vector_weight,
+        metadata_weight=metadata_weight,
+        priority_weights=weights_of(priority_weights or ()),
+        time_normalization_hours=time_normalization_hours,
+        as_of=moment_of(as_of),
+        exclude_ids=exclude_ids,
+        exclude_self=exclude_self,
+    )
+    found = _asked(context, collection, lambda service: service.process(request))
+    show(found.model_dump(mode="json"), found_lines(found), as_json=as_json)
+
+
+@app.command(epilog=examples(*PREVIEW))
+def preview(
+    context: typer.Context,
+    *,
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.", show_default=False)],
+    description: Description = None,
+    domain: Domain = None,
+    top_k: TopK = None,
+    candidates: Candidates = None,
+    weightings: Annotated[
+        list[str] | None, typer.Option("--preset", metavar="NAME", help=f"{_PRESETS}. Repeated: several; else all.")
+    ] = None,
+    vector_weight: VectorWeight = None,
+    metadata_weight: MetadataWeight = None,
+    priority_weights: PriorityWeight = None,
+    time_normalization_hours: Hours = None,
+    as_of: AsOf = None,
+    exclude_ids: Exclude = None,
+    collection: CollectionOption = None,
+    as_json: Json = False,
+) -> None:
+    """Rank the same tickets under several weightings: what moves, and why.
+
+    Nothing is recorded and nothing is changed.
+    """
+    from retrieval.apps.tickets import PreviewConfig
+    from retrieval.surfaces.cli.search_options import moment_of
+
+    config = _checked(
+        PreviewConfig,
+        top_k=top_k,
+        candidates=candidates,
+        weightings=weightings,
+        vector_weight=vector_weight,
+        metadata_weight=metadata_weight,
+        priority_weights=weights_of(priority_weights or ()),
+        time_normalization_hours=time_normalization_hours,
+        as_of=moment_of(as_of),
+        exclude_ids=exclude_ids,
+    )
+    found = _asked(
+        context, collection, lambda service: service.preview_search(title, description or "", domain, config)
+    )
+    show(found.model_dump(mode="json"), preview_lines(found), as_json=as_json)
+
+
+@app.command(epilog=examples(*STATS))
+def stats(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
+    """Count the vectors, and the tickets of each domain."""
+    found = _asked(context, collection, lambda service: service.get_index_stats())
+    show(found, fact_lines(found), as_json=as_json)
+
+
+@app.command(epilog=examples(*HEALTH))
+def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
+    """Say whether tickets can be found; the exit code is 1 where they cannot."""
+    found = _asked(context, collection, lambda service: service.health_check())
+    show(found, fact_lines(found), as_json=as_json)
+    if found["status"] != "healthy":
+        raise typer.Exit(1)
+
+
+def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
+    """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
+    from retrieval.domain.errors import InvalidRequestError
+
+    found: dict[str, float] = {}
+    for pair in pairs:
+        name, _, number = (part.strip() for part in pair.partition("="))
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InvalidRequestError(f"cannot read --priority-weight {pair!r}: write NAME=W, such as High=0.9")
+    return found or None
+
+
+def _checked(model: Callable[..., T], **given: object) -> T:
+    """The model of what was given. Raises ``InvalidRequestError``, which names the option."""
+    from pydantic import ValidationError
+
+    from retrieval.domain.errors import InvalidRequestError
+    from retrieval.surfaces.refused_values import refusal_of
+
+    try:
+        return model(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        said = refusal_of(first)
+        raise InvalidRequestError(f"{place}: {said}" if place else said) from None
+
+
+def _asked(context: typer.Context, collection: str | None, ask: Callable[[RetrievalService], Awaitable[T]]) -> T:
+    """What the service on the platform answers, for the collection or the configured one."""
+    from retrieval.apps.tickets import RetrievalConfig, RetrievalService
+    from retrieval.surfaces.cli.run import run
+
+    given: dict[str, Any] = {} if collection is None else {"collection": collection}
+    config = RetrievalConfig(**given)
+
+    async def work(platform: Platform) -> T:
+        return await ask(RetrievalService(config, platform))
+
+    return run(state_of(context), work)

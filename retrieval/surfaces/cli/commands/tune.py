@@ -1,0 +1,117 @@
+"""``retrieval tune``: find the legs, fusion and weights that serve judged queries best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from retrieval.services.tune import CollectionTuning, TuningReport
+from retrieval.surfaces.cli.commands.evaluate import print_comparisons
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    DropSelfOption,
+    Json,
+    Judgements,
+    Queries,
+    WhereFromOption,
+    state_of,
+)
+from retrieval.surfaces.cli.output import table
+
+if TYPE_CHECKING:
+    from retrieval.platform import Platform
+
+
+BEST = 5
+"""How many settings are shown."""
+
+
+def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int | None = None) -> None:
+    """Print the current setting, the proposal, what it gains, and what to do with it."""
+    report = tuning.report
+    out.print(
+        f"{report.metric} on {report.queries} judged queries, chosen and measured in "
+        f"{len(report.chosen)} folds, seed {report.seed}",
+        soft_wrap=True,
+    )
+    proposal = report.proposal.describe() if report.improves else "no change"
+    out.print(f"current:  {report.current.describe()}", soft_wrap=True)
+    out.print(f"proposed: {proposal}", soft_wrap=True)
+    print_comparisons(out, report.comparisons, f"held-out {report.metric}")
+    out.print()
+    out.print(best_table(report))
+    out.print()
+    out.print(report.reason, soft_wrap=True)
+    if applied_version is not None:
+        out.print(f"applied: the collection now searches with profile v{applied_version}", soft_wrap=True)
+    elif report.improves:
+        out.print("to use it, run the same command again with --apply", soft_wrap=True)
+
+
+def best_table(report: TuningReport) -> Table:
+    """The best settings on all queries: a flattering figure, as the best of many is."""
+    return table(
+        ["best on all queries (flattering)", report.metric],
+        ((setting.describe(), mean) for setting, mean in report.means[:BEST]),
+    )
+
+
+EXAMPLES = ("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply",)
+
+
+def tune(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    queries: Queries,
+    qrels: Judgements,
+    where_from: WhereFromOption = None,
+    drop_self: DropSelfOption = None,
+    cutoff: Annotated[int, typer.Option("--cutoff", metavar="N", help="Tune nDCG at this many hits.")] = 10,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", metavar="N", min=0, help="Of the random folds; equal seeds, equal answers."),
+    ] = 0,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Store what is proposed as a new version of the profile.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Find better legs, fusion and weights from judged queries.
+
+    Settings are chosen on some queries and measured on others; a change is
+    proposed where the gain is more than chance. Only --apply stores it.
+    """
+    from retrieval.services.judgements import DropSelf, WhereFrom, read_qrels, read_queries
+    from retrieval.services.tune import apply_tuning, tune_collection
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.progress import Step, progress
+    from retrieval.surfaces.cli.run import run
+
+    filters = tuple(map(WhereFrom.parse, where_from or ()))
+    own = None if drop_self is None else DropSelf.parse(drop_self)
+    asked, judgements = read_queries(queries), read_qrels(qrels)
+
+    async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
+        found = await platform.collection(collection, create=False)
+        with progress(f"tune {collection}", "step") as update:
+            tuning = await tune_collection(
+                found,
+                asked,
+                judgements,
+                where_from=filters,
+                drop_self=own,
+                cutoff=cutoff,
+                seed=seed,
+                progress=lambda stage, done, total: update(Step(done, total, done, stage)),
+            )
+        return tuning, await apply_tuning(found, tuning) if apply else None
+
+    tuning, version = run(state_of(context), work)
+    if as_json:
+        print_json({**tuning.as_dict(), "applied_version": version})
+    else:
+        print_tuning(console(), tuning, applied_version=version)

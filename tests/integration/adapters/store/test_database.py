@@ -1,0 +1,251 @@
+"""The pool: bounded, patient for as long as it was told, and well again after what befalls its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.store import database
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import wait_for_connection
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
+from tests.support.away import Away
+
+PID = Compiled("SELECT pg_backend_pid()")
+
+
+async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_raise(
+    database_url: str, settings: Settings
+) -> None:
+    """An exhausted pool raises ``PoolExhaustedError`` after its timeout, and serves again once it is free."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - opening the platform may take longer than what is waited for here
+        async with platform.database.transaction(platform.tenant_id):
+            patient, pool.timeout = pool.timeout, 0.05
+            with pytest.raises(PoolExhaustedError, match="RETRIEVAL_POOL_SIZE"):
+                await platform.collections()
+        pool.timeout = patient
+        assert await platform.collections() == []
+
+
+async def test_who_is_turned_away_hears_that_the_database_is(
+    server_url: str, new_database: Callable[[], str], settings: Settings
+) -> None:
+    """Rather than that too many wait: all of them wait for nothing."""
+    url = new_database()
+    away = Away(server_url, urlsplit(url).path.lstrip("/"))
+    async with connect(url, settings=settings.changed(pool_size=1)) as platform:
+        platform.database._pool.max_waiting = 1  # noqa: SLF001 - as if a hundred calls waited already
+        with contextlib.suppress(DatabaseUnreachableError):
+            async with platform.database.transaction(None):
+                waiting = asyncio.create_task(platform.collections())
+                while not platform.database.pool.waiting:  # noqa: ASYNC110 - no event tells
+                    await asyncio.sleep(0)
+                with pytest.raises(PoolExhaustedError, match="too many calls wait"):
+                    await platform.collections()
+                platform.database._looked_at -= 60.0  # noqa: SLF001
+                with away():
+                    with pytest.raises(DatabaseUnreachableError):
+                        await platform.collections()
+                    waiting.cancel()
+                    await asyncio.wait({waiting})
+
+
+async def test_one_connection_serves_one_read_after_another(platform: Platform) -> None:
+    """A connection given back in good order is used again."""
+    pids = {(await platform.database.read(None, PID))[0][0] for _ in range(20)}
+    assert len(pids) <= 2
+
+
+async def _open_connections(platform: Platform, number: int) -> set[int]:
+    """Make the pool hold that many connections; gives their processes in the server."""
+    pids = set()
+
+    async def use(ready: asyncio.Barrier) -> None:
+        async with platform.database.transaction(None) as connection:
+            pids.add(connection.info.backend_pid)
+            await ready.wait()
+
+    barrier = asyncio.Barrier(number)
+    await asyncio.gather(*(use(barrier) for _ in range(number)))
+    return pids
+
+
+async def test_searches_and_writes_survive_a_server_that_closed_every_connection(
+    platform: Platform, database_url: str
+) -> None:
+    """After a restart of the server nobody sees an error from a connection that the restart had closed."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "1", "text": "the cat sat"}])
+    pids = await _open_connections(platform, 4)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
+    assert [hit.item_id for hit in await collection.search("cat")] == ["1"]
+    pids = await _open_connections(platform, 4)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
+    assert (await collection.add([{"_id": "2", "text": "the dog ran"}])).added == 1
+
+
+async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the pool has given up, a call says at once that there is no server, and the first one after is served."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    url = new_database()
+    patient = settings.changed(pool_size=1, pool_timeout_seconds=60)
+    async with asyncio.timeout(30), connect(url, settings=patient) as platform:
+        with Away(server_url, urlsplit(url).path.lstrip("/"))():
+            with pytest.raises(DatabaseUnreachableError):
+                await platform.collections()
+            pool = platform.database._pool  # noqa: SLF001 - nothing else tells that it gave up
+            while pool.get_stats()["pool_size"]:  # noqa: ASYNC110 - no event does, either
+                await asyncio.sleep(0.01)
+            with pytest.raises(DatabaseUnreachableError):
+                await platform.collections()
+        assert await platform.collections() == []
+
+
+async def test_who_waits_as_the_pool_gives_up_is_told_so(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that the outage finds waiting for a connection wait neither for ever nor for the whole timeout."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    url = new_database()
+    patient = settings.changed(pool_size=2, pool_timeout_seconds=60)
+    async with asyncio.timeout(30), connect(url, settings=patient) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
+        taken = [await pool.getconn() for _ in range(2)]
+        waiting = [asyncio.create_task(platform.collections()) for _ in range(3)]
+        while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
+            await asyncio.sleep(0)
+        with Away(server_url, urlsplit(url).path.lstrip("/"))():
+            for connection in taken:
+                await connection.close()
+                await pool.putconn(connection)
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in outcomes] == [DatabaseUnreachableError] * 3
+        assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
+
+
+async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool that gave up connects for those who wait, without anybody else asking it."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    url = new_database()
+    async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
+        pool.timeout = 60
+        taken = await pool.getconn()
+        with contextlib.ExitStack() as outage:
+
+            async def end_outage() -> None:
+                outage.close()
+
+            waiting = [asyncio.create_task(wait_for_connection(pool, end_outage, 0.01)) for _ in range(2)]
+            while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
+                await asyncio.sleep(0)
+            outage.enter_context(Away(server_url, urlsplit(url).path.lstrip("/"))())
+            await taken.close()
+            await pool.putconn(taken)
+            for one in asyncio.as_completed(waiting):
+                await pool.putconn(await one)
+
+
+async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Platform, database_url: str) -> None:
+    """A connection lost in the middle of a read costs a second try, not an error."""
+    reading = asyncio.create_task(platform.database.read(None, Compiled("SELECT pg_sleep(30)")))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        while not (first := await _sleeping(other)):
+            pass
+        await other.execute("SELECT pg_terminate_backend(%s, 10000)", first)
+        while not (second := await _sleeping(other)):
+            pass
+        await other.execute("SELECT pg_cancel_backend(%s)", second)
+    with pytest.raises(DatabaseError, match="gave up waiting"):
+        await reading
+    assert first != second
+
+
+async def _sleeping(connection: psycopg.AsyncConnection[Any]) -> list[int]:
+    cursor = await connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def test_a_cancelled_search_leaves_the_pool_whole(database_url: str, settings: Settings) -> None:
+    """Cancelling reads at any moment gives every connection back, and the next caller meets no tenant on it."""
+    small = settings.changed(pool_size=2, pool_timeout_seconds=30)
+    async with connect(database_url, settings=small) as platform:
+        slow = Compiled("SELECT pg_sleep(0.5)")
+        for steps in range(12):
+            task = asyncio.create_task(platform.database.read(platform.tenant_id, slow))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            # Python 3.11 can lose a cancellation that comes as what is waited for arrives (bpo-37658).
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await _open_connections(platform, 2)
+        nobody = Compiled("SELECT current_setting('retrieval.tenant', true)")
+        assert await platform.database.read(None, nobody) == [("",)]
+
+
+async def test_cancelled_searches_leave_no_connection_in_the_middle_of_something(
+    database_url: str, settings: Settings
+) -> None:
+    """A connection that a cancelled search held is not handed on: a write on it would fail."""
+    async with connect(database_url, settings=settings.changed(pool_size=2)) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat sat"}])
+        for round_ in range(30):
+            searches = [asyncio.create_task(collection.search("cat", legs=["lexical"])) for _ in range(6)]
+            for _ in range(round_ % 10):
+                await asyncio.sleep(0)
+            for search in searches:
+                search.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
+            await collection.add([{"_id": f"new {round_}", "text": "another cat"}])
+        assert (await collection.info()).documents == 31
+
+
+async def test_what_is_called_after_the_platform_was_closed_says_so(database_url: str, settings: Settings) -> None:
+    """The server runs and is not to blame."""
+    async with connect(database_url, settings=settings) as platform:
+        collection = await platform.collection("docs")
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+        await collection.info()
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+        await collection.add([{"_id": "1", "text": "the cat sat"}])
+
+
+async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(database_url: str, settings: Settings) -> None:
+    """Also where giving it back has to wait its turn: the pool would be the smaller by it for ever."""
+    async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
+        pool = platform.database._pool  # noqa: SLF001 - its lock is what the call has to wait for
+        entered, leave = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            async with platform.database.transaction(None):
+                entered.set()
+                await leave.wait()
+
+        task = asyncio.create_task(work())
+        await entered.wait()
+        async with pool._lock:  # noqa: SLF001
+            leave.set()
+            while not pool._lock._waiters:  # noqa: SLF001, ASYNC110 - no event tells
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await platform.database.read(None, PID)

@@ -1,0 +1,323 @@
+"""Adding items: all or nothing where the input is wrong, and nothing lost where the embedder is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from retrieval import EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, store_items, write_items
+from retrieval.domain.errors import (
+    DatabaseError,
+    EmbedderRejectedError,
+    InvalidItemError,
+    InvalidRequestError,
+    InvalidVectorError,
+    WrongDimensionError,
+)
+from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.domain.items.item import Item
+from retrieval.services import add
+from retrieval.services.weights import fold_statistics
+from tests.support.database import opened, until_somebody_waits
+
+SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
+
+
+class RefusingEmbedder(HashingEmbedder):
+    """Refuses while it is told to."""
+
+    refuses = True
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """The vectors, or ``EmbedderRejectedError``."""
+        if self.refuses and role is TextRole.DOCUMENT:
+            raise EmbedderRejectedError("the key is not valid; set another")
+        return await super().embed(texts, role)
+
+
+async def test_what_two_add_at_once_is_added_once(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
+    """Both saw nothing there: who comes second finds the same text unchanged, and changes another text."""
+    collection = await platform.collection("docs")
+    await connection.execute("LOCK TABLE items IN SHARE MODE")
+    each = [asyncio.create_task(collection.add([{"_id": "1", "text": "same"}, {"_id": "2", "text": own}]))
+            for own in ("one", "another")]  # fmt: skip
+    await until_somebody_waits(platform, 2)
+    await connection.rollback()
+    reports = [await one for one in each]
+    assert sorted((one.added, one.changed, one.unchanged) for one in reports) == [(0, 1, 1), (2, 0, 0)]
+    assert (await collection.info()).documents == 2
+
+
+async def test_an_unusable_item_keeps_the_whole_call_out(platform: Platform) -> None:
+    """One item that cannot be stored, and none of the call's items is."""
+    collection = await platform.collection("docs")
+    with pytest.raises(InvalidItemError, match="'2'"):
+        await collection.add([{"_id": "1", "text": "fine"}, {"_id": "2", "text": "NUL \x00"}])
+    assert (await collection.info()).documents == 0
+
+
+@pytest.mark.parametrize(
+    ("vectors", "error"),
+    [
+        ([[1, 0, 0], [0, 1]], InvalidVectorError),
+        ([[1, 0, 0]], InvalidVectorError),
+        ([[1, 0], [0, 1]], WrongDimensionError),
+        ([[1, 0, 0], [0, 0, 0]], InvalidVectorError),
+        ([[1, 0, 0], [0, float("nan"), 0]], InvalidVectorError),
+        ([[1, 0, 0], [0, float("inf"), 0]], InvalidVectorError),
+    ],
+)
+async def test_an_unusable_vector_keeps_the_whole_call_out(
+    platform: Platform, vectors: object, error: type[InvalidVectorError]
+) -> None:
+    """A vector that cannot be compared, and nothing of the call is stored."""
+    collection = await platform.collection("docs", space=SPACE)
+    with pytest.raises(error):
+        await collection.add([{"_id": "1"}, {"_id": "2"}], embeddings=vectors)
+    assert (await collection.info()).documents == 0
+
+
+@pytest.mark.parametrize("pool_size", [1, 4])
+async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, pool_size: int
+) -> None:
+    """The last version of an item counts, wherever it stands, and the statistics add up."""
+    monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 7)
+    given = [{"_id": f"i{n % 50}", "text": f"word{n % 9} is old" if n < 50 else f"word{n} is new"} for n in range(60)]
+    vectors = np.random.default_rng(1).normal(size=(60, 3))
+    async with connect(database_url, settings=settings.changed(pool_size=pool_size)) as platform:
+        collection = await platform.collection("docs", space=SPACE)
+        report = await collection.add(given, embeddings=vectors)
+        assert (report.added, report.changed, report.embedded) == (50, 0, 50)
+        assert (await collection.add(given, embeddings=vectors)).unchanged == 50
+        [hit] = await collection.search(vector=vectors[55], legs=["dense"], limit=1)
+        assert (hit.item_id, hit.body) == ("i5", "word55 is new")
+        assert len(await collection.search("old", legs=["lexical"], limit=100)) == 40
+        number = (await collection.refresh()).collection_id
+        counted = "SELECT documents, total_length FROM collection_statistics WHERE collection_id = %(n)s"
+        added_up = "SELECT count(*), sum(length) FROM item_terms WHERE collection_id = %(n)s"
+        tenant = platform.tenant_id
+        await fold_statistics(platform.database, tenant, number)
+        assert await platform.database.read(tenant, Compiled(counted, {"n": number})) == await platform.database.read(
+            tenant, Compiled(added_up, {"n": number})
+        )
+
+
+async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other parts stay written."""
+    monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 4)
+    collection = await platform.collection("docs", space=SPACE)
+    given, vectors = [{"_id": f"i{n:02}", "text": f"t{n}"} for n in range(20)], np.ones((20, 3))
+
+    async def failing(database: Database, tenant_id: int, write: ItemWrite) -> WrittenItems:
+        if any(item.item_id == "i05" for item in write.items):
+            raise DatabaseError("the disk is full")
+        return await store_items(database, tenant_id, write)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(add, "store_items", failing)
+        with pytest.raises(DatabaseError, match="disk is full"):
+            await collection.add(given, embeddings=vectors)
+    assert 4 <= (await collection.info()).documents < 20
+    waiting = "SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s"
+    number = Compiled(waiting, {"n": (await collection.refresh()).collection_id})
+    assert await platform.database.read(platform.tenant_id, number) == [(0,)], "what is stored is weighed right"
+    await collection.add(given, embeddings=vectors)
+    assert (await collection.info()).documents == 20
+
+
+async def test_given_vectors_are_stored_normalised_and_found(platform: Platform) -> None:
+    """Vectors of one's own need no embedder; their length does not count."""
+    collection = await platform.collection("docs", space=SPACE)
+    items = [{"_id": "x", "text": "one"}, {"_id": "y", "text": "two"}]
+    report = await collection.add(items, embeddings=np.array([[10, 0, 0], [0, 0.1, 0]]))
+    assert (report.added, report.embedded, report.pending) == (2, 2, 0)
+    hits = await collection.search(vector=[0, 7, 0])
+    assert [hit.item_id for hit in hits] == ["y", "x"]
+    assert hits[0].explanation.contributions[0].raw_score == pytest.approx(1, abs=1e-3)
+    changed = await collection.add(items, embeddings=[[0, 1, 0], [1, 0, 0]])
+    assert changed.unchanged == 2
+    assert [hit.item_id for hit in await collection.search(vector=[0, 7, 0])] == ["x", "y"]
+
+
+async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: Platform) -> None:
+    """A key given twice in one call is one item."""
+    collection = await platform.collection("docs", space=SPACE)
+    items = [{"_id": "x", "text": "one"}, {"_id": "x", "text": "two"}]
+    report = await collection.add(items, embeddings=[[1, 0, 0], [0, 1, 0]])
+    assert (report.added, report.embedded) == (1, 1)
+    hits = await collection.search("two", vector=[0, 1, 0])
+    assert hits[0].body == "two"
+    assert {part.leg: part.raw_score for part in hits[0].explanation.contributions}["dense"] == pytest.approx(1)
+
+
+async def test_vectors_without_a_space_are_refused_with_what_to_do(database_url: str, settings: Settings) -> None:
+    """A collection that was made without an embedder has nowhere to put a vector."""
+    async with connect(database_url, settings=settings) as platform:
+        collection = await platform.collection("docs")
+        with pytest.raises(InvalidRequestError, match="no embedding space"):
+            await collection.add([{"_id": "1"}], embeddings=[[1.0]])
+
+
+async def test_the_same_call_again_embeds_what_the_first_could_not(database_url: str, settings: Settings) -> None:
+    """Unchanged items that still wait for their vector get it, so that trying again is enough."""
+    embedder = RefusingEmbedder(64)
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        items = [{"_id": str(number), "text": f"word{number}"} for number in range(5)]
+        report = await collection.add(items)
+        assert (report.added, report.embedded, report.pending) == (5, 0, 5)
+        assert any("the key is not valid" in note for note in report.notes)
+        assert [hit.item_id for hit in await collection.search("word3", legs=["lexical"])] == ["3"]
+        embedder.refuses = False
+        report = await collection.add(items)
+        assert (report.unchanged, report.embedded, report.pending) == (5, 5, 0)
+        assert (await collection.info()).pending == 0
+
+
+async def test_adding_nothing_does_nothing(platform: Platform) -> None:
+    """An empty call is no error."""
+    collection = await platform.collection("docs")
+    assert await collection.add([]) == await collection.add(iter([]))
+
+
+async def test_deleting_takes_items_out_of_everything(platform: Platform) -> None:
+    """Terms, vectors and counts go with the item; a key that is not there counts for nothing."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"the word{number}"} for number in range(3)])
+    assert await collection.delete(["1", "nowhere"]) == 1
+    info = await collection.info()
+    assert (info.documents, info.pending) == (2, 0)
+    assert "1" not in {hit.item_id for hit in await collection.search("the word1")}
+
+
+async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
+    """An id that is there, archived or not, or that comes twice, keeps the whole call out and is named."""
+    collection = await platform.collection("docs")
+    report = await collection.add_new([{"_id": "1", "text": "one"}, {"_id": "2", "text": "two", "status": "archived"}])
+    assert (report.added, report.embedded) == (2, 1)
+
+    for known in ("1", "2"):
+        with pytest.raises(InvalidItemError, match=f"item '{known}' is there already"):
+            await collection.add_new([{"_id": "3", "text": "three"}, {"_id": known, "text": "another"}])
+    with pytest.raises(InvalidItemError, match="item '3' is given twice"):
+        await collection.add_new([{"_id": "3", "text": "three"}, {"_id": "3", "text": "again"}])
+
+    stored = await collection.get(["1", "2", "3"])
+    assert {key: item.body for key, item in stored.items()} == {"1": "one", "2": "two"}
+    assert [hit.item_id for hit in await collection.search("one")] == ["1"]
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
+    platform: Platform, database_url: str
+) -> None:
+    """Also where the other one does not mind that it may be there already."""
+    collection = await platform.collection("docs")
+    number = (await collection.refresh()).collection_id
+    with opened(database_url) as watcher:
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await write_items(connection, ItemWrite(number, [Item(item_id="1", body="theirs")]))
+            adding = asyncio.create_task(collection.add_new([{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}]))
+            while watcher.execute(WAITING).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0)
+    with pytest.raises(InvalidItemError, match="item '1' is there already"):
+        await adding
+    assert {key: item.body for key, item in (await collection.get(["1", "2"])).items()} == {"1": "theirs"}
+
+
+async def test_many_new_items_take_as_many_statements_as_few(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not embedded is stored in a round trip of each kind, and holds no lock of its own."""
+    collection = await platform.collection("docs")
+    statements: list[Any] = []
+    read = Database._read  # noqa: SLF001 - it is what goes over the wire
+
+    async def counted(self: Database, *given: Any) -> Any:
+        statements.append(given)
+        return await read(self, *given)
+
+    monkeypatch.setattr(Database, "_read", counted)
+    counts = []
+    for name, number in (("few", 2), ("many", 50)):
+        statements.clear()
+        await collection.add_new({"_id": f"{name}{one}", "status": "archived"} for one in range(number))
+        counts.append(len(statements))
+    assert counts[0] == counts[1] > 0
+
+
+async def test_an_archived_item_is_not_found_by_a_space_that_has_just_come(
+    platform: Platform, database_url: str, settings: Settings
+) -> None:
+    """The one who archives it may not know that the collection has vectors."""
+    async with connect(database_url, settings=settings.changed(embedder="none")) as words_only:
+        stale = await words_only.collection("docs")
+        await stale.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
+        assert await stale.set_status("1", "archived")
+    assert list(await collection.embeddings(["1", "2"])) == ["2"]
+
+
+class SlowEmbedder(HashingEmbedder):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """The vectors, once it may answer."""
+        if role is TextRole.DOCUMENT:
+            await self.may_answer.wait()
+        return await super().embed(texts, role)
+
+
+async def test_items_do_not_wait_long_for_their_vectors(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the embedder takes its time they are stored and found by words; then one call has done both."""
+    monkeypatch.setattr(add, "SOON_SECONDS", 0.05)
+    embedder = SlowEmbedder()
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        adding = asyncio.create_task(collection.add([{"_id": "1", "text": "the cat sat"}]))
+        async with asyncio.timeout(10):
+            while not await collection.get(["1"]):
+                assert not adding.done()
+        assert [hit.item_id for hit in await collection.search("cat", legs=["lexical"])] == ["1"]
+        assert (await collection.info()).pending == 1
+        embedder.may_answer.set()
+        report = await adding
+        assert (report.added, report.embedded, report.pending) == (1, 1, 0)
+        assert list(await collection.embeddings(["1"])) == ["1"]
+
+
+async def test_an_item_whose_vector_comes_soon_is_stored_with_it_in_one_transaction(platform: Platform) -> None:
+    """Nobody sees it without: its row and its vector's are of one transaction, and of one are many items."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(20)])
+    stored = await collection.refresh()
+    assert stored.space is not None
+    transactions = Compiled(
+        "SELECT DISTINCT i.xmin::text, e.xmin::text, t.xmin::text FROM items i "  # noqa: S608 - a number of its own
+        f"JOIN {stored.space.table_name} e USING (collection_id, item_id) "
+        "JOIN item_terms t USING (collection_id, item_id) WHERE collection_id = %(id)s",
+        {"id": stored.collection_id},
+    )
+    [(items, vectors, terms)] = await platform.database.read(platform.tenant_id, transactions)
+    assert items == vectors == terms

@@ -1,0 +1,302 @@
+"""HNSW indexes: made when a collection is large, once, whoever asks, and made again when a build failed."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.indexes import hnsw_name
+from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
+from tests.support.database import SCHEMA, database_url
+
+SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
+
+
+@pytest.fixture
+async def collection(platform: Platform) -> Collection:
+    """A collection of 40 items with vectors."""
+    made = await platform.collection("docs", space=SPACE)
+    vectors = np.random.default_rng(0).normal(size=(40, 4))
+    await made.add([{"_id": str(number)} for number in range(40)], embeddings=vectors)
+    return made
+
+
+@pytest.fixture
+async def admin(platform: Platform) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """A superuser's connection that commits each statement."""
+    async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as opened:
+        yield opened
+
+
+def _name(stored: StoredCollection) -> str:
+    assert stored.space is not None
+    return hnsw_name(stored.space.space_id, stored.collection_id)
+
+
+async def test_a_small_collection_gets_none(platform: Platform, collection: Collection) -> None:
+    """Below the threshold comparing all is faster and perfect."""
+    stored = await collection.refresh()
+    assert stored.documents < index_rows(SPACE.dimensions)
+    assert await keep_index(platform.database, platform.tenant_id, stored) is IndexOutcome.NOT_NEEDED
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=41) is IndexOutcome.NOT_NEEDED
+
+
+async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collection: Collection) -> None:
+    """The second wish finds the index there; the collection says so."""
+    stored = await collection.refresh()
+    assert not stored.ann_index
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    assert (await collection.refresh()).ann_index
+
+
+async def test_what_a_failed_build_left_is_replaced(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """An invalid index is no index: it is dropped and built again."""
+    stored = await collection.refresh()
+    await keep_index(platform.database, platform.tenant_id, stored, rows=40)
+    await admin.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"{SCHEMA}.{_name(stored)}",)
+    )
+    assert not (await collection.refresh()).ann_index
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
+    assert (await collection.refresh()).ann_index
+
+
+async def test_of_many_wishes_at_once_one_builds_and_none_fails(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Concurrent builds on one table deadlock in PostgreSQL: here one builds, and the others go on without waiting."""
+    stored = await collection.refresh()
+    for _ in range(3):
+        outcomes = await asyncio.gather(
+            *(keep_index(platform.database, platform.tenant_id, stored, rows=40) for _ in range(4))
+        )
+        assert outcomes.count(IndexOutcome.BUILT) == 1
+        assert set(outcomes) <= {IndexOutcome.BUILT, IndexOutcome.PRESENT, IndexOutcome.BEING_BUILT}
+        assert (await collection.refresh()).ann_index
+        await admin.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(SCHEMA, _name(stored))))
+
+
+async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], settings: Settings
+) -> None:
+    """Adding goes on without the index; the report says who can build it."""
+    login = f"login_{uuid.uuid4().hex[:12]}"
+    name = sql.Identifier(login)
+    await admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(name))
+    try:
+        await admin.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(f"{SCHEMA}_app"), name))
+        url = database_url(platform.database.url, admin.info.dbname, user=login).replace(login, f"{login}:secret", 1)
+        async with connect(url, settings=settings) as other:
+            stored = await collection.refresh()
+            assert await keep_index(other.database, other.tenant_id, stored, rows=40) is IndexOutcome.NOT_ALLOWED
+    finally:
+        await admin.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+async def test_what_is_measured_is_stored_and_shown(platform: Platform, collection: Collection) -> None:
+    """The next reader of the collection searches by it."""
+    stored = await collection.refresh()
+    await keep_index(platform.database, platform.tenant_id, stored, rows=40)
+    stored = await collection.refresh()
+    measured = await measure_index(platform.database, platform.tenant_id, stored)
+    assert measured is not None
+    shown = (await collection.refresh()).ann_index
+    assert shown is not None
+    assert (shown.rows, shown.index_bytes, shown.recall) == (40, measured.index_bytes, 1.0)
+    assert (shown.effort_10, shown.effort_100, shown.effort_200) == (40, 130, 200)
+    assert shown.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
+    assert shown.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
+
+
+async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, collection: Collection) -> None:
+    """And nothing is stored."""
+    stored = await collection.refresh()
+    assert await measure_index(platform.database, platform.tenant_id, stored) is None
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.NOT_NEEDED
+    assert (await collection.refresh()).ann_index is None
+
+
+async def test_a_collection_that_shrinks_keeps_its_index_down_to_the_half_and_then_loses_it(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """What was measured goes with it, and searches go on, exactly."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    await collection.delete([str(number) for number in range(19)])
+    stored = await collection.refresh()
+    assert stored.documents == 21
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    await collection.delete(["19", "20"])
+    stored = await collection.refresh()
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.DROPPED
+    assert (await collection.refresh()).ann_index is None
+    cursor = await admin.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.{_name(stored)}",))
+    assert await cursor.fetchone() == (None,)
+    cursor = await admin.execute(
+        f"SELECT count(*) FROM {SCHEMA}.ann_indexes WHERE collection_id = %s",  # noqa: S608 - the schema's own name
+        (stored.collection_id,),
+    )
+    assert await cursor.fetchone() == (0,)
+    assert len(await collection.search(vector=[1, 0, 0, 0], limit=10)) == 10
+
+
+async def test_an_emptied_collection_still_answers_before_its_index_is_dropped(
+    platform: Platform, collection: Collection
+) -> None:
+    """With and without a filter: nothing is found, and nothing fails."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    await collection.delete([str(number) for number in range(40)])
+    assert (await collection.refresh()).ann_index
+    for where in (None, {"kind": "x"}):
+        assert list(await collection.search(vector=[1, 0, 0, 0], where=where)) == []
+
+
+async def test_a_rebuild_replaces_the_index_beside_the_old_one(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Another relation under the same name, valid and measured, and nothing left over."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    files = "SELECT pg_relation_filenode(%s::regclass)"
+    before = await (await admin.execute(files, (f"{SCHEMA}.{_name(stored)}",))).fetchone()
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+    assert await (await admin.execute(files, (f"{SCHEMA}.{_name(stored)}",))).fetchone() != before
+    index = (await collection.refresh()).ann_index
+    assert index is not None
+    assert index.is_measured
+    left = await admin.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{_name(stored)}_cc%",))
+    assert await left.fetchone() == (0,)
+
+
+async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any], *, lock: str) -> None:
+    """A rebuild that is cancelled while it waits for a transaction with that lock on the table."""
+    assert stored.space is not None
+    table, index = sql.Identifier(SCHEMA, stored.space.table_name), sql.Identifier(SCHEMA, _name(stored))
+    async with await psycopg.AsyncConnection.connect(admin.info.dsn) as holder:
+        await holder.execute(sql.SQL("LOCK TABLE {} IN {} MODE").format(table, sql.SQL(lock)))
+        async with await psycopg.AsyncConnection.connect(admin.info.dsn, autocommit=True) as builder:
+            rebuild = sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(index)
+            rebuilding = asyncio.create_task(builder.execute(rebuild))
+            waits = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+            while not (await admin.execute(waits, (builder.info.backend_pid,))).rowcount:
+                assert not rebuilding.done()
+                await asyncio.sleep(0.02)
+            await builder.cancel_safe()
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                await rebuilding
+
+
+async def left_over(stored: StoredCollection, admin: psycopg.AsyncConnection[Any]) -> list[str]:
+    """The endings of what interrupted builds left beside the index."""
+    found = await admin.execute(
+        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+        "WHERE c.relname LIKE %s AND NOT i.indisvalid ORDER BY 1",
+        (f"{_name(stored)}%",),
+    )
+    return [row[0].removeprefix(_name(stored)) for row in await found.fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("lock", "left"), [("ROW EXCLUSIVE", ["_ccnew", "_ccnew1"]), ("ACCESS SHARE", ["_ccold", "_ccold1"])]
+)
+@pytest.mark.parametrize("is_job", [True, False])
+async def test_what_an_interrupted_rebuild_left_is_removed(
+    platform: Platform,
+    collection: Collection,
+    admin: psycopg.AsyncConnection[Any],
+    *,
+    lock: str,
+    left: list[str],
+    is_job: bool,
+) -> None:
+    """The new index or the old one, invalid: by the job, and by the next reindex."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    await cut_off(stored, admin, lock=lock)
+    await cut_off(stored, admin, lock=lock)
+    assert await left_over(stored, admin) == left
+    if is_job:
+        assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    else:
+        assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+    assert await left_over(stored, admin) == []
+    assert (await collection.refresh()).ann_index
+
+
+async def test_what_was_left_of_another_collections_index_is_not_touched(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Nor an index of a name that only begins alike; one that is valid stays."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    for number, ending in enumerate(["_ccnew", "_ccnew1", "_ccold2", "_ccnew_mine", "_mine", "_ccnew3"]):
+        await admin.execute(
+            sql.SQL("CREATE INDEX {} ON {} (collection_id)").format(
+                sql.Identifier(f"{_name(stored)}{ending}"), sql.Identifier(SCHEMA, stored.space.table_name)
+            )
+        )
+        if number < 5:
+            await admin.execute(
+                "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass",
+                (f"{SCHEMA}.{_name(stored)}{ending}",),
+            )
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    assert await left_over(stored, admin) == ["_ccnew_mine", "_mine"]
+    found = await admin.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.{_name(stored)}_ccnew3",))
+    assert await found.fetchone() == (False,)
+
+
+async def test_a_reindex_builds_the_index_that_an_interrupted_build_left(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """An invalid one is no index, and there is nothing beside which a new one could be built."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    await admin.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"{SCHEMA}.{_name(stored)}",)
+    )
+    # By its true size it needs none.
+    stored = await collection.refresh()
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.DROPPED
+    assert await left_over(stored, admin) == []
+
+
+async def test_of_many_rebuilds_at_once_one_is_done_at_a_time(platform: Platform, collection: Collection) -> None:
+    """The others say that somebody is at it already; none fails, none waits."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    async with platform.database.only_one(f"indexes of embeddings_{stored.space.space_id if stored.space else 0}"):
+        outcomes = await asyncio.gather(
+            *(rebuild_index(platform.database, platform.tenant_id, stored) for _ in range(3))
+        )
+    assert set(outcomes) == {IndexOutcome.BEING_BUILT}
+    assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+
+
+async def test_small_tenants_make_no_indexes(
+    platform: Platform, collection: Collection, settings: Settings, admin: psycopg.AsyncConnection[Any]
+) -> None:
+    """Eight of them share one table and its indexes: their number follows that of the large collections."""
+    assert collection.name == "docs"
+    count = "SELECT count(*) FROM pg_indexes WHERE schemaname = %s"
+    before = await (await admin.execute(count, (SCHEMA,))).fetchone()
+    vectors = np.random.default_rng(1).normal(size=(5, 4))
+    for number in range(8):
+        other = settings.changed(tenant=f"{settings.tenant}-{number}", pool_size=1)
+        async with connect(platform.database.url, settings=other) as small:
+            made = await small.collection("docs", space=SPACE)
+            await made.add([{"_id": str(one)} for one in range(5)], embeddings=vectors)
+            assert (await made.search(vector=vectors[0], limit=5)).why.startswith("no HNSW index")
+    assert await (await admin.execute(count, (SCHEMA,))).fetchone() == before

@@ -1,0 +1,138 @@
+"""Tenants' views of one platform, kept open while they are used."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from retrieval import Platform
+from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.surfaces.http.service import Tenants, begin_holding, give_back
+
+
+def is_open(platform: Platform) -> bool:
+    """Whether it can be used."""
+    return platform._database is not None  # noqa: SLF001 - the property would raise
+
+
+async def test_the_first_requests_of_a_tenant_open_one_view(platform: Platform) -> None:
+    """Of its own data, on the host's connections."""
+    tenants = Tenants(platform)
+    name = f"{platform.settings.tenant}-other"
+    first, *others = await asyncio.gather(*(tenants.platform(name, {}) for _ in range(5)))
+    assert all(one is first for one in others)
+    assert first.tenant_id != platform.tenant_id
+    assert first.database is platform.database
+    await tenants.aclose()
+    assert not is_open(first)
+
+
+async def test_of_too_many_views_the_one_unused_for_longest_is_closed(platform: Platform) -> None:
+    """One in use never is; closed ones open again."""
+    tenants = Tenants(platform, most_open=2)
+    a, b, c, d = (f"{platform.settings.tenant}-{letter}" for letter in "abcd")
+    using: dict[str, Any] = {}
+    first = await tenants.platform(a, using)
+    second = await _used(tenants, b)
+    third = await _used(tenants, c)
+    await _settled(tenants)
+    assert [is_open(one) for one in (first, second, third)] == [True, False, True]
+    give_back(using)
+    await _used(tenants, c)
+    await _used(tenants, d)
+    await _settled(tenants)
+    assert [is_open(one) for one in (first, third)] == [False, True]
+    assert is_open(await tenants.platform(a, {}))
+    await tenants.aclose()
+
+
+async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the other has recorded is being stored."""
+    tenants = Tenants(platform, most_open=1)
+    a, b = (f"{platform.settings.tenant}-{letter}" for letter in "ab")
+    first = await _used(tenants, a)
+    entered, go_on, close = asyncio.Event(), asyncio.Event(), Platform.__aexit__
+
+    async def slow(self: Platform, *error: Any) -> None:
+        entered.set()
+        await go_on.wait()
+        await close(self, *error)
+
+    monkeypatch.setattr(Platform, "__aexit__", slow)
+    stranger = asyncio.create_task(_used(tenants, b))
+    await entered.wait()
+    assert is_open(first)
+    stranger.cancel()
+    await asyncio.wait([stranger])
+    go_on.set()
+    await _settled(tenants)
+    assert not is_open(first)
+    await tenants.aclose()
+
+
+async def test_a_request_holds_a_view_once(platform: Platform) -> None:
+    """However often it asks; what it gives back twice is given back once."""
+    tenants = Tenants(platform, most_open=1)
+    name = f"{platform.settings.tenant}-a"
+    one, other = dict[str, Any](), dict[str, Any]()
+    view = await tenants.platform(name, one)
+    await tenants.platform(name, one)
+    await tenants.platform(name, other)
+    give_back(one)
+    give_back(one)
+    await _used(tenants, f"{name}-b")
+    assert is_open(view)
+    give_back(other)
+    await _used(tenants, f"{name}-c")
+    await _settled(tenants)
+    assert not is_open(view)
+    await tenants.aclose()
+
+
+async def test_what_a_copy_of_a_request_uses_is_given_back_too(platform: Platform) -> None:
+    """Middleware may hand on a scope of its own making."""
+    tenants = Tenants(platform, most_open=1)
+    scope: dict[str, Any] = {"path": "/"}
+    begin_holding(scope)
+    view = await tenants.platform(f"{platform.settings.tenant}-a", {**scope, "path": "/other"})
+    give_back(scope)
+    await _used(tenants, f"{platform.settings.tenant}-b")
+    await _settled(tenants)
+    assert not is_open(view)
+    await tenants.aclose()
+
+
+async def test_a_view_that_could_not_be_opened_is_tried_again(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next request."""
+
+    async def away(_: Platform) -> Platform:
+        raise DatabaseUnreachableError("cannot reach it")
+
+    tenants = Tenants(platform)
+    name = f"{platform.settings.tenant}-a"
+    with monkeypatch.context() as patch:
+        patch.setattr(Platform, "__aenter__", away)
+        with pytest.raises(DatabaseUnreachableError):
+            await _used(tenants, name)
+    assert is_open(await _used(tenants, name))
+    await tenants.aclose()
+
+
+async def _used(tenants: Tenants, name: str) -> Platform:
+    """The view that a whole request used."""
+    holder: dict[str, Any] = {}
+    try:
+        return await tenants.platform(name, holder)
+    finally:
+        give_back(holder)
+
+
+async def _settled(tenants: Tenants) -> None:
+    """Wait for what is being closed behind the requests."""
+    await asyncio.gather(*tenants._closing)  # noqa: SLF001 - nobody else waits for it

@@ -1,0 +1,102 @@
+"""Options of the OpenAI embedder: what cannot work is refused before any request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.embedders.openai import OpenAIOptions
+from retrieval.adapters.endpoints.caller import OPENAI_URL
+from retrieval.domain.errors import ConfigurationError
+
+
+def options(**changes: Any) -> OpenAIOptions:
+    """Options that work, but for the changes."""
+    usual: dict[str, Any] = {
+        "api_key": "sk-1",
+        "base_url": OPENAI_URL,
+        "model": "text-embedding-3-large",
+        "dimensions": None,
+        "document_prefix": "",
+        "query_prefix": "",
+        "send_dimensions": None,
+        "max_concurrency": 4,
+        "max_texts": 2048,
+        "max_input_tokens": 8191,
+        "timeout_seconds": 30.0,
+        "max_attempts": 6,
+    }
+    return OpenAIOptions(**{**usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("model", "dimensions"),
+    [("text-embedding-3-large", 3072), ("text-embedding-3-small", 1536), ("text-embedding-ada-002", 1536)],
+)
+def test_the_dimensions_of_known_models_are_known(model: str, dimensions: int) -> None:
+    """OpenAI's own models need no dimensions."""
+    assert options(model=model).space.dimensions == dimensions
+
+
+def test_an_unknown_model_needs_its_dimensions() -> None:
+    """Without them the message names the setting; with them it works."""
+    with pytest.raises(ConfigurationError, match="RETRIEVAL_EMBEDDING_DIMENSIONS"):
+        options(model="nomic")
+    assert options(model="nomic", dimensions=768).space.dimensions == 768
+
+
+@pytest.mark.parametrize(
+    ("changes", "sent"),
+    [
+        ({}, True),
+        ({"dimensions": 256}, True),
+        ({"model": "text-embedding-ada-002"}, False),
+        ({"model": "text-embedding-ada-002", "dimensions": 1536}, False),
+        ({"model": "nomic", "dimensions": 768}, True),
+        ({"model": "nomic", "dimensions": 768, "send_dimensions": False}, False),
+    ],
+)
+def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], *, sent: bool) -> None:
+    """Models of fixed size refuse the parameter; a person can decide otherwise."""
+    assert options(**changes).names_dimensions is sent
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": ""}, "RETRIEVAL_EMBEDDING_MODEL"),
+        ({"api_key": ""}, "RETRIEVAL_EMBEDDING_API_KEY"),
+        ({"api_key": "sk-secret\n"}, "line break"),
+        ({"api_key": "sk-secrét"}, "ASCII"),
+        ({"base_url": "localhost:11434/v1"}, "RETRIEVAL_EMBEDDING_BASE_URL"),
+        ({"base_url": "https://"}, "RETRIEVAL_EMBEDDING_BASE_URL"),
+        ({"dimensions": 4000}, "3072 or fewer"),
+        ({"dimensions": 0}, "0 dimensions"),
+        ({"model": "text-embedding-ada-002", "dimensions": 512}, "1536"),
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"timeout_seconds": -1.0}, "timeout_seconds"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:
+    """The message names what to change and never holds the key."""
+    with pytest.raises(ConfigurationError) as caught:
+        options(**changes)
+    assert said in str(caught.value)
+    assert "secr" not in str(caught.value)
+
+
+def test_other_endpoints_may_have_no_key() -> None:
+    """A server on this machine rarely asks for one."""
+    assert options(api_key="", base_url="http://localhost:11434/v1").host == "localhost:11434"
+
+
+def test_credentials_in_the_address_are_not_shown() -> None:
+    """Messages name host and port alone."""
+    assert options(base_url="https://me:secret@host:8443/v1").host == "host:8443"
+
+
+def test_the_key_is_not_in_the_representation() -> None:
+    """Options that end up in a log or a traceback do not give the key away."""
+    assert "sk-1" not in repr(options())

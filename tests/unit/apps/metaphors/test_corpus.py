@@ -1,0 +1,46 @@
+"""The curated metaphors are what they are said to be."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor, validate_metaphor
+from retrieval.apps.metaphors.metaphor import name_key
+
+
+def test_they_are_many_and_from_many_domains() -> None:
+    """At least 48 from at least 20 domains, each with an id and a name of its own."""
+    assert len(STANDARD_CORPUS) >= 48
+    assert len({one.domain for one in STANDARD_CORPUS}) >= 20
+    assert len({one.id for one in STANDARD_CORPUS}) == len(STANDARD_CORPUS)
+    assert len({name_key(one.name) for one in STANDARD_CORPUS}) == len(STANDARD_CORPUS)
+
+
+@pytest.mark.parametrize("metaphor", STANDARD_CORPUS, ids=lambda one: one.id)
+def test_each_is_complete(metaphor: Metaphor) -> None:
+    """It validates without an issue, and says what, how, to what effect, and for which problems."""
+    assert validate_metaphor(metaphor) == (True, [])
+    assert len(metaphor.description) >= 60
+    assert 1 <= len(re.findall(r"[.!?](?:\s|$)", metaphor.description)) <= 3
+    assert 3 <= len(metaphor.operations) <= 7
+    assert all(1 <= len(operation.effects) <= 3 for operation in metaphor.operations)
+    assert all(operation.description and operation.name.isidentifier() for operation in metaphor.operations)
+    assert len({operation.name for operation in metaphor.operations}) == len(metaphor.operations)
+    assert 2 <= len(metaphor.examples) <= 4
+    assert metaphor.concreteness is not None
+
+
+@pytest.mark.parametrize(
+    ("metaphor_id", "operations"),
+    [
+        ("plumbing", {"locate_constriction", "add_reservoir", "increase_pipe_diameter", "add_bypass"}),
+        ("ecosystem", {"increase_biodiversity", "remove_invasive_species", "strengthen_symbiosis"}),
+    ],
+)
+def test_the_best_known_have_their_operations(metaphor_id: str, operations: set[str]) -> None:
+    """Plumbing and ecosystem have at least the operations that they are known for."""
+    [metaphor] = [one for one in STANDARD_CORPUS if one.id == metaphor_id]
+
+    assert operations <= {operation.name for operation in metaphor.operations}

@@ -1,0 +1,19 @@
+"""The number of vectors is counted again the later the more there are."""
+
+from __future__ import annotations
+
+from retrieval.apps.tickets.service import VectorCount
+
+
+async def test_a_large_count_is_trusted_for_longer() -> None:
+    """100,000 for five seconds, ten for none that anybody notices; what is forgotten is counted at once."""
+    numbers = iter((100_000, 10, 11, 12))
+    times = iter((0.0, 0.0, 0.0, 4.9, 5.1, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2))
+
+    async def count() -> int:
+        return next(numbers)
+
+    vectors = VectorCount(lambda: next(times))
+    assert [await vectors.read(count) for _ in range(4)] == [100_000, 100_000, 10, 11]
+    vectors.forget()
+    assert await vectors.read(count) == 12

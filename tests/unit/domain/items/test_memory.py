@@ -1,0 +1,198 @@
+"""What a memory can be, and what becomes of it when it changes or is joined."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.memory import (
+    Memory,
+    NewMemory,
+    changed,
+    checked_relevance,
+    duplicates_named,
+    entity_type,
+    has_expired,
+    links_of,
+    may_join,
+    merged,
+    to_store,
+    united,
+)
+
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+NESTED: Any = []
+for _ in range(5000):
+    NESTED = [NESTED]
+CIRCULAR: dict[str, Any] = {}
+CIRCULAR["again"] = CIRCULAR
+
+
+def new(**more: Any) -> NewMemory:
+    """A memory to store."""
+    given = {
+        "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "occurred_at": MAY,
+        **more,
+    }  # fmt: skip
+    return NewMemory(**given)
+
+
+def stored(**more: Any) -> Memory:
+    """A memory as it is read."""
+    given = {
+        "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "text": "Some words",
+        "summary": "", "user_id": None, "links": {"papers": ("x",)}, "relevance_score": 0.5, "accesses": 7,
+        "last_accessed_at": None, "occurred_at": MAY, "expires_at": None, "superseded_by": None, "status": "active",
+        "metadata": {}, "created_at": MAY, "updated_at": MAY, **more,
+    }  # fmt: skip
+    return Memory(**given)
+
+
+def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
+    """Type, time, project and user; JSON content beside the text that stands for it."""
+    item = new(content={"a": [1, "two"]}, user_id="ann", summary="S", metadata={"model": "m1"}).item()
+    assert (item.kind, item.occurred_at, item.title, item.body) == ("t", MAY, "S", "a: 1\na: two")
+    assert {name: item.attributes[name] for name in ("project_id", "user_id", "content", "model")} == {
+        "project_id": "p", "user_id": "ann", "content": {"a": [1, "two"]}, "model": "m1",
+    }  # fmt: skip
+    assert "content" not in new().item().attributes
+
+
+def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_order() -> None:
+    """As a merge does; new content has its own text."""
+    known = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
+    assert changed(known, {"summary": "S"}).item().body == "first: 2\nb: 1"
+    assert merged(known, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
+    assert to_store(known).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
+    assert changed(known, {"content": {"b": 1}}).item().body == "b: 1"
+
+
+def test_fingerprints_go_by_words_and_project() -> None:
+    """Case, spaces and signs do not count; order and project do."""
+    one = new(content="The bridge, of steel.")
+    assert one.fingerprint == new(content="the  BRIDGE of steel").fingerprint
+    assert one.fingerprint != new(content="steel of the bridge").fingerprint
+    assert one.fingerprint != new(content="The bridge, of steel.", project_id="q").fingerprint
+    assert new(content="!").fingerprint != new(content="?").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"content": " "}, "needs content"),
+        ({"content": None}, "needs content"),
+        ({"project_id": " "}, "project_id is ' '"),
+        ({"interaction_type": 3}, "interaction_type is 3"),
+        ({"user_id": ""}, "user_id"),
+        ({"relevance_score": 1.5}, "0 to 1"),
+        ({"relevance_score": float("nan")}, "0 to 1"),
+        ({"relevance_score": True}, "0 to 1"),
+        ({"occurred_at": datetime(2026, 5, 1)}, "time zone"),  # noqa: DTZ001 - that is what is wrong with it
+        ({"expires_at": "tomorrow"}, "time zone"),
+        ({"expires_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=5)))}, "years 1 to 9999"),
+        ({"occurred_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))}, "years 1 to 9999"),
+        ({"links": {"papers": "x"}}, "list"),
+        ({"links": {"papers": [""]}}, "1 to 512 bytes"),
+        ({"links": {"papers": ["\ud800"]}}, "half of a surrogate pair"),
+        ({"links": {"a:b": ["x"]}}, "colon"),
+        ({"links": ["x"]}, "mapping"),
+        ({"metadata": {"content": 1}}, "keeps its own"),
+        ({"metadata": "x"}, "mapping"),
+        ({"project_id": "a\0"}, "without NUL"),
+        ({"user_id": "\ud800"}, "user_id"),
+        ({"content": "\ud800"}, "surrogate"),
+        ({"content": {"\ud800": 1}}, "surrogate"),
+        ({"content": NESTED}, "nested deeper"),
+        ({"content": CIRCULAR}, "nested deeper"),
+        ({"summary": []}, "summary is"),
+    ],
+)
+def test_what_no_memory_can_be_is_refused(arguments: dict[str, Any], message: str) -> None:
+    """The message names what is wrong."""
+    with pytest.raises(InvalidRequestError, match=message):
+        new(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("stem", "plural"),
+    [
+        ("question", "questions"), ("hypothesis", "hypotheses"), ("paper", "papers"), ("protocol", "protocols"),
+        ("study", "studies"), ("assay", "assays"), ("batch", "batches"), ("class", "classes"), ("analysis", "analyses"),
+        ("experiment_plan", "experiment_plans"),
+    ],
+)  # fmt: skip
+def test_a_keyword_links_to_the_plural_of_its_stem(stem: str, plural: str) -> None:
+    """As entity filters name the types."""
+    assert entity_type(stem) == plural
+    assert links_of(None, {f"linked_{stem}_ids": ["1", "1", "2"]}) == {plural: ("1", "2")}
+
+
+@pytest.mark.parametrize("ids", [{}, set(), "", 0, False])
+def test_links_that_are_no_list_are_refused_though_there_is_nothing_in_them(ids: Any) -> None:
+    """Only None, or an empty list, says that there are none."""
+    with pytest.raises(InvalidRequestError, match="come in a list"):
+        links_of(None, {"linked_question_ids": ids})
+    assert links_of(None, {"linked_question_ids": None, "linked_paper_ids": []}) == {}  # type: ignore[dict-item]
+    with pytest.raises(InvalidRequestError, match="mapping"):
+        links_of([], {})  # type: ignore[arg-type]
+
+
+def test_links_of_both_ways_come_together() -> None:
+    """Of one type they are joined; a type without any is none; another keyword is refused."""
+    assert links_of({"papers": ["a"], "labs": []}, {"linked_paper_ids": ["b", "a"]}) == {"papers": ("a", "b")}
+    assert united({"papers": ["a"]}, {"labs": ["l"], "papers": ["b"]}) == {"papers": ("a", "b"), "labs": ("l",)}
+    for keyword in ("papers", "linked_paper", "linked__ids"[:7]):
+        with pytest.raises(InvalidRequestError, match="linked_paper_ids="):
+            links_of(None, {keyword: ["a"]})
+
+
+def test_a_change_replaces_what_it_names_alone() -> None:
+    """Everything else is stored as it was, a superseded memory as superseded."""
+    memory = stored(status="archived", superseded_by="n", metadata={"k": 1})
+    assert to_store(memory).item().content_hash == changed(memory, {"relevance_score": 0.9}).item().content_hash
+    assert changed(memory, {"content": "x"}).status == "archived"
+    with pytest.raises(InvalidRequestError):
+        changed(memory, {"relevance_score": 2})
+
+
+def test_of_two_that_are_joined_the_greater_counts() -> None:
+    """The known text stays; links are united; the latest time, the highest relevance, the last expiry."""
+    known = stored(expires_at=MAY + DAY, summary="", metadata={"k": 1})
+    other = new(
+        links={"labs": ["l"]}, occurred_at=MAY + DAY, relevance_score=0.8, expires_at=MAY + 2 * DAY, summary="S",
+        content="SOME words", metadata={"k": 2, "l": 3},
+    )  # fmt: skip
+    one = merged(known, other)
+    assert (one.memory_id, one.content, one.summary) == ("m", "Some words", "S")
+    assert one.links == {"papers": ("x",), "labs": ("l",)}
+    assert (one.occurred_at, one.relevance_score, one.expires_at) == (MAY + DAY, 0.8, MAY + 2 * DAY)
+    assert one.metadata == {"k": 1, "l": 3}
+    assert merged(known, new()).expires_at is None
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [{"user_id": "ann"}, {"interaction_type": "u"}, {"status": "archived"}, {"expires_at": MAY}, {"project_id": "q"}],
+)
+def test_only_alike_memories_that_are_found_may_be_joined(difference: dict[str, Any]) -> None:
+    """Of the same project, user and type; neither superseded nor expired."""
+    assert may_join(stored(), new(), MAY)
+    assert not may_join(stored(**difference), new(), MAY)
+
+
+def test_a_memory_expires_at_its_moment() -> None:
+    """Not before; without one never."""
+    assert has_expired(stored(expires_at=MAY), MAY)
+    assert not has_expired(stored(expires_at=MAY), MAY - DAY)
+    assert not has_expired(stored(), MAY)
+
+
+def test_relevance_and_choices_are_checked() -> None:
+    """A number from 0 to 1, and a choice that there is."""
+    assert checked_relevance(1) == 1.0
+    with pytest.raises(InvalidRequestError, match="report, merge, keep"):
+        duplicates_named("drop")

@@ -1,0 +1,52 @@
+"""Contexts: checked at the door, and sorted into the buckets that feedback counts in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retrieval import Context
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.context import checked_context, complexity_range
+
+
+def test_every_context_is_in_the_bucket_of_all_and_in_one_of_each_kind() -> None:
+    """What is not said has no bucket."""
+    assert Context().buckets() == ("",)
+    assert Context(domain="db", complexity=0.5).buckets(3) == ("", "domain=db", "complexity=medium", "cluster=3")
+
+
+@pytest.mark.parametrize(
+    ("complexity", "named"),
+    [(0.0, "low"), (0.33, "low"), (1 / 3, "medium"), (0.66, "medium"), (2 / 3, "high"), (1, "high")],
+)
+def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
+    """The upper end of a third belongs to the next."""
+    assert complexity_range(complexity) == named
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"domain": "x" * 201}, "domain is"),
+        ({"actor": "a\x00"}, "without NUL"),
+        ({"session": "\ud800"}, "surrogate"),
+        ({"complexity": 1.1}, "from 0 to 1"),
+        ({"complexity": float("nan")}, "from 0 to 1"),
+        ({"complexity": 10**400}, "from 0 to 1"),
+        ({"backtracks": -1}, "at least 0"),
+        ({"backtracks": 2**31}, "at most 2147483647"),
+    ],
+)
+def test_what_is_no_context_is_refused(given: dict[str, Any], said: str) -> None:
+    """In one line that says what it must be."""
+    with pytest.raises(InvalidRequestError, match=said):
+        Context(**given)
+
+
+@pytest.mark.parametrize("given", [None, {"domain": "x"}, "x"])
+def test_a_search_takes_a_context_and_nothing_like_it(given: object) -> None:
+    """A mapping would be taken for one and fail later."""
+    with pytest.raises(InvalidRequestError, match=r"it must be a retrieval\.Context"):
+        checked_context(given)

@@ -1,0 +1,150 @@
+"""Feedback as a value: what goes together, and what makes two events the same."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from retrieval import Context, Feedback
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.feedback import FeedbackReport, check_not_ahead, outcome_events
+
+SHOWN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def shown(**values: Any) -> Feedback:
+    """Feedback of a hit."""
+    return Feedback(**{"retrieval_id": SHOWN, "item_id": "a", "helpful": True, **values})
+
+
+def direct(**values: Any) -> Feedback:
+    """Feedback of an item."""
+    return Feedback(**{"collection": "docs", "item_id": "a", "helpful": True, **values})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"helpful": None},
+        {"reward": 0.5},
+        {"helpful": "yes"},
+        {"helpful": None, "reward": 1.01},
+        {"helpful": None, "reward": -0.1},
+        {"helpful": None, "reward": math.inf},
+        {"helpful": None, "reward": True},
+        {"weight": 2},
+        {"weight": math.nan},
+        {"item_id": ""},
+        {"item_id": "x" * 513},
+        {"item_id": "a\x00"},
+        {"item_id": 7},
+        {"kind": ""},
+        {"kind": "k" * 201},
+        {"actor": "\ud800"},
+        {"note": "n" * 10_001},
+        {"at": datetime(2026, 3, 1)},  # noqa: DTZ001 - a time without a zone is what is refused
+        {"at": "2026-03-01"},
+        {"key": 7},
+        {"retrieval_id": "not an identifier"},
+        {"retrieval_id": None},
+        {"collection": "docs"},
+        {"context": Context()},
+    ],
+)
+def test_what_cannot_be_is_refused(values: dict[str, Any]) -> None:
+    """In one line that says what to give instead."""
+    with pytest.raises(InvalidRequestError) as refused:
+        shown(**values)
+    assert "\n" not in str(refused.value)
+
+
+def test_helpful_is_a_reward_of_one_or_none_at_all() -> None:
+    """And a number next to zero is zero, which keeps what it is multiplied with from vanishing."""
+    assert (shown().reward, shown(helpful=False).reward) == (1.0, 0.0)
+    assert shown(helpful=None, reward=1e-300, weight=1e-12).reward == 0
+    assert shown(weight=1e-12).weight == 0
+
+
+def test_a_retry_has_the_same_key_and_another_verdict_has_not() -> None:
+    """Of a hit: what it is about, whose it is, its reward, and its time if given, in any zone."""
+    assert shown().own_key == shown(retrieval_id=str(SHOWN), note="again").own_key
+    others = [
+        shown(helpful=False),
+        shown(item_id="b"),
+        shown(actor="u"),
+        shown(kind="click"),
+        shown(at=AT),
+        shown(key="x"),
+        shown(key=SHOWN),
+    ]
+    assert len({event.own_key for event in [shown(), *others]}) == len(others) + 1
+    assert shown(at=AT).own_key == shown(at=AT.astimezone(timezone(timedelta(hours=2)))).own_key
+    assert shown(key="x").own_key == direct(key="x").own_key
+
+
+def test_a_subject_is_what_a_later_verdict_replaces() -> None:
+    """Of a hit: retrieval, item, actor, kind. Of an item: its context too, if an actor or a session is named."""
+    assert shown().subject == shown(helpful=False, at=AT, note="n", session="s").subject
+    assert len({one.subject for one in (shown(), shown(actor="u"), shown(kind="click"), shown(item_id="b"))}) == 4
+    named = direct(actor="u")
+    assert named.subject == direct(helpful=False, context=Context(actor="u")).subject
+    assert named.subject != direct(actor="u", context=Context(domain="db")).subject
+    assert named.subject != direct(actor="u", session="s").subject
+    assert direct().subject is None
+
+
+def test_a_direct_event_of_nobody_has_no_key_of_its_own() -> None:
+    """Nothing tells two of them from one that was sent twice."""
+    assert direct().own_key is None
+    assert direct(actor="u").own_key is not None
+    assert direct(context=Context(session="s")).own_key is not None
+
+
+def test_contexts_are_the_searchs_or_ones_own() -> None:
+    """A direct event counts in its context's buckets; that of a hit in those that were recorded."""
+    assert shown().contexts is None
+    assert direct(context=Context(domain="db", complexity=0.5)).contexts == ("", "domain=db", "complexity=medium")
+
+
+def test_the_time_of_a_search_is_in_its_identifier() -> None:
+    """To the millisecond; an identifier of another kind has none."""
+    assert shown().retrieved_at == datetime(2023, 6, 30, 3, 34, 18, 518000, tzinfo=UTC)
+    assert shown(retrieval_id=UUID(int=7)).retrieved_at is None
+    assert direct().retrieved_at is None
+
+
+def test_an_event_of_the_future_is_refused() -> None:
+    """More than a day ahead; clocks may differ by less."""
+    check_not_ahead(shown(at=AT), AT - timedelta(hours=23))
+    with pytest.raises(InvalidRequestError, match="set the clock"):
+        check_not_ahead(shown(at=AT), AT - timedelta(hours=25))
+
+
+def test_an_outcome_is_shared_in_equal_parts() -> None:
+    """Each item once, of the kind ``outcome``."""
+    events = outcome_events(SHOWN, ["a", "b", "a", "c", "d"], reward=0.5)
+    assert [(event.item_id, event.weight, event.kind, event.reward) for event in events] == [
+        (item_id, 0.25, "outcome", 0.5) for item_id in "abcd"
+    ]
+    nobody: list[str] = []
+    for used in (nobody, "ab"):
+        with pytest.raises(InvalidRequestError):
+            outcome_events(SHOWN, used, reward=1)
+
+
+def test_reports_add_up() -> None:
+    """Reasons too."""
+    one = FeedbackReport(recorded=2, repeated=1, superseding=1, discounted={"not shown": 1})
+    assert (one + one).as_dict() == {"recorded": 4, "repeated": 2, "superseding": 2, "discounted": {"not shown": 2}}
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23", "9999-12-31T23:59-15:00"])
+def test_a_time_that_no_database_can_hold_is_refused(at: str) -> None:
+    """Before the year 1 and after 9999 in UTC, and in a zone that is nowhere."""
+    with pytest.raises(InvalidRequestError, match="at is"):
+        Feedback(item_id="a", collection="docs", reward=1.0, at=datetime.fromisoformat(at))

@@ -1,0 +1,52 @@
+"""An item of an answer that an application put together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.records.slate import ShownItem
+
+
+@pytest.mark.parametrize(
+    ("score", "signals", "relevance"),
+    [(0.7, {}, 0.7), (3.0, {}, 1.0), (-2.0, {}, 0.0), (3.0, {"relevance": 0.2, "learned": 0.9}, 0.2)],
+)
+def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[str, float], relevance: float) -> None:
+    """From 0 to 1, so that a model can learn by it."""
+    assert ShownItem(item_id="a", score=score, signals=signals).relevance == relevance
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"item_id": ""}, "'' is no item id"),
+        ({"item_id": "\ud800"}, "is no item id"),
+        ({"score": 10**400}, "'a': score is 1000"),
+        ({"signals": None}, "'a': signals are None; they come as numbers by name"),
+        ({"signals": {"a\0b": 1.0}}, "'a': a signal is called 'a.x00b'; names are texts without NUL"),
+        ({"signals": {"\ud800": 1.0}}, "'a': a signal is called "),
+        ({"signals": {1: 1.0}}, "'a': a signal is called 1"),
+        ({"score": math.nan}, "'a': score is nan; it must be a finite number"),
+        ({"signals": {"relevance": "high"}}, "'a': signal 'relevance' is 'high'"),
+        ({"propensity": 0.0}, "'a': propensity is 0.0; it is above 0 and at most 1"),
+        ({"propensity": 0.5, "rank_propensity": 0.6}, "'a': rank_propensity is 0.6; it is above 0 and at most the"),
+        ({"rank_propensity": 0}, "'a': rank_propensity is 0; it is above 0"),
+        ({"slot": "lucky"}, "'a': slot is 'lucky'; there are exploit, explore, swap"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(wrong: dict[str, Any], message: str) -> None:
+    """When it is made, and not behind the answer."""
+    with pytest.raises(InvalidRequestError, match=message):
+        ShownItem(**{"item_id": "a", "score": 1.0, **wrong})
+
+
+def test_what_was_shown_does_not_change_with_what_it_was_made_of() -> None:
+    """It waits to be recorded, while the caller goes on with a mapping of its own."""
+    signals = {"relevance": 0.2}
+    shown = ShownItem(item_id="a", score=1.0, signals=signals)
+    signals["relevance"] = 0.9
+    assert (dict(shown.signals), shown.relevance) == ({"relevance": 0.2}, 0.2)

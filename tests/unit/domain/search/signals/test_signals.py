@@ -1,0 +1,255 @@
+"""The signals: each a number from 0 to 1, by the formula that it says."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.signal import Facts, Question, Signal, check_entity
+from retrieval.domain.search.signals import (
+    SIGNALS,
+    STOP_WORDS,
+    AttributeValue,
+    BaseRelevance,
+    EntityOverlap,
+    KeywordOverlap,
+    Popularity,
+    Priority,
+    Rating,
+    Recency,
+    ResolutionTime,
+    TagMatch,
+    VectorSimilarity,
+    signals_as_dict,
+    signals_from_dict,
+    tokens,
+)
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ASKED = Question(now=NOW)
+
+
+@pytest.mark.parametrize(("days", "value"), [(0, 1.0), (14, math.exp(-1)), (7, math.exp(-0.5)), (-3, 1.0)])
+def test_recency_decays_by_e_in_its_days(days: float, value: float) -> None:
+    """What is still to come is as recent as what is now."""
+    facts = Facts(happened_at=NOW - timedelta(days=days))
+    assert Recency(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+def test_signals_without_anything_to_compare_leave_their_weights_to_the_others() -> None:
+    """In proportion, so that the sum stays; with all of the question given, or nothing else to go by, all stays."""
+    signals = (BaseRelevance(weight=0.3), Recency(weight=0.1), KeywordOverlap(weight=0.2), EntityOverlap(weight=0.4))
+    profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
+    without = profile.taking_part(ASKED).weights
+    assert without == pytest.approx({"base_relevance": 0.75, "recency": 0.25, "keyword": 0.0, "entity": 0.0})
+    words = profile.taking_part(Question(now=NOW, words="protein")).weights
+    assert words == pytest.approx({"base_relevance": 0.5, "recency": 1 / 6, "keyword": 1 / 3, "entity": 0.0})
+    assert profile.taking_part(Question(now=NOW, words="protein", entities=frozenset({("q", "1")}))) is profile
+    alone = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=(KeywordOverlap(weight=0.2),))
+    assert alone.taking_part(ASKED) is alone
+
+
+def test_what_has_no_time_is_not_recent() -> None:
+    """Nothing is known of it."""
+    assert Recency(weight=1).value(Facts(), ASKED) == 0
+
+
+@pytest.mark.parametrize(("accesses", "value"), [(0, 0.0), (9, 1 / math.log10(101)), (100, 1.0), (10_000, 1.0)])
+def test_popularity_is_logarithmic_and_full_at_a_hundred(accesses: int, value: float) -> None:
+    """log10(accesses + 1) / log10(101), at most 1."""
+    assert Popularity(weight=1).value(Facts(accesses=accesses), ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("words", "body", "value"),
+    [
+        ("protein folding mechanisms", "Study of protein folding in cells", 2 / 3),
+        ("Protein, PROTEIN protein!", "a protein", 1.0),
+        ("fold", "folding", 0.0),
+        ("the of and", "the of and", 0.0),
+        ("", "anything", 0.0),
+        (" ".join(f"word{number}" for number in range(40)), "Word7 word39, word40; word7 and word", 2 / 40),
+        ("Größe c++ 3.5", "die GRÖSSE von c und 3", 3 / 4),
+    ],
+)
+def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words: str, body: str, value: float) -> None:
+    """Whole words whatever their case, each once, without the stop words."""
+    assert KeywordOverlap(weight=1).value(Facts(body=body), Question(now=NOW, words=words)) == pytest.approx(value)
+
+
+@given(st.text(max_size=40), st.text(max_size=80))
+def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str) -> None:
+    """Looking for the words gives what taking the text apart would."""
+    wanted, held = tokens(words), tokens(f"\n{text}")
+    found = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
+    assert found == (len(wanted & held) / len(wanted) if wanted else 0.0)
+    assert not wanted & STOP_WORDS
+
+
+def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
+    """An id counts only within its type."""
+    asked = Question(now=NOW, entities=frozenset({("questions", "q1"), ("questions", "q2"), ("hypotheses", "h1")}))
+    facts = Facts(entities=frozenset({("questions", "q1"), ("hypotheses", "h1"), ("papers", "q2")}))
+    assert EntityOverlap(weight=1).value(facts, asked) == pytest.approx(2 / 3)
+    assert EntityOverlap(weight=1).value(facts, ASKED) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [("Critical", 1.0), (" high ", 0.8), ("MEDIUM", 0.5), ("Low", 0.3), ("Whatever", 0.5), (7, 0.5)]
+)
+def test_a_priority_has_its_worth_and_an_unknown_one_the_middle(given: object, value: float) -> None:
+    """Case and spaces around it do not count."""
+    assert Priority(weight=1).value(Facts(attributes={"priority": given}), ASKED) == value
+
+
+@pytest.mark.parametrize(
+    ("hours", "value"), [(0, 1.0), (25, 0.75), (100, 0.0), (400, 0.0), (-5, 1.0), (None, 0.0), ("9", 0.0), (True, 0.0)]
+)
+def test_a_resolution_is_worth_the_more_the_sooner_it_came(hours: object, value: float) -> None:
+    """1 - hours / 100, within 0 and 1; unknown is 0."""
+    facts = Facts(attributes={"resolution_time_hours": hours})
+    assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+def test_hours_that_are_not_known_may_count_as_some() -> None:
+    """Where there are none, and where the resolution was still to come; not where they are known."""
+    signal = ResolutionTime(weight=1, unknown_hours=24.0)
+    still_to_come = {"resolution_time_hours": 10, "resolved_at": "2026-04-01"}
+    for attributes, value in (({}, 0.76), (still_to_come, 0.76), ({"resolution_time_hours": 90}, 0.1)):
+        assert signal.value(Facts(attributes=attributes), ASKED) == pytest.approx(value)
+    with pytest.raises(InvalidProfileError, match="unknown_hours"):
+        ResolutionTime(weight=1, unknown_hours=-1.0)
+
+
+@pytest.mark.parametrize(("resolved", "value"), [("2026-02-01", 0.9), (" 2026-04-01T00:00:00Z ", 0.0), ("x", 0.9)])
+def test_a_resolution_that_was_still_to_come_is_not_known(resolved: str, value: float) -> None:
+    """Of a question as of a past moment, only what was known then counts."""
+    facts = Facts(attributes={"resolution_time_hours": 10, "resolved_at": resolved})
+    assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("cosine", "value"), [(0.4, 0.4), (-0.2, 0.0), (1.0000001, 1.0), (None, 0.0)])
+def test_vector_similarity_is_the_cosine_above_zero(cosine: float | None, value: float) -> None:
+    """Opposite vectors and missing ones speak for nothing."""
+    assert VectorSimilarity(weight=1).value(Facts(cosine=cosine), ASKED) == value
+
+
+@pytest.mark.parametrize(("given", "value"), [(0.3, 0.3), (4.0, 1.0), (-1.0, 0.0)])
+def test_base_relevance_stays_within_its_range(given: float, value: float) -> None:
+    """Whatever the application said."""
+    assert BaseRelevance(weight=1).value(Facts(base_relevance=given), ASKED) == value
+
+
+@pytest.mark.parametrize(
+    ("tags", "asked", "added"),
+    [({"a", "b", "c"}, {"a", "c", "d"}, 0.2), ({"A"}, {"a"}, 0.0), (set(), {"a"}, 0.0), ({"a"}, set(), 0.0)],
+)
+def test_each_matching_tag_adds_a_tenth(tags: set[str], asked: set[str], added: float) -> None:
+    """As they are stored: case counts."""
+    signal = TagMatch()
+    value = signal.value(Facts(tags=frozenset(tags)), Question(now=NOW, tags=frozenset(asked)))
+    assert signal.weight * value == added
+
+
+@given(st.integers(0, 12), st.integers(1, 12), st.floats(0, 5))
+def test_matching_tags_count_alike_up_to_the_most(matching: int, most: int, weight: float) -> None:
+    """Each adds weight / most."""
+    tags = frozenset(str(number) for number in range(matching))
+    signal = TagMatch(weight=weight, most=most)
+    added = signal.weight * signal.value(Facts(tags=tags | {"other"}), Question(now=NOW, tags=tags))
+    assert added == pytest.approx(min(matching, most) * weight / most)
+
+
+@pytest.mark.parametrize(("good", "uses", "value"), [(0, 0, 0.5), (1, 1, 2 / 3), (0, 1, 1 / 3), (3, 4, 4 / 6)])
+def test_a_rating_is_the_rate_of_good_verdicts_with_one_of_each_added(good: int, uses: int, value: float) -> None:
+    """(good + 1) / (verdicts + 2): the middle without any."""
+    assert Rating(weight=1).value(Facts(uses=uses, raw_successes=good), ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [(0.7, 0.7), (1, 1.0), (3.5, 1.0), (-2, 0.0), (math.inf, 1.0)]
+    + [(none, 0.5) for none in (None, True, "0.9", [0.9], math.nan)],
+)  # fmt: skip
+def test_an_attribute_value_is_its_number_between_0_and_1(given: object, value: float) -> None:
+    """What is missing, or no number, is the middle."""
+    facts = Facts(attributes={"concreteness": given})
+    assert AttributeValue(weight=1).value(facts, ASKED) == value
+    assert AttributeValue(weight=1, attribute="other", missing=0.2).value(facts, ASKED) == 0.2
+
+
+def test_a_profile_may_weigh_several_attributes() -> None:
+    """Each is called by its attribute, whatever stands in its name; a bare number is a weight there too."""
+    signals = (AttributeValue(weight=0.2), AttributeValue(weight=0.1, attribute="a:b", missing=0))
+    profile = Profile(legs={"recent": 1}, fusion=Fusion(kind=FusionKind.UNION), signals=signals)
+    assert profile.weights == {"attribute:concreteness": 0.2, "attribute:a:b": 0.1}
+    assert profile.weights_of(["lexical:1", "attribute:a:b"]) == {"lexical:1": 0.0, "attribute:a:b": 0.1}
+    assert Profile.from_dict(profile.as_dict()) == profile
+    assert signals_from_dict({"attribute:wit": 0.3}) == (AttributeValue(weight=0.3, attribute="wit"),)
+
+
+FACTS = st.builds(
+    Facts,
+    title=st.text(max_size=20),
+    body=st.text(max_size=40),
+    attributes=st.dictionaries(
+        st.sampled_from(["priority", "resolution_time_hours", "resolved_at", "concreteness"]),
+        st.none() | st.booleans() | st.floats() | st.text(max_size=12) | st.lists(st.integers(), max_size=2),
+    ),
+    happened_at=st.none() | st.datetimes(timezones=st.just(UTC)),
+    cosine=st.none() | st.floats(-1.01, 1.01),
+    base_relevance=st.floats(-2, 2),
+    accesses=st.integers(-3, 10**12),
+    entities=st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"))),
+    tags=st.frozensets(st.sampled_from("abcd")),
+    uses=st.integers(10**6, 10**12),
+    raw_successes=st.integers(0, 10**6),
+)
+
+
+@pytest.mark.parametrize("kind", SIGNALS.values(), ids=list(SIGNALS))
+@given(facts=FACTS, words=st.text(max_size=20))
+def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
+    kind: type[Signal], facts: Facts, words: str
+) -> None:
+    """Whatever is known of the candidate; what a new signal must keep, too, by being in the catalogue."""
+    asked = Question(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}), tags=frozenset("abx"))
+    signal = kind(weight=1)
+    assert 0 <= signal.value(facts, asked) <= 1
+    assert signal.value(facts, asked) == signal.value(facts, asked)
+
+
+def test_stored_signals_come_back_equal() -> None:
+    """With all their numbers; a bare number is a weight."""
+    signals = (Recency(weight=0.25, decay_days=7), Priority(weight=0.5, values={"Urgent": 1.0}), Popularity(weight=0))
+    assert signals_from_dict(signals_as_dict(signals)) == signals
+    assert signals_from_dict({"recency": 0.25}) == (Recency(weight=0.25),)
+    assert set(SIGNALS) >= {signal.name for signal in signals}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [], {"recency": {"weight": -1}}, {"recency": {"weight": math.nan}}, {"recency": {}}, {"recency": True},
+        {"freshness": 1}, {"recency": {"weight": 1, "decay_days": 0}}, {"recency": {"weight": 1, "other": 1}},
+        {"priority": {"weight": 1, "values": {"High": 2}}}, {"priority": {"weight": 1, "values": 3}},
+        {"resolution_time": {"weight": 1, "normalization_hours": math.inf}}, {"attribute:\ud800": 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_signal_is_refused(stored: object) -> None:
+    """An unknown name, a number out of its range, or none."""
+    with pytest.raises(InvalidProfileError):
+        signals_from_dict(stored)
+
+
+@pytest.mark.parametrize("entity", [("", "q"), ("a:b", "q"), ("a", ""), ("a", 1), ("a", "x\x00"), ("a" * 600, "q")])
+def test_what_is_no_entity_is_refused(entity: tuple[object, object]) -> None:
+    """A type without colon and an id, both texts."""
+    with pytest.raises(InvalidRequestError):
+        check_entity(entity)

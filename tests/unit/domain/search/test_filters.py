@@ -1,0 +1,272 @@
+"""The filter language: what people write, and what they get told."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.search.filters import (
+    LINKS,
+    MAX_CONDITIONS,
+    AllTags,
+    And,
+    Compare,
+    Exists,
+    Field,
+    HasType,
+    Is,
+    Not,
+    OneOf,
+    Or,
+    attribute_names,
+    parse_field,
+    parse_where,
+)
+
+PRIORITY = Field("priority", is_attribute=True)
+KIND = Field("kind", is_attribute=False)
+TAGS = Field("tags", is_attribute=False)
+OCCURRED = Field("occurred_at", is_attribute=False)
+
+
+@pytest.mark.parametrize(
+    ("where", "filter_"),
+    [
+        (None, None),
+        ({}, None),
+        ({"priority": "High"}, OneOf(PRIORITY, ("High",))),
+        ({"priority": ["High", "Low"]}, OneOf(PRIORITY, ("High", "Low"))),
+        ({"priority": {"in": ["High"]}}, OneOf(PRIORITY, ("High",))),
+        ({"priority": {"ne": "Low"}}, Not(OneOf(PRIORITY, ("Low",)))),
+        ({"priority": {"nin": ["Low"]}}, Not(OneOf(PRIORITY, ("Low",)))),
+        ({"priority": None}, Not(Exists(PRIORITY))),
+        ({"priority": {"exists": True}}, Exists(PRIORITY)),
+        ({"priority": {"exists": False}}, Not(Exists(PRIORITY))),
+        ({"priority": {"gte": 1, "lt": 9}}, And((Compare(PRIORITY, "gte", 1), Compare(PRIORITY, "lt", 9)))),
+        ({"/address/city": "Bern"}, OneOf(Field("address", True, ("city",)), ("Bern",))),  # noqa: FBT003
+        ({"/a~1b/c~0d/-1": None}, Not(Exists(Field("a/b", True, ("c~d", "-1"))))),  # noqa: FBT003
+        ({"/kind": "bug"}, OneOf(Field("kind", is_attribute=True), ("bug",))),
+        ({"attributes./a": 1}, OneOf(Field("/a", is_attribute=True), (1,))),
+        ({"priority": {"is": {"b": [1.0], "a": None}}}, Is(PRIORITY, '{"a": null, "b": [1.0]}')),
+        ({"priority": {"type": "object"}}, HasType(PRIORITY, "object")),
+        ({"kind": "bug"}, OneOf(KIND, ("bug",))),
+        ({"attributes.kind": "bug"}, OneOf(Field("kind", is_attribute=True), ("bug",))),
+        ({"tags": "a"}, OneOf(TAGS, ("a",))),
+        ({"tags": ["a", "b"]}, OneOf(TAGS, ("a", "b"))),
+        ({"tags": {"all": ["a", "b"]}}, AllTags(("a", "b"))),
+        ({"verdict_rating": {"gte": 0.3}}, Compare(parse_field("verdict_rating"), "gte", 0.3)),
+        ({"verdict_count": [0, 2.0]}, OneOf(parse_field("verdict_count"), (0, 2.0))),
+        ({"verdict_count": {"lt": 10**400}}, Compare(parse_field("verdict_count"), "lt", 2**53)),
+        ({"attributes.verdict_count": "x"}, OneOf(Field("verdict_count", is_attribute=True), ("x",))),
+        ({"links": "questions:q1"}, OneOf(LINKS, ("questions:q1",))),
+        ({"links": ["a:1", "b:x:y"]}, OneOf(LINKS, ("a:1", "b:x:y"))),
+        ({"links": {"all": ["a:1", "b:2"]}}, And((OneOf(LINKS, ("a:1",)), OneOf(LINKS, ("b:2",))))),
+        ({"or": [{"kind": "a"}, {"kind": "b"}]}, Or((OneOf(KIND, ("a",)), OneOf(KIND, ("b",))))),
+        ({"not": {"kind": "a"}}, Not(OneOf(KIND, ("a",)))),
+        ({"kind": "a", "priority": 1}, And((OneOf(KIND, ("a",)), OneOf(PRIORITY, (1,))))),
+    ],
+)
+def test_what_people_write_is_what_it_says(where: Any, filter_: Any) -> None:
+    """Each form of the grammar, as a value."""
+    assert parse_where(where) == filter_
+
+
+def test_true_and_one_are_two_values() -> None:
+    """As they are in JSON, though Python holds them equal."""
+    parsed = parse_where({"priority": [1, True, 1.0, True]})
+    assert isinstance(parsed, OneOf)
+    assert [repr(value) for value in parsed.values] == ["1.0", "True"]
+
+
+@pytest.mark.parametrize(
+    "written", ["2024-05-01T00:00:00Z", "2024-05-01", datetime(2024, 5, 1, tzinfo=UTC), date(2024, 5, 1)]
+)
+def test_times_are_read_in_any_usual_form(written: Any) -> None:
+    """Text, datetime or date; without a zone it is UTC."""
+    assert parse_where({"occurred_at": {"lt": written}}) == Compare(OCCURRED, "lt", datetime(2024, 5, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("priority=High", "must be a mapping"),
+        ({"": 1}, "non-empty text"),
+        ({1: 1}, "non-empty text"),
+        ({"a\x00": 1}, "non-empty text"),
+        ({"kind": 3}, "is text; it cannot be compared with 3"),
+        ({"priority": {}}, "condition is empty"),
+        ({"priority": {"$gte": "x"}}, r"no operator '\$gte'; say 'gte'; there are"),
+        ({"$and": [{"priority": "x"}]}, r"'\$and': say 'and'"),
+        ({"priority": {"like": "x"}}, "no operator 'like'; there are all, any, eq"),
+        ({"priority": {"in": "High"}}, "take a list"),
+        ({"priority": {"all": ["a"]}}, "'all' is for tags"),
+        ({"priority": {"exists": "yes"}}, "takes true or false"),
+        ({"priority": {"is": {1: "a"}}}, "no item can have the value"),
+        ({"priority": {"is": float("inf")}}, "no item can have the value"),
+        ({"kind": {"is": "bug"}}, "'kind' is no attribute"),
+        ({"priority": {"type": "text"}}, "type takes one of array, boolean"),
+        ({"tags": {"type": "array"}}, "'tags' is no attribute"),
+        ({"priority": {"gt": True}}, "needs a number, a text or a time"),
+        ({"priority": {"gt": float("nan")}}, "no number"),
+        ({"priority": object()}, "not a text, a number"),
+        ({"priority": "a\x00"}, "NUL"),
+        ({"priority": "\ud800"}, "surrogate"),
+        ({"occurred_at": {"lt": "yesterday"}}, "no ISO 8601 time"),
+        ({"occurred_at": {"lt": 5}}, "is a time"),
+        ({"tags": {"gt": "a"}}, "cannot be compared by order"),
+        ({"verdict_rating": "good"}, "'verdict_rating' is a number"),
+        ({"verdict_rating": {"lt": float("nan")}}, "'verdict_rating' is a number"),
+        ({"verdict_count": True}, "'verdict_count' is a number"),
+        ({"verdict_count": {"gt": 2.5}}, "'verdict_count' is a whole number"),
+        ({"links": {"gt": "a:1"}}, "cannot be compared by order"),
+        ({"links": ["a:1", "q1"]}, "'type:id', such as 'questions:q1', not 'q1'"),
+        ({"links": ":q1"}, "'type:id'"),
+        ({"links": "questions:"}, "'type:id'"),
+        ({"links": {"all": [7]}}, "'type:id'"),
+        ({"and": {"kind": "a"}}, "takes a list"),
+        ({"or": ["kind"]}, "must be a mapping"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(where: Any, said: str) -> None:
+    """Each refusal names the field and what it takes."""
+    with pytest.raises(InvalidFilterError, match=said):
+        parse_where(where)
+
+
+def test_nesting_is_bounded() -> None:
+    """A filter nested without end is an error, not a crash."""
+    where: dict[str, Any] = {"kind": "a"}
+    for _ in range(1000):
+        where = {"not": where}
+    with pytest.raises(InvalidFilterError, match="nested deeper"):
+        parse_where(where)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "gt", "in"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "tags", "occurred_at"]), JSON))
+def test_any_mapping_is_understood_or_refused(where: dict[str, Any]) -> None:
+    """Nothing else than our own error comes out, and what is understood can be a key of a cache."""
+    try:
+        parsed = parse_where(where)
+    except InvalidFilterError:
+        return
+    assert hash(parsed) == hash(parse_where(where))
+
+
+def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
+    """Unknown ones can then be told."""
+    where = {"or": [{"a": 1}, {"not": {"b": {"gt": 2}}}], "kind": "x", "c": {"exists": True}, "tags": ["t"]}
+    assert attribute_names(parse_where(where)) == {"a", "b", "c"}
+    assert attribute_names(None) == frozenset()
+
+
+def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -> None:
+    """A list is one condition; of tags that must all be there, and of groups, each is one."""
+    assert parse_where({"n": list(range(5000))}) is not None
+    assert parse_where({"or": [{"n": number} for number in range(MAX_CONDITIONS)]}) is not None
+    assert parse_where({"n": {"is": {f"a{number}": number for number in range(5000)}}}) is not None
+    many = range(MAX_CONDITIONS + 1)
+    refused: tuple[dict[str, Any], ...] = (
+        {"or": [{"n": number} for number in many]},
+        {"or": [{} for _ in many]},
+        {f"n{number}": 1 for number in many},
+        {"and": [{"n": {"gt": 1, "lt": 5}} for _ in range(MAX_CONDITIONS // 2 + 1)]},
+        {"tags": {"all": [f"t{number}" for number in many]}},
+        {"links": {"all": [f"t:{number}" for number in many]}},
+    )
+    for where in refused:
+        with pytest.raises(InvalidFilterError, match=r"more than 100 conditions.*one list"):
+            parse_where(where)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"n": list(range(101))},
+        {"n": {"in": set(range(101))}},
+        {"n": {"nin": [1.5] * 101}},
+        {"or": [{"n": list(range(51))}, {"not": {"n": list(range(51))}}]},
+        {"n": {"is": list(range(101))}},
+        {"n": {"is": [[1] * 60, [1] * 60]}},
+        {"n": {"is": {"a": {"b": [1] * 101}}}},
+    ],
+)
+def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: dict[str, object]) -> None:
+    """All values of a filter count together; without a bound, as for what was recorded, any number may be there."""
+    with pytest.raises(InvalidFilterError, match=r"more than 100 values .*RETRIEVAL_MAX_FILTER_VALUES"):
+        parse_where(where, most_values=100)
+    assert parse_where(where) is not None
+
+
+def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
+    """LangChain's filters and others come as values, not as a mapping."""
+    one = OneOf(Field("n", is_attribute=True), tuple(range(60)))
+    with pytest.raises(InvalidFilterError, match="more than 100 values"):
+        parse_where(And((one, Not(one))), most_values=100)
+    with pytest.raises(InvalidFilterError, match="more than 100 conditions"):
+        parse_where(Or((one,) * 101))
+
+
+def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
+    """Nothing is made of its members, and none is looked at: their number says enough."""
+
+    class Unread(list[object]):
+        def __iter__(self) -> NoReturn:
+            pytest.fail("a member is read")
+
+    for where in ({"or": Unread([{"n": 1}] * 101)}, {"n": Unread([1] * 10_001)}):
+        with pytest.raises(InvalidFilterError):
+            parse_where(where, most_values=10_000)
+
+
+def test_values_that_no_item_can_have_are_refused() -> None:
+    """As an item with such a value is."""
+    with pytest.raises(InvalidFilterError, match="beyond"):
+        parse_where({"n": 10**5000})
+    with pytest.raises(InvalidFilterError, match="is not a text"):
+        parse_where({"n": b"x"})
+
+
+def test_a_date_is_the_text_that_says_it() -> None:
+    """As a time is."""
+    assert parse_where({"due": {"gte": date(2024, 5, 1)}}) == Compare(
+        Field("due", is_attribute=True), "gte", "2024-05-01"
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [
+        ({"priority": {"gte": True}}, ("priority", "gte")),
+        ({"a": 1, "b": {"near": 2}}, ("b", "near")),
+        ({"or": [{"a": 1}, {"not": {"occurred_at": "soon"}}]}, ("or", 1, "not", "occurred_at")),
+        ({"and": [{"a": 1}, 7]}, ("and", 1)),
+        ({3: 1}, (3,)),
+        ([], ()),
+    ],
+)
+def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
+    """Key by key and place by place, for who shows it beside the field."""
+    with pytest.raises(InvalidFilterError) as caught:
+        parse_where(where)
+    assert caught.value.place == place
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23"])
+def test_a_time_that_no_database_can_compare_is_refused(time: str) -> None:
+    """The message says what is wrong with it."""
+    with pytest.raises(InvalidFilterError, match="UTC"):
+        parse_where({"occurred_at": {"gte": time}})

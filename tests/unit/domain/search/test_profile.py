@@ -1,0 +1,140 @@
+"""Profiles refuse what cannot search, and survive being stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.signals import Priority, Recency
+
+UNION = Fusion(kind=FusionKind.UNION)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"legs": {}}, "at least one leg"),
+        ({"legs": {"dense": 0.0}}, "weight above 0"),
+        ({"legs": {"dense": -1.0}}, "at least 0"),
+        ({"legs": {"dense": float("nan")}}, "at least 0"),
+        ({"legs": {"dense": True}}, "must be a number"),
+        ({"legs": {"densse": 1.0}}, "no leg 'densse'; the legs are dense, lexical"),
+        ({"depth": 0}, "1 to 1000"),
+        ({"depth": 1001}, "1 to 1000"),
+        ({"signals": (Recency(weight=1),)}, "need the fusion 'union'"),
+        ({"fusion": UNION}, "a union needs signals"),
+        ({"fusion": UNION, "signals": (Recency(weight=0),)}, "weight above 0"),
+        ({"fusion": UNION, "signals": (Recency(weight=1), Recency(weight=2))}, "given twice"),
+        ({"fusion": UNION, "signals": (Recency(weight=1),), "min_score": 2}, "min_score"),
+        ({"min_score": 0.3}, "for profiles with signals"),
+        ({"fusion": UNION, "signals": (1,)}, "give signals in a tuple"),
+        ({"fusion": UNION, "signals": Recency(weight=1)}, "give signals in a tuple"),
+    ],
+)
+def test_a_profile_that_cannot_search_is_refused(fields: dict[str, Any], said: str) -> None:
+    """Each refusal says what to give instead."""
+    with pytest.raises(InvalidProfileError, match=said):
+        Profile(**fields)
+
+
+def test_a_rank_constant_below_one_is_refused() -> None:
+    """1 / (k + rank) must fall with the rank."""
+    with pytest.raises(InvalidProfileError, match="at least 1"):
+        Fusion(k=0)
+
+
+@given(
+    st.dictionaries(st.sampled_from([leg.value for leg in LegName]), st.floats(0.01, 100), min_size=1),
+    st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]),
+    st.integers(1, 1000),
+)
+def test_a_stored_profile_comes_back_equal(legs: dict[str, float], kind: FusionKind, depth: int) -> None:
+    """Through JSON and back nothing is lost."""
+    profile = Profile(legs=legs, fusion=Fusion(kind=kind), depth=depth)
+    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+
+
+def test_a_stored_union_comes_back_equal() -> None:
+    """With the weights and numbers of its signals."""
+    signals = (Recency(weight=0.25, decay_days=3), Priority(weight=0.75, values={"P1": 1.0}))
+    profile = Profile(legs={"recent": 1.0}, fusion=UNION, signals=signals, min_score=0.3)
+    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+    assert (profile.weights, profile.needs_question) == ({"recency": 0.25, "priority": 0.75}, False)
+    assert profile.weights_of(["recent", "recency", "recency:1"]) == {"recent": 0, "recency": 0.25, "recency:1": 0.25}
+
+
+@pytest.mark.parametrize(
+    "stored", [{}, {"legs": 3}, {"legs": {}, "fusion": {"kind": "x", "k": 1}, "depth": 1}, {"legs": None}]
+)
+def test_what_is_no_stored_profile_is_refused(stored: dict[str, Any]) -> None:
+    """A definition written by hand gets a readable error."""
+    with pytest.raises(InvalidProfileError):
+        Profile.from_dict(stored)
+
+
+def test_only_keeps_weights_and_adds_missing_legs() -> None:
+    """Naming legs for one search neither changes weights nor the profile."""
+    profile = Profile(legs={LegName.DENSE: 0.7})
+    assert dict(profile.only((LegName.DENSE, LegName.LEXICAL)).legs) == {"dense": 0.7, "lexical": 1.0}
+    assert dict(profile.legs) == {"dense": 0.7}
+
+
+@given(st.none() | st.floats(0.01, 1), st.none() | st.floats(0, 1))
+def test_a_stored_profile_keeps_its_diversity(above: float | None, share: float | None) -> None:
+    """Through JSON and back, off or on."""
+    profile = Profile(diversity=Diversity(collapse_above=above, relevance_share=share))
+    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))).diversity == profile.diversity
+
+
+def test_a_profile_that_was_stored_without_diversity_has_none() -> None:
+    """Versions from before there was any still search."""
+    stored = {name: value for name, value in Profile().as_dict().items() if name != "diversity"}
+    assert Profile.from_dict(stored).diversity.is_off
+
+
+@pytest.mark.parametrize(
+    "diversity", [{"collapse_above": 2}, {"relevance_share": -1}, {"lambda": 0.5}, {"relevance_share": "much"}, 3]
+)
+def test_a_stored_diversity_that_cannot_be_is_refused(diversity: Any) -> None:
+    """Out of range, of another name, or no mapping at all."""
+    with pytest.raises(InvalidProfileError):
+        Profile.from_dict({**Profile().as_dict(), "diversity": diversity})
+
+
+def test_only_keeps_the_diversity() -> None:
+    """It belongs to the profile, not to a leg."""
+    assert Profile(diversity=Diversity(collapse_above=0.9)).only(["dense"]).diversity.collapse_above == 0.9
+
+
+def test_what_a_stored_profile_leaves_out_has_its_default() -> None:
+    """A file need say only what differs."""
+    assert Profile.from_dict({"legs": {"lexical": 1.0}}) == Profile(legs={"lexical": 1.0})
+
+
+def test_a_part_that_no_profile_has_is_named() -> None:
+    """With those that it has."""
+    with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
+        Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
+
+
+@pytest.mark.parametrize(
+    ("part", "said", "reason"),
+    [
+        ("fusion", "rrf", "fusion is an object of kind, k, not 'rrf'"),
+        ("fusion", {"kind": "zz"}, "there is no fusion 'zz'; there are rrf, weighted_sum, union"),
+        ("fusion", {"kind": "rrf", "kk": 3}, "fusion has no 'kk'; its parts are kind, k"),
+        ("diversity", 3, "diversity is an object of collapse_above, relevance_share, not 3"),
+        ("legs", ["dense"], "a profile names its legs"),
+    ],
+)
+def test_a_part_that_is_none_is_told_in_the_words_of_profiles(part: str, said: object, reason: str) -> None:
+    """Not in those of Python."""
+    with pytest.raises(InvalidProfileError, match=reason):
+        Profile.from_dict({"legs": {"dense": 1.0}, part: said})

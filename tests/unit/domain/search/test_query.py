@@ -1,0 +1,104 @@
+"""The query language: what is read as a phrase, an exclusion or a prefix, and what is just text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import EmptyQueryError
+from retrieval.domain.search.query import MOST_CONDITIONS, ParsedQuery, parse_query
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ('"read timeout"', ParsedQuery("read timeout", phrases=("read timeout",))),
+        ('slow "read  timeout" disk', ParsedQuery("slow read timeout disk", phrases=("read timeout",))),
+        ("say “hello world” now", ParsedQuery("say hello world now", phrases=("hello world",))),
+        ("sag „hallo welt“ laut", ParsedQuery("sag hallo welt laut", phrases=("hallo welt",))),
+        ("東京「港区」タワー", ParsedQuery("東京 港区 タワー", phrases=("港区",))),
+        ('"one two", three', ParsedQuery("one two , three", phrases=("one two",))),
+        ('"a b" "a b"', ParsedQuery("a b a b", phrases=("a b",))),
+        ("timeout -redis", ParsedQuery("timeout", excluded=("redis",))),
+        ("-redis timeout", ParsedQuery("timeout", excluded=("redis",))),
+        ('timeout -"known issue"', ParsedQuery("timeout", excluded=("known issue",))),
+        ("timeout -“known issue”", ParsedQuery("timeout", excluded=("known issue",))),
+        ("timeout -covid-19,", ParsedQuery("timeout", excluded=("covid-19",))),
+        ("login -2fa", ParsedQuery("login", excluded=("2fa",))),
+        ("猫 -犬", ParsedQuery("猫", excluded=("犬",))),
+        ("interesti*", ParsedQuery("interesti", prefixes=("interesti",))),
+        ("read time* -redis", ParsedQuery("read time", excluded=("redis",), prefixes=("time",))),
+        ("東*", ParsedQuery("東", prefixes=("東",))),
+    ],
+)
+def test_syntax_is_read(text: str, query: ParsedQuery) -> None:
+    """Phrases' words and prefixes rank too; what is excluded does not."""
+    assert parse_query(text) == query
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain words",
+        "two  spaces",
+        'an "open quote',
+        "it's “open",
+        'a 12" x 14" frame',
+        'five"six"seven',
+        '"..."',
+        '""',
+        "covid-19 well-known",
+        "below -5 degrees",
+        "-5,3 °C",
+        "a - b -- c --flag",
+        "-(x)",
+        "a* b",
+        "* ** **bold**",
+        "a*b 2*3",
+        "",
+    ],
+)
+def test_everything_else_is_text(text: str) -> None:
+    """Unbalanced quotes, hyphens inside words, numbers below zero and lone signs stand for themselves."""
+    assert parse_query(text) == ParsedQuery(text)
+
+
+@pytest.mark.parametrize("text", ["-redis", '-"known issue"', "-redis -valkey", "... -redis"])
+def test_only_exclusions_leave_nothing_to_search_for(text: str) -> None:
+    """The error says to add words; with a vector there is something to rank by."""
+    with pytest.raises(EmptyQueryError, match="give some words"):
+        parse_query(text)
+    assert parse_query(text, needs_words=False).excluded
+
+
+def test_a_pasted_text_full_of_signs_is_text() -> None:
+    """More conditions than anybody types are no conditions."""
+    text = " ".join(f"-option{number}" for number in range(MOST_CONDITIONS + 1))
+    assert parse_query(text) == ParsedQuery(text)
+
+
+@given(st.text(st.sampled_from('ab5 -*"“”„「」東.\n(') | st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_whatever_is_typed_is_understood(text: str) -> None:
+    """Nothing raises, and each part is words: not empty, without the signs that marked it."""
+    query = parse_query(text, needs_words=False)
+    for part in (*query.phrases, *query.excluded, *query.prefixes):
+        assert any(one.isalnum() or one.isnumeric() for one in part) or not part.isascii()
+        assert part == part.strip()
+    for prefix in query.prefixes:
+        assert not prefix.endswith("*")
+
+
+@given(st.lists(st.sampled_from(["word", "two", '"a phrase"', "-out", "beg*"]), min_size=1, max_size=8))
+def test_parts_are_read_wherever_they_stand(parts: list[str]) -> None:
+    """The order of the parts changes nothing but the order of what is read."""
+    query = parse_query(" ".join(parts), needs_words=False)
+    assert ("a phrase" in query.phrases) == ('"a phrase"' in parts)
+    assert ("out" in query.excluded) == ("-out" in parts)
+    assert ("beg" in query.prefixes) == ("beg*" in parts)
+
+
+def test_a_long_run_of_signs_is_read_in_one_go() -> None:
+    """What anybody may type must not keep the loop busy: a pattern that starts anew at each sign never ends here."""
+    signs = "!" * 300_000
+    assert parse_query(f"x -a{signs}b").words.startswith("x")

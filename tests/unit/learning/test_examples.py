@@ -1,0 +1,67 @@
+"""Events: what is refused, how they fade, and the arms that they add up to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.arm import Arm
+from retrieval.learning.examples import Event, arms_of, faded, in_order
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"reward": 1.1}, "reward is 1.1"),
+        ({"reward": float("nan")}, "reward is nan"),
+        ({"relevance": -0.1}, "relevance is -0.1"),
+        ({"weight": -1.0}, "at least 0"),
+        ({"weight": float("inf")}, "finite"),
+        ({"rank": 0}, "ranks begin at 1"),
+    ],
+)
+def test_an_event_that_cannot_be_is_refused(fields: dict[str, Any], said: str) -> None:
+    """Each refusal names the number."""
+    with pytest.raises(InvalidRequestError, match=said):
+        Event(**{"item_id": "a", "buckets": (), "reward": 1.0, **fields})
+
+
+def test_an_event_loses_half_its_weight_in_each_half_life() -> None:
+    """One without a time keeps its weight, and one from the future has its full weight."""
+    times = [NOW - timedelta(days=20), None, NOW + timedelta(days=3)]
+    events = [Event(item_id="a", buckets=(), reward=1.0, weight=0.8, occurred_at=time) for time in times]
+
+    assert [event.weight for event in faded(events, NOW, timedelta(days=10))] == pytest.approx([0.2, 0.8, 0.8])
+
+
+def test_a_half_life_of_nothing_is_refused() -> None:
+    """It would fade everything at once."""
+    with pytest.raises(InvalidRequestError, match="longer than nothing"):
+        faded([], NOW, timedelta(0))
+
+
+def test_arms_are_the_sums_of_their_events_in_each_bucket() -> None:
+    """Weighted and, beside, counted."""
+    first = Event(item_id="a", buckets=("", "domain=x"), reward=0.75, weight=2.0, occurred_at=NOW)
+    second = Event(item_id="a", buckets=("domain=y",), reward=0.0, occurred_at=NOW - timedelta(days=1))
+    (found,) = arms_of([first, second], {"a": 3})
+
+    assert found.cluster == 3
+    assert found.arms == {
+        "": Arm(1.5, 1.5, 2, 1, NOW),
+        "domain=x": Arm(1.5, 0.5, 1, 1, NOW),
+        "domain=y": Arm(0.0, 1.0, 1, 0, NOW - timedelta(days=1)),
+    }
+
+
+def test_events_are_ordered_by_time_and_those_without_one_come_first() -> None:
+    """What was known before an event can only be told in order."""
+    times = [NOW, None, NOW - timedelta(days=1)]
+    events = [Event(item_id=str(time), buckets=(), reward=0.0, occurred_at=time) for time in times]
+
+    assert [event.occurred_at for event in in_order(events)] == [None, times[2], NOW]

@@ -1,0 +1,21 @@
+"""What each of many items is told."""
+
+from __future__ import annotations
+
+from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.items.item import Became, Item
+from retrieval.services.add import outcomes_of
+
+
+def test_each_is_told_what_it_would_have_been_told_alone() -> None:
+    """Also where an id comes twice: the second one meets what the first one left."""
+    old, new = Item(item_id="a", title="old"), Item(item_id="a", title="new")
+    other, refused = Item(item_id="b"), InvalidItemError("no", item_id="c")
+
+    outcomes = outcomes_of([new, new, old, refused, other, other], {"a": old.content_hash})
+
+    assert [one.became for one in outcomes] == [
+        Became.CHANGED, Became.UNCHANGED, Became.CHANGED, None, Became.ADDED, Became.UNCHANGED,
+    ]  # fmt: skip
+    assert [one.item_id for one in outcomes] == ["a", "a", "a", "c", "b", "b"]
+    assert [one.error for one in outcomes] == [None, None, None, refused, None, None]

@@ -1,0 +1,76 @@
+"""When a collection gets an index, keeps it and loses it; and how a recall is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.services.indexes import IndexOutcome, index_rows, recall_of, wanted_outcome
+
+MEASURED = AnnIndex(rows=1000, index_bytes=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("documents", "index", "index_bytes", "outcome"),
+    [
+        # Without an index, the threshold is 1000.
+        (0, None, 0, IndexOutcome.NOT_NEEDED),
+        (500, None, 0, IndexOutcome.NOT_NEEDED),
+        (999, None, 0, IndexOutcome.NOT_NEEDED),
+        (1000, None, 0, IndexOutcome.BUILT),
+        # With one, it stays down to the half.
+        (1000, MEASURED, 1_000_000, IndexOutcome.PRESENT),
+        (999, MEASURED, 1_000_000, IndexOutcome.PRESENT),
+        (501, MEASURED, 800_000, IndexOutcome.PRESENT),
+        (499, MEASURED, 500_000, IndexOutcome.DROPPED),
+        (0, MEASURED, 1_000_000, IndexOutcome.DROPPED),
+        # It is measured as soon as it can be, and when the collection has doubled or halved since.
+        (1000, AnnIndex(), 1_000_000, IndexOutcome.MEASURED),
+        (1999, MEASURED, 2_000_000, IndexOutcome.PRESENT),
+        (2000, MEASURED, 2_000_000, IndexOutcome.MEASURED),
+        (1000, AnnIndex(rows=2000, index_bytes=2_000_000), 1_000_000, IndexOutcome.MEASURED),
+        (500, MEASURED, 500_000, IndexOutcome.MEASURED),
+        # Rebuilt when each row takes more than twice the bytes, whatever else is due.
+        (1000, MEASURED, 2_000_000, IndexOutcome.PRESENT),
+        (1000, MEASURED, 2_000_001, IndexOutcome.REBUILT),
+        (2000, MEASURED, 4_000_001, IndexOutcome.REBUILT),
+        (400, MEASURED, 9_000_000, IndexOutcome.DROPPED),
+    ],
+)
+def test_the_index_follows_the_size_with_hysteresis(
+    documents: int, index: AnnIndex | None, index_bytes: int, outcome: IndexOutcome
+) -> None:
+    """A collection that goes up and down around the threshold neither builds nor drops each time."""
+    assert wanted_outcome(documents, 1000, index, index_bytes, is_there=index is not None) is outcome
+
+
+@pytest.mark.parametrize(
+    ("documents", "outcome"),
+    [(1000, IndexOutcome.BUILT), (501, IndexOutcome.BUILT), (499, IndexOutcome.DROPPED)],
+)
+def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
+    """An index that is there and not valid costs writes and helps nobody."""
+    assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
+
+
+@pytest.mark.parametrize(("dimensions", "rows"), [(384, 11_939), (3072, 2_174), (1, 20_000), (4000, 1_695)])
+def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: int, rows: int) -> None:
+    """5 ms of comparing, at 0.15 µs and 0.0007 µs a dimension; 20,000 at the most."""
+    assert index_rows(dimensions) == rows
+
+
+@pytest.mark.parametrize(
+    ("found", "true", "recall"),
+    [
+        ([0.9, 0.8, 0.7], [0.9, 0.8, 0.7], 1.0),
+        ([0.9, 0.8, 0.6], [0.9, 0.8, 0.7], 2 / 3),
+        ([0.9, 0.7, 0.7], [0.9, 0.7, 0.7], 1.0),
+        ([0.6, 0.5], [0.9, 0.8], 0.0),
+        ([0.9], [0.9, 0.8], 0.5),
+        ([], [0.9], 0.0),
+        ([], [], 1.0),
+    ],
+)
+def test_recall_is_counted_by_scores(found: list[float], true: list[float], recall: float) -> None:
+    """Of equally near ones any will do; what was not brought was not found; of nothing all is found."""
+    assert recall_of(found, true) == pytest.approx(recall)

@@ -1,0 +1,325 @@
+"""Reading judged queries, and the filters that they bring along."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.services.judgements import (
+    MAX_RELEVANCE,
+    DropSelf,
+    JudgedQuery,
+    WhereFrom,
+    judged,
+    read_qrels,
+    read_queries,
+    where_for,
+)
+
+
+def a_query(query_id: str = "q1", **metadata: object) -> JudgedQuery:
+    """A query with that metadata."""
+    return JudgedQuery(query_id=query_id, text="what is it", metadata=metadata)
+
+
+def written(folder: Path, text: str | bytes, name: str = "file") -> Path:
+    """A new file of that content."""
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_queries_keep_their_order_and_metadata(tmp_path: Path) -> None:
+    """Each line becomes a query; blank lines count as lines and are skipped."""
+    path = written(
+        tmp_path, '{"_id": "b", "text": "one", "metadata": {"as_of": "2022"}}\n\n{"_id": 7, "text": "two"}\n'
+    )
+
+    assert read_queries(path) == [
+        JudgedQuery(query_id="b", text="one", metadata={"as_of": "2022"}),
+        JudgedQuery(query_id="7", text="two"),
+    ]
+
+
+def test_line_separators_inside_a_text_do_not_end_the_line(tmp_path: Path) -> None:
+    """U+2028 and form feeds belong to the text; only newlines part queries."""
+    path = written(tmp_path, '{"_id": "q", "text": "a\u2028b\u0085c"}\r\n')
+
+    assert [query.text for query in read_queries(path)] == ["a\u2028b\u0085c"]
+
+
+@pytest.mark.parametrize("name", ["queries.jsonl.gz", "queries.jsonl"])
+def test_gzip_is_read_whatever_the_file_is_called(tmp_path: Path, name: str) -> None:
+    """A gzipped file is known by its content."""
+    path = written(tmp_path, gzip.compress(b'{"_id": "q", "text": "t"}\n'), name)
+
+    assert [query.query_id for query in read_queries(path)] == ["q"]
+
+
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    """Files saved on Windows may begin with one."""
+    path = written(tmp_path, b'\xef\xbb\xbf{"_id": "q", "text": "t"}\n')
+
+    assert [query.query_id for query in read_queries(path)] == ["q"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('["q"]', "not a JSON object"),
+        ('{"text": "t"}', "'_id'"),
+        ('{"_id": "", "text": "t"}', "'_id'"),
+        ('{"_id": true, "text": "t"}', "'_id'"),
+        ('{"_id": "x"}', "'text'"),
+        ('{"_id": "x", "text": "  "}', "'text'"),
+        ('{"_id": "x", "text": "t", "metadata": []}', "'metadata'"),
+        ('{"_id": "q", "text": "again"}', "twice"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_bad_query_is_named_by_file_and_line(tmp_path: Path, line: str | bytes, reason: str) -> None:
+    """The error carries the file, the line from 1, and what is wrong with it."""
+    bad = line if isinstance(line, bytes) else line.encode()
+    path = written(tmp_path, b'{"_id": "q", "text": "t"}\n\n' + bad + b"\n")
+
+    with pytest.raises(BadLineError, match=reason) as caught:
+        read_queries(path)
+
+    assert (caught.value.file, caught.value.line) == (str(path), 3)
+
+
+def test_a_damaged_gzip_stream_is_a_bad_line(tmp_path: Path) -> None:
+    """A download that broke off says so instead of giving half of the queries."""
+    whole = gzip.compress(b"".join(b'{"_id": "%d", "text": "t"}\n' % number for number in range(1000)))
+    path = written(tmp_path, whole[:-20])
+
+    with pytest.raises(BadLineError, match="damaged"):
+        read_queries(path)
+
+
+@pytest.mark.parametrize("read", [read_queries, read_qrels])
+def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, read: Any) -> None:
+    """A missing file, a folder and an empty file each give a readable error."""
+    for path in (tmp_path / "missing", tmp_path, written(tmp_path, "\n\n", "empty")):
+        with pytest.raises(InvalidRequestError, match=path.name):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query-id\tcorpus-id\tscore\nq 1\td1\t2\nq 1\td2\t0\nq2\td1\t1\n",
+        "query_id\tcorpus_id\tscore\r\nq 1\td1\t2\r\nq 1\td2\t0.0\r\nq2\td1\t1.0\r\n",
+        "q 1\td1\t2\nq 1\td2\t0\nq2\td1\t1\nq2\td1\t1\n",
+        "q 1\t0\td1\t2\nq 1\t0\td2\t0\n\nq2\tQ0\td1\t1",
+    ],
+)
+def test_judgements_of_three_and_four_columns_are_told_apart(tmp_path: Path, text: str) -> None:
+    """BEIR's columns with and without a header, and TREC's, give the same judgements."""
+    assert read_qrels(written(tmp_path, text)) == {"q 1": {"d1": 2, "d2": 0}, "q2": {"d1": 1}}
+
+
+def test_trec_judgements_may_be_parted_by_spaces(tmp_path: Path) -> None:
+    """TREC's own files use spaces, and grades below 0 for spam."""
+    assert read_qrels(written(tmp_path, "51 0 FT-1 -2\n51  0  FT-2   1\n")) == {"51": {"FT-1": -2, "FT-2": 1}}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("q1\td1", "2 columns"),
+        ("q1\t0\td2\t1", "4 columns where the lines before have 3"),
+        ("q1\td2\thigh", "whole number"),
+        ("q1\td2\t0.5", "whole number"),
+        ("q1\td2\t1_0", "whole number"),
+        (f"q1\td2\t{MAX_RELEVANCE + 1}", "above"),
+        ("\td2\t1", "empty"),
+        ("q1\t\t1", "empty"),
+        ("q1\td1\t0", "differently"),
+    ],
+)
+def test_a_bad_judgement_is_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
+    """The error carries the file, the line from 1, and what is wrong with it."""
+    path = written(tmp_path, f"query-id\tcorpus-id\tscore\nq1\td1\t1\n{line}\n")
+
+    with pytest.raises(BadLineError, match=reason) as caught:
+        read_qrels(path)
+
+    assert (caught.value.file, caught.value.line) == (str(path), 3)
+
+
+@pytest.mark.parametrize("line", ["q1\td1", "q1 0 d1 1 run", "q1"])
+def test_a_first_line_of_another_width_is_a_bad_line(tmp_path: Path, line: str) -> None:
+    """Judgements have three or four columns."""
+    with pytest.raises(BadLineError, match="columns; write query, item and score"):
+        read_qrels(written(tmp_path, line + "\n"))
+
+
+def test_a_first_line_with_words_for_a_score_is_no_header(tmp_path: Path) -> None:
+    """Only BEIR's own header is skipped; another first line must be a judgement."""
+    with pytest.raises(BadLineError, match="whole number"):
+        read_qrels(written(tmp_path, "query\titem\tgrade\nq1\td1\t1\n"))
+
+
+words = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=8)
+
+
+@given(st.dictionaries(words, st.dictionaries(words, st.integers(-2, 3), min_size=1), min_size=1))
+@settings(deadline=None)
+def test_judgements_survive_being_written_and_read(
+    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
+) -> None:
+    """Any ids and grades come back as they were."""
+    lines = [f"{query}\t{item}\t{score}\n" for query, grades in qrels.items() for item, score in grades.items()]
+    path = written(tmp_path_factory.mktemp("qrels"), "query-id\tcorpus-id\tscore\n" + "".join(lines))
+
+    assert qrels == read_qrels(path)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, unique_by=lambda pair: pair[0]))
+@settings(deadline=None)
+def test_queries_survive_being_written_and_read(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]
+) -> None:
+    """Any ids and texts come back as they were."""
+    lines = "".join(json.dumps({"_id": key, "text": text}, ensure_ascii=False) + "\n" for key, text in pairs)
+    path = written(tmp_path_factory.mktemp("queries"), lines)
+
+    assert pairs == [(query.query_id, query.text) for query in read_queries(path)]
+
+
+def test_only_queries_with_a_relevant_item_are_judged() -> None:
+    """A query without judgements, or with irrelevant items alone, measures nothing."""
+    queries = [a_query("none"), a_query("yes"), a_query("zero"), a_query("spam")]
+    qrels = {"yes": {"d1": 0, "d2": 1}, "zero": {"d1": 0}, "spam": {"d1": -2}, "other": {"d1": 1}}
+
+    assert [query.query_id for query in judged(queries, qrels)] == ["yes"]
+
+
+def test_files_of_different_sets_are_told_by_their_ids() -> None:
+    """When no id fits, the error shows one of each side."""
+    with pytest.raises(InvalidRequestError, match=r"'scifact-1'.*'PLAIN-2'"):
+        judged([a_query("scifact-1")], {"PLAIN-2": {"d1": 1}})
+
+
+def test_judgements_without_a_relevant_item_are_refused() -> None:
+    """When ids fit and nothing is relevant, the error says that."""
+    with pytest.raises(InvalidRequestError, match="score above 0"):
+        judged([a_query("q1")], {"q1": {"d1": 0}})
+
+
+@pytest.mark.parametrize(("queries", "qrels"), [([], {"q": {"d": 1}}), ([a_query()], {})])
+def test_nothing_at_all_is_refused(queries: list[JudgedQuery], qrels: dict[str, dict[str, int]]) -> None:
+    """Without queries or judgements there is nothing to measure."""
+    with pytest.raises(InvalidRequestError, match="nothing to measure"):
+        judged(queries, qrels)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("metadata.conversation=conversation", {"conversation": "c1"}),
+        (" metadata.conversation = room ", {"room": "c1"}),
+        ("metadata.as_of>=occurred_at", {"occurred_at": {"lte": "2022-08-24"}}),
+        ("metadata.as_of>occurred_at", {"occurred_at": {"lt": "2022-08-24"}}),
+        ("metadata.as_of<=occurred_at", {"occurred_at": {"gte": "2022-08-24"}}),
+        ("metadata.as_of<occurred_at", {"occurred_at": {"gt": "2022-08-24"}}),
+        ("metadata.level=level", {"level": 0}),
+        ("metadata.open=open", {"open": False}),
+    ],
+)
+def test_a_query_filters_by_a_value_of_its_own(text: str, expected: dict[str, Any]) -> None:
+    """The query's value stands on the left, so the item's side of a comparison is mirrored."""
+    query = a_query(conversation="c1", as_of="2022-08-24", level=0, open=False)
+
+    assert WhereFrom.parse(text).filter_for(query) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "conversation=conversation",
+        "metadata.=x",
+        "metadata.x=",
+        "metadata.x",
+        "metadata.x==y",
+        "metadata.x= <y",
+    ],
+)
+def test_an_expression_of_another_form_is_refused_with_an_example(text: str) -> None:
+    """The error shows how to write one."""
+    with pytest.raises(InvalidRequestError, match=r"metadata\.conversation=conversation"):
+        WhereFrom.parse(text)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"room": None}])
+def test_a_query_without_the_value_is_named(metadata: dict[str, object]) -> None:
+    """Searching it without its filter would measure something else."""
+    with pytest.raises(InvalidRequestError, match=r"'q9' has no metadata\.room"):
+        WhereFrom.parse("metadata.room=room").filter_for(a_query("q9", **metadata))
+
+
+@pytest.mark.parametrize("value", [{"lte": 3}, ["a"]])
+def test_a_value_that_could_be_read_as_a_filter_is_refused(value: object) -> None:
+    """A query's object or list is data and must not become operators."""
+    with pytest.raises(InvalidRequestError, match=r"'q9'.*text, a number or a boolean"):
+        WhereFrom.parse("metadata.room=room").filter_for(a_query("q9", room=value))
+
+
+def test_filters_of_different_fields_are_all_asked() -> None:
+    """Several expressions make one filter; none make none."""
+    several = [WhereFrom.parse("metadata.room=room"), WhereFrom.parse("metadata.as_of>=occurred_at")]
+    query = a_query(room="r1", as_of="2022")
+
+    assert where_for(query, several) == {"room": "r1", "occurred_at": {"lte": "2022"}}
+    assert where_for(query, []) is None
+
+
+def test_comparisons_of_one_field_make_a_range() -> None:
+    """A lower and an upper end are joined."""
+    ends = [WhereFrom.parse("metadata.to>=occurred_at"), WhereFrom.parse("metadata.since<occurred_at")]
+
+    assert where_for(a_query(to="2022", since="2020"), ends) == {"occurred_at": {"lte": "2022", "gt": "2020"}}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("metadata.a=x", "metadata.b=x"),
+        ("metadata.a=x", "metadata.a>x"),
+        ("metadata.a>x", "metadata.b>x"),
+    ],
+)
+def test_filters_that_contradict_each_other_are_refused(texts: tuple[str, str]) -> None:
+    """One of two different wishes for a field would be lost silently."""
+    with pytest.raises(InvalidRequestError, match="'x' is asked for both"):
+        where_for(a_query(a=1, b=2), [WhereFrom.parse(text) for text in texts])
+
+
+def test_the_same_filter_twice_is_one() -> None:
+    """Saying a thing twice does no harm."""
+    for text, expected in (("metadata.a=x", 1), ("metadata.a>x", {"lt": 1})):
+        assert where_for(a_query(a=1), [WhereFrom.parse(text)] * 2) == {"x": expected}
+
+
+@pytest.mark.parametrize(("metadata", "expected"), [({"self_id": "d7"}, "d7"), ({"self_id": 7}, "7"), ({}, None)])
+def test_a_query_names_the_item_that_it_was(metadata: dict[str, Any], expected: str | None) -> None:
+    """Its own item is left out; a query that was no item leaves nothing out."""
+    assert DropSelf.parse("metadata.self_id").exclude_for(a_query(**metadata)) == expected
+
+
+@pytest.mark.parametrize("text", ["self_id", "metadata.", "metadata.a=b", ""])
+def test_where_the_own_item_stands_must_be_metadata(text: str) -> None:
+    """The error shows how to write it."""
+    with pytest.raises(InvalidRequestError, match=r"metadata\.self_id"):
+        DropSelf.parse(text)

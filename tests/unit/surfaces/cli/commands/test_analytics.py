@@ -1,0 +1,59 @@
+"""Figures on the command line: periods as people type them, and rows as they are printed."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from uuid import UUID
+
+import pytest
+
+from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
+from retrieval.surfaces.cli.commands.analytics import SHOWN, print_csv, print_rows, rows_wanted
+
+MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
+TABLE = AnalyticsTable(
+    view="queries",
+    columns=("query", "retrieved_at", "day", "notes", "condition", "share", "id"),
+    values=(("a, b", MARCH, date(2026, 3, 2), ["x", "y"], {"n": 1}, None, UUID(int=1)),),
+)
+
+
+def test_only_a_table_is_cut_where_no_limit_is_given() -> None:
+    """What is printed for another program, and perhaps into a file, is whole."""
+    wanted = [rows_wanted(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
+    assert wanted == [SHOWN, None, 3, 3]
+
+
+def test_csv_has_a_line_of_names_and_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists and mappings are JSON, nothing is empty, a comma is quoted."""
+    print_csv(TABLE)
+    assert capsys.readouterr().out.splitlines() == [
+        "query,retrieved_at,day,notes,condition,share,id",
+        '"a, b",2026-03-02T10:30:00+00:00,2026-03-02,"[""x"", ""y""]","{""n"": 1}",,' + str(UUID(int=1)),
+    ]
+
+
+def test_csv_of_the_list_of_views_names_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """A view and its sentence a line."""
+    column = AnalyticsColumn(name="collection", type="text", about="")
+    print_csv([AnalyticsView(name="usage", about="How it fared.", columns=(column,), is_function=False)])
+    assert capsys.readouterr().out.splitlines() == ["view,about", "usage,How it fared."]
+
+
+def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are in UTC to the minute, lists are joined, and a column without a value is left out."""
+    monkeypatch.setenv("COLUMNS", "200")
+    print_rows(TABLE)
+    names, _, row = capsys.readouterr().out.splitlines()
+    assert names.split() == ["query", "retrieved_at", "day", "notes", "condition", "id"]
+    assert "a, b    2026-03-02 10:30   2026-03-02   x, y    {'n': 1}" in row
+
+
+def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is numbered and has a line a column, however many columns there are."""
+    monkeypatch.setenv("COLUMNS", "60")
+    print_rows(AnalyticsTable(view="queries", columns=TABLE.columns, values=TABLE.values * 2))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["1"] in lines
+    assert ["2"] in lines
+    assert lines.count(["retrieved_at", "2026-03-02", "10:30"]) == 2

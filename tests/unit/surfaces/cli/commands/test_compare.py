@@ -1,0 +1,96 @@
+"""Comparisons as people read them."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from retrieval.adapters.store.learning.off_policy import Compared
+from retrieval.domain.learning.off_policy import Estimate, Estimator, Weighing
+from retrieval.learning.interleaving import preference
+from retrieval.learning.off_policy import by_preference, judge
+from retrieval.services.compare import InterleavedComparison, ProfileComparison
+from retrieval.surfaces.cli.commands.compare import print_comparison, print_interleaved
+
+SINCE, NAMES = datetime(2026, 3, 1, tzinfo=UTC), ("profile 3", "profile 2")
+WEIGHING = Weighing(
+    retrievals=900,
+    impressions=9000,
+    rated=1200,
+    effective_sample_size=640.4,
+    mean_weight=9.9,
+    expected_weight=10.0,
+    weight_error=0.1,
+    max_weight=12.5,
+    clipped=0,
+)
+DIFFERENCE = Estimate(value=0.05, standard_error=0.01)
+SNIPS = Compared(
+    estimator=Estimator.SNIPS,
+    is_clipped=True,
+    first=Estimate(value=0.45, standard_error=0.02),
+    second=Estimate(value=0.4, standard_error=math.nan),
+    difference=DIFFERENCE,
+)
+FOUND = ProfileComparison(
+    collection="docs",
+    names=NAMES,
+    since=SINCE,
+    default_reward=None,
+    searches=900,
+    left_out={"no candidates were recorded with it": 1},
+    changed=300,
+    weighings=(WEIGHING, WEIGHING),
+    estimates=(SNIPS,),
+    verdict=judge(NAMES, (WEIGHING, WEIGHING), DIFFERENCE),
+)
+
+
+def printed(found: ProfileComparison | InterleavedComparison) -> str:
+    """What a terminal of 140 columns shows, blanks run together."""
+    out = Console(file=io.StringIO(), width=140)
+    if isinstance(found, ProfileComparison):
+        print_comparison(out, found)
+    else:
+        print_interleaved(out, found)
+    assert isinstance(out.file, io.StringIO)
+    return "\n".join(" ".join(line.split()) for line in out.file.getvalue().splitlines())
+
+
+def test_a_comparison_says_what_it_rests_on() -> None:
+    """What was looked at and left out, estimates with intervals, weights, and the verdict last."""
+    shown = printed(FOUND)
+    assert shown.startswith(
+        "profile 3 against profile 2: 900 searches since 2026-03-01 00:00 UTC, 300 with another answer; "
+        "hits that nobody rated are left out\nleft out: 1 search: no candidates were recorded with it\n"
+    )
+    assert "SNIPS, weights clipped at 50 0.4500 (0.4108 to 0.4892) 0.4000 +0.0500 (+0.0304 to +0.0696)" in shown
+    assert "profile 3 900 1,200 640 9.9 (10) 12.5 1.0%" in shown
+    assert shown.splitlines()[-1].startswith("profile 3 is better than profile 2: +0.0500")
+
+
+def test_nothing_to_compare_is_said_without_figures() -> None:
+    """Dashes for what there is no traffic to have from; a default reward is named."""
+    nothing = replace(
+        WEIGHING, retrievals=0, rated=0, mean_weight=math.nan, expected_weight=math.nan, max_weight=math.nan
+    )
+    verdict = judge(NAMES, (nothing, nothing), DIFFERENCE)
+    shown = printed(replace(FOUND, estimates=(), weighings=(nothing, nothing), default_reward=0.25, verdict=verdict))
+    assert "hits that nobody rated are counted as 0.25" in shown
+    assert "profile 3 0 0 640 – (–) – –" in shown
+    assert "no conclusion: profile 3: no impression of it has a reward" in shown
+
+
+def test_interleaved_searches_are_counted() -> None:
+    """Who won how many, and the verdict."""
+    won = preference([(1.0, 0.0)] * 20 + [(0.0, 1.0)] * 4 + [(1.0, 1.0)])
+    found = InterleavedComparison(
+        collection="docs", names=NAMES, since=SINCE, searches=31, preference=won, verdict=by_preference(NAMES, won)
+    )
+    shown = printed(found)
+    assert "31 25 20 4 1 0.0015" in shown
+    assert "profile 3 is better than profile 2: 20 searches against 4, 1 even, p = 0.0015" in shown

@@ -1,0 +1,31 @@
+"""How findings are shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
+from retrieval.surfaces.cli.commands.doctor import finding_lines, summary
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+PENDING = Finding(
+    check="pending", severity=Severity.WARNING, found="3 items\x1b[31m wait", mend="retrieval jobs run embed"
+)
+
+
+def test_a_finding_is_a_line_with_what_to_do_below() -> None:
+    """Without what would steer the terminal."""
+    lines = [line.plain for line in finding_lines(PENDING, encoding="utf-8")]
+    assert lines == ["! pending: 3 items wait", "    → retrieval jobs run embed"]
+
+
+def test_signs_become_words_where_they_cannot_be_printed() -> None:
+    """In a file of plain ASCII the severity is a word."""
+    lines = [line.plain for line in finding_lines(PENDING, encoding="ascii")]
+    assert lines == ["warning pending: 3 items wait", "    mend: retrieval jobs run embed"]
+
+
+def test_the_end_counts_what_was_found() -> None:
+    """The worst first, what there is none of left out."""
+    fine = Finding(check="schema", severity=Severity.OK, found="current")
+    assert summary(diagnosis_of([fine, PENDING, fine], NOW)) == "1 warning, 2 ok"

@@ -1,0 +1,32 @@
+"""``retrieval serve`` before it serves: what cannot work is one line."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from retrieval.surfaces.cli.app import run_program
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line of a run that is refused; nothing else is said."""
+    assert run_program(["serve", *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err
+
+
+def test_without_the_extra_it_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An optional dependency, so the rest works without."""
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert "pip install 'retrieval-platform[http]'" in refused(capsys)
+
+
+def test_without_keys_it_listens_to_this_machine_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is opened."""
+    said = refused(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
+    assert "make keys with retrieval keys create" in said

