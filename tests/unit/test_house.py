@@ -1,0 +1,159 @@
+"""The size and shape of the package, as ``scripts/house.py`` counts them, and the pages that describe it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts import house
+from tests.support.markdown import links
+
+ROOT = Path(__file__).parents[2]
+MODULES = house.modules_of(house.PACKAGE)
+
+_CODE = re.compile(r"`([^`\n]+)`")
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def test_the_package_has_at_most_400_files() -> None:
+    """A package of more files hides its structure."""
+    assert len(MODULES) <= 400
+
+
+def test_no_folder_has_more_than_25_files_side_by_side() -> None:
+    """A folder with more files is divided into folders."""
+    assert not house.full_folders(MODULES)
+
+
+def test_a_small_file_has_two_importers_or_a_reason() -> None:
+    """A reason whose file is gone, has grown or has importers is removed from the table."""
+    assert sorted(house.SMALL_FILES) == house.small_files(MODULES)
+
+
+def test_no_public_class_name_stands_twice_without_a_reason() -> None:
+    """A class name means one thing."""
+    assert sorted(house.SAME_NAMES) == sorted(house.same_names(MODULES))
+
+
+def test_no_file_is_above_1100_lines() -> None:
+    """A longer file has two subjects."""
+    assert not [module.path for module in MODULES if module.lines > 1100]
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Each module can be loaded first."""
+    assert not house.import_cycle(MODULES)
+
+
+def package_of(folder: Path, files: dict[str, str]) -> list[house.Module]:
+    """The modules of a package ``made`` with those files."""
+    package = folder / "made"
+    for path, text in files.items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_text(text)
+    return house.modules_of(package)
+
+
+def test_full_folders_are_told_with_their_number(tmp_path: Path) -> None:
+    """A folder's own files count; those of the folders within do not."""
+    modules = package_of(tmp_path, {"__init__.py": "", "a/b.py": "", "a/c.py": "", "a/d/e.py": ""})
+
+    assert house.full_folders(modules, most=1) == {"a": 2}
+
+
+def test_importers_are_counted_wherever_they_import(tmp_path: Path) -> None:
+    """An import within a function counts, in either form; a file's own name does not."""
+    files = {
+        "__init__.py": "",
+        "small.py": "import made.small\n",
+        "one.py": "from made import small\n",
+        "two.py": "def f() -> None:\n    from made.small import name\n",
+    }
+    modules = package_of(tmp_path, files)
+
+    assert house.importers(modules)["made.small"] == {"made.one", "made.two"}
+    assert house.small_files(modules) == ["one.py", "two.py"]
+    assert house.small_files(modules, less_than=2) == ["one.py"]
+
+
+def test_a_mirror_may_have_the_name_of_what_it_mirrors(tmp_path: Path) -> None:
+    """Private classes may share a name too; others may not."""
+    files = {
+        "apps.py": "class Store: ...\nclass _Own: ...\nclass Hit: ...\n",
+        "sync.py": "class Store(Mirror[apps.Store]): ...\nclass _Own: ...\nclass Hit(Mirror[apps.Other]): ...\n",
+    }
+
+    assert house.same_names(package_of(tmp_path, files)) == {"Hit": ["apps.py", "sync.py"]}
+
+
+@pytest.mark.parametrize("late", ["def f() -> None:\n    import made.a\n", "if TYPE_CHECKING:\n    import made.a\n"])
+def test_a_circle_is_told_unless_an_import_comes_late(tmp_path: Path, late: str) -> None:
+    """What is imported by a call, or for types alone, does not keep a module from being loaded."""
+    first = {"a.py": "from made.b import x\n"}
+
+    assert house.import_cycle(package_of(tmp_path / "late", {**first, "b.py": late})) == []
+    circle = house.import_cycle(
+        package_of(tmp_path / "circle", {**first, "b.py": "try:\n    import made.a\nfinally: ...\n"})
+    )
+    assert circle[0] == circle[-1]
+    assert set(circle) == {"made.a", "made.b"}
+
+
+def test_the_script_prints_json_on_demand() -> None:
+    """The text is made of the same figures."""
+    script = [sys.executable, "scripts/house.py", "--json"]
+    printed = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = json.loads(printed)
+
+    assert found["files"] == len(MODULES)
+    assert "NO REASON" not in house.report(found)
+
+
+def named_paths(page: Path) -> list[str]:
+    """The files and folders of the repository that a page names in code, outside of its blocks."""
+    names = _CODE.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    return [name for name in names if re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.(py|sql|md|toml|ya?ml))", name)]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    """A path is below the repository or the package; ``NAME`` in one stands for a file that is still to be made."""
+    named = [name if "NAME" not in name else f"{Path(name).parent}/" for name in named_paths(ROOT / page)]
+
+    assert len(named) > 20
+    assert not [name for name in named if not ((ROOT / name).exists() or (house.PACKAGE / name).exists())]
+
+
+def test_the_links_of_contributing_lead_somewhere() -> None:
+    """The page lies beside the README, outside of the documentation."""
+    assert links(ROOT / "CONTRIBUTING.md")
+    assert not [link for link in links(ROOT / "CONTRIBUTING.md") if not (ROOT / link).exists()]
+
+
+def test_the_picture_shows_every_floor() -> None:
+    """Each module and folder at the top of the package stands in the picture of the architecture."""
+    picture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+    modules = [path.name for path in house.PACKAGE.glob("[a-z]*") if path.is_dir() or path.suffix == ".py"]
+
+    assert len(modules) > 10
+    assert not [name for name in modules if name not in picture]
+
+
+def test_the_hooks_before_a_commit_are_local() -> None:
+    """They run the project's own tools, and fetch nothing."""
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    local = [hook for repository in hooks["repos"] for hook in repository["hooks"]]
+
+    assert {repository["repo"] for repository in hooks["repos"]} == {"local"}
+    assert {hook["language"] for hook in local} == {"system"}
+    assert [hook["entry"].split()[0] for hook in local] == [
+        ".venv/bin/ruff",
+        ".venv/bin/ruff",
+        ".venv/bin/lint-imports",
+    ]
