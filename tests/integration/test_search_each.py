@@ -69,7 +69,7 @@ async def docs(database_url: str) -> AsyncIterator[Docs]:
 
 
 def _as_seen(result: SearchResult) -> dict[str, Any]:
-    own = {"timings_ms", "retrieval_id"}
+    own = {"timings_ms", "retrieval_id", "why_no_hits"}
     return {name: value for name, value in result.as_dict().items() if name not in own}
 
 
@@ -90,7 +90,7 @@ def _as_seen(result: SearchResult) -> dict[str, Any]:
     ids=["dense", "lexical", "hybrid", "filtered", "both scores", "refined", "filtered dense", "grouped", "diverse"],
 )
 async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[str, Any]) -> None:
-    """Hits, scores, explanations, path, reason, rows weighed: all but the times."""
+    """Hits, scores, explanations, path, reason, rows weighed: all but the times, and why there are no hits."""
     each = await docs.collection.search_each(QUERIES, **same)
     assert len(each) == len(QUERIES)
     for query, result in zip(QUERIES, each, strict=True):
