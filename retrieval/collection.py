@@ -147,10 +147,10 @@ class Collection(
         fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
         and ``report.notes`` names what was refused, and tells of items without title and text.
         """
-        from retrieval.services.add import add_in_parts, as_item
+        from retrieval.services.add import add_in_parts, as_items
         from retrieval.services.ingest import without_text_notes
 
-        batch = [as_item(one) for one in items]
+        batch = as_items(items)
         vectors = None
         if embeddings is not None:
             space = (await self._fresh()).space
@@ -170,9 +170,9 @@ class Collection(
 
         Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
         """
-        from retrieval.services.add import add_new, as_item
+        from retrieval.services.add import add_new, as_items
 
-        report = await add_new(await self._writer(), [as_item(one) for one in items])
+        report = await add_new(await self._writer(), as_items(items))
         return replace(report, notes=report.notes + await self._keep_indexed(report))
 
     @told_if_gone
@@ -186,8 +186,9 @@ class Collection(
     ) -> IngestReport:
         """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.services.ingest.ingest``."""
         from retrieval.services.add import AddReport
-        from retrieval.services.ingest import ingest
+        from retrieval.services.ingest import checked_lines, ingest
 
+        checked_lines(lines)
         writer = await self._writer()
         report = await ingest(writer, lines, rejected=rejected, prune=prune, progress=progress)
         notes = await self._keep_indexed(report.items)
@@ -438,6 +439,11 @@ class Collection(
         return changed is not None
 
     def _chosen(self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None) -> Profile | None:
+        if profile is not None and not isinstance(profile, Profile):
+            raise InvalidRequestError(
+                f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
+                "plain values"
+            )
         if legs is None:
             return profile
         if isinstance(legs, str):

@@ -430,8 +430,14 @@ def connect(
     """The platform, to be opened with ``async with``, or by ``open``.
 
     Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
-    ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close.
+    ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close. Raises ``InvalidRequestError``
+    for an embedder that is a text, and what ``Settings`` raises.
     """
+    if isinstance(embedder, str):
+        raise InvalidRequestError(
+            f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
+            f"settings=Settings(embedder={embedder!r:.40})"
+        )
     chosen = settings or Settings()
     changes: dict[str, object] = {}
     if url is not None:

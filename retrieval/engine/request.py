@@ -339,11 +339,17 @@ def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]],
     unknown = sorted(asked - known.keys())
     names = sorted(name for name, types in known.items() if types) if unknown else []
     for name in unknown:
+        if name in _SEARCHED:
+            raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
         near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
             name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
         )
+
+
+_SEARCHED = frozenset({"title", "text", "body"})
+_IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
 
 
 def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]]) -> None:

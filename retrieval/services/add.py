@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -358,6 +358,17 @@ def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, by
         stored[one.item_id] = one.content_hash
         outcomes.append(ItemOutcome(item_id=one.item_id, became=became(former, one.content_hash)))
     return outcomes
+
+
+def as_items(items: object) -> list[Item]:
+    """The items of a list or another iterable. Raises ``InvalidItemError``."""
+    if isinstance(items, Mapping | Item | str | bytes) or not isinstance(items, Iterable):
+        raise InvalidItemError(f'items come in a list, such as [{{"_id": "1", "text": "..."}}], not {_kind(items)}')
+    return [as_item(one) for one in items]
+
+
+def _kind(given: object) -> str:
+    return "as a single dictionary" if isinstance(given, Mapping) else f"as {type(given).__name__}"
 
 
 def as_item(one: object) -> Item:

@@ -7,14 +7,16 @@ import hashlib
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import PurePath
 
 import numpy as np
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items, item_ids_after
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer
 from retrieval.services.weights import refresh_weights
@@ -116,6 +118,15 @@ class _Batch:
     rejected: list[InputLine]
     cleaned: int
     offset: int
+
+
+def checked_lines(lines: object) -> None:
+    """Raise ``InvalidRequestError`` for what is no stream of lines, such as a path or a list of dictionaries."""
+    if isinstance(lines, str | bytes | PurePath | Mapping | Sequence) or not isinstance(lines, Iterable):
+        raise InvalidRequestError(
+            f"ingest takes the lines that retrieval.read_items(path) reads, not {type(lines).__name__}; items that you "
+            "have as dictionaries go to add([...])"
+        )
 
 
 async def ingest(

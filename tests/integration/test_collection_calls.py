@@ -18,6 +18,7 @@ from retrieval.domain.errors import (
     EmptyQueryError,
     InvalidLimitError,
     InvalidRequestError,
+    RetrievalError,
     UnknownFieldError,
     UnknownRetrievalError,
 )
@@ -86,6 +87,30 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
         await anext(docs.scan({"levle": 1}))
     with pytest.raises(InvalidRequestError, match="batch is 0; it must be a whole number from 1 to 10000"):
         await anext(docs.scan(batch=0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda docs: docs.search("disk", profile={"legs": {"dense": 1}}), "profile is a dict; .* Profile.from_dict"),
+        (lambda docs: docs.search("disk", where={"title": "disk"}), "'title' is searched, not filtered"),
+        (lambda docs: docs.add({"_id": "1", "text": "x"}), "items come in a list, .* not as a single dictionary"),
+        (lambda docs: docs.add_new(5), "items come in a list, .* not as int"),
+        (lambda docs: docs.ingest("products.csv"), "retrieval.read_items"),
+        (lambda docs: docs.ingest([{"_id": "1"}]), "add"),
+    ],
+)
+async def test_a_wrong_kind_of_argument_is_told_with_the_right_one(docs: Collection, call: Any, message: str) -> None:
+    """Whatever people try first; nothing is stored."""
+    with pytest.raises(RetrievalError, match=message):
+        await call(docs)
+    assert [item.item_id async for item in docs.scan()] == IDS
+
+
+async def test_an_embedder_is_no_name() -> None:
+    """Names are for settings."""
+    with pytest.raises(InvalidRequestError, match="RETRIEVAL_EMBEDDER"):
+        connect(embedder="openai")  # type: ignore[arg-type]
 
 
 async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collection) -> None:
