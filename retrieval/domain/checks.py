@@ -1,4 +1,4 @@
-"""Checks of texts, numbers and times that callers give, and of JSON that others write. Pure.
+"""Checks of texts, numbers, times and JSON that callers give, and how stored text is shown to people and models. Pure.
 
 Controls (category Cc) and format characters (Cf) forge entries, steer terminals and hide text from people that models
 read. Refused are all of them but

@@ -26,6 +26,7 @@ from retrieval.domain.search.filters import (
     as_mapping,
     field_name,
 )
+from retrieval.engine.request import SPOKEN_TYPES
 
 SECONDS = 1.0
 """The longest that it may take; what is known by then is said."""
@@ -35,8 +36,6 @@ _MOST_COUNTED = 50_000
 """Most items of a collection whose values are counted."""
 _SHOWN = 5
 _LONGEST = 80
-
-_KINDS = {"number": "numbers", "string": "texts", "boolean": "true or false"}
 
 
 class Asked(Protocol):
@@ -103,9 +102,11 @@ async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[st
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
     held = [one.value for one in await collection.value_counts(field_name(field)) if one.value]
-    kinds = [kind for kind in _KINDS if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
+    kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
-        return f"; its values are {' and '.join(_KINDS[kind] for kind in kinds)}, such as {_shown(held[:1], kinds)}"
+        return (
+            f"; its values are {' and '.join(SPOKEN_TYPES[kind] for kind in kinds)}, such as {_shown(held[:1], kinds)}"
+        )
     folded = {value.casefold(): value for value in reversed(held)}
     near = [name for value in wanted for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
     if near and not isinstance(part, Compare) and "string" in kinds:

@@ -358,7 +358,7 @@ def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]])
     No item could be found by it. ``known`` are the JSON types that items have, by attribute.
     """
     for field, values, ordered in compared_values(condition):
-        seen = [kind for kind in _SCALARS if kind in known.get(field.name, ())]
+        seen = [kind for kind in SPOKEN_TYPES if kind in known.get(field.name, ())]
         if ordered and seen and _json_type(values[0]) not in seen:
             raise _of_field(field.name, IncomparableValueError(_without_order(field.name, values[0], seen)))
 
@@ -368,13 +368,13 @@ def _json_type(value: Scalar) -> str:
 
 
 def _without_order(name: str, value: Scalar, seen: Sequence[str]) -> str:
-    held = " and ".join(_SCALARS[kind] for kind in seen)
+    held = " and ".join(SPOKEN_TYPES[kind] for kind in seen)
     said = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {held}"
     example = json.dumps({name: {"gte": "5" if "string" in seen else 5}}, ensure_ascii=False)
     return said if seen == ["boolean"] else f"{said}; write such as {example:.120}"
 
 
-_SCALARS = {"number": "numbers", "string": "texts", "boolean": "true or false"}
+SPOKEN_TYPES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
 """What people call the JSON types that are no lists or objects."""
 
 

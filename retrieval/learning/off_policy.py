@@ -1,8 +1,4 @@
-"""Off-policy estimates: what another policy would have earned on traffic that was recorded under this one. Pure.
-
-The model of the rewards only has to be independent of the retrieval it speaks of, so each retrieval's own rewards are
-left out of it (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning", 2018). The
-better it guesses, the narrower the estimates become; a bad one costs width and no bias.
+"""Off-policy estimates of what another policy would have earned, and the verdict on two policies or profiles. Pure.
 
 Every impression was shown with a known propensity p; the other policy, the target, would have shown it with
 probability t. Weighing each reward by w = t / p makes the recorded traffic look like the target's:
@@ -15,6 +11,10 @@ probability t. Weighing each reward by w = t / p makes the recorded traffic look
 All are by item (independent IPS: McInerney and others, KDD 2020): what an item earns does not depend on its neighbours.
 A value is the mean reward of an impression. Each is a ratio of two sums over retrievals, and retrievals, not
 impressions, are what is independent, so standard errors are the linearised ones, clustered by retrieval.
+
+The model of the rewards only has to be independent of the retrieval it speaks of, so each retrieval's own rewards are
+left out of it (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning", 2018). The
+better it guesses, the narrower the estimates become; a bad one costs width and no bias.
 """
 
 from __future__ import annotations
