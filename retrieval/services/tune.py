@@ -27,7 +27,16 @@ from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
 from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.services.evaluate import Ndcg, Progress
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.judgements import (
+    DropSelf,
+    JudgedQuery,
+    Qrels,
+    WhereFrom,
+    judged,
+    missing_items,
+    where_for,
+    without_item,
+)
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
@@ -308,6 +317,9 @@ class TunableCollection(Protocol):
     def profile(self) -> Profile:
         """The profile to improve on."""
 
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
+        """The items of those ids that exist, by item id."""
+
     async def leg_rankings(
         self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
     ) -> dict[str, list[Candidate]]:
@@ -371,6 +383,7 @@ async def tune_collection(
     _check_cutoff(cutoff)
     names = tuple(leg_name(name).value for name in legs)
     kept = judged(queries, qrels)
+    await missing_items(collection, kept, qrels)
     if drop_self is not None:
         drop_self.check(kept)
     _check_folds(len(kept), folds)
