@@ -115,7 +115,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningReport:
-    """What tuning found."""
+    """The result of tuning."""
 
     metric: str
     queries: int
@@ -128,7 +128,7 @@ class TuningReport:
     reason: str
     """Why, in one line for people."""
     chosen: tuple[Setting, ...]
-    """What each fold's training queries chose: alike when the choice is stable."""
+    """The setting that each fold's training queries chose: alike when the choice is stable."""
     comparisons: tuple[Comparison, ...]
     """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
     means: tuple[tuple[Setting, float], ...]
@@ -311,7 +311,7 @@ StageProgress = Callable[[str, int, int], None]
 
 
 class TunableCollection(Protocol):
-    """What tuning needs of a collection; ``retrieval.Collection`` is one."""
+    """The part of a collection that tuning needs; ``retrieval.Collection`` is one."""
 
     @property
     def profile(self) -> Profile:
@@ -334,7 +334,7 @@ class TunableCollection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionTuning:
-    """What tuning a collection found."""
+    """The result of tuning a collection."""
 
     report: TuningReport
     profile: Profile
