@@ -14,13 +14,17 @@ the door raises ``RunningLoopError``: there the async API is at hand, and blocki
 from __future__ import annotations
 
 from retrieval.sync.collection import SyncCollection
-from retrieval.sync.memories import MemoryStore, RetrievalEngine
-from retrieval.sync.metaphors import MetaphorCorpus, MetaphorRetriever, RetrievalModel
+from retrieval.sync.memories import SyncMemoryStore as MemoryStore
+from retrieval.sync.memories import SyncRetrievalEngine as RetrievalEngine
+from retrieval.sync.metaphors import SyncMetaphorCorpus as MetaphorCorpus
+from retrieval.sync.metaphors import SyncMetaphorRetriever as MetaphorRetriever
+from retrieval.sync.metaphors import SyncRetrievalModel as RetrievalModel
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.platform import open as open  # noqa: A004 - see retrieval
-from retrieval.sync.principles import PrincipleStore
-from retrieval.sync.recall import DualRetriever, Memory
-from retrieval.sync.tickets import RetrievalService
+from retrieval.sync.principles import SyncPrincipleStore as PrincipleStore
+from retrieval.sync.recall import SyncDualRetriever as DualRetriever
+from retrieval.sync.recall import SyncMemory as Memory
+from retrieval.sync.tickets import SyncRetrievalService as RetrievalService
 
 __all__ = [
     "DualRetriever",

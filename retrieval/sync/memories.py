@@ -12,7 +12,7 @@ from retrieval.sync.mirror import Mirror, waiting
 from retrieval.sync.platform import SyncPlatform
 
 
-class MemoryStore(Mirror[memories.MemoryStore]):
+class SyncMemoryStore(Mirror[memories.MemoryStore]):
     """``retrieval.apps.memories.MemoryStore`` without ``await``: the same methods, the same errors."""
 
     def __init__(
@@ -41,7 +41,7 @@ class MemoryStore(Mirror[memories.MemoryStore]):
     forget_project = waiting(memories.MemoryStore.forget_project)
 
 
-class RetrievalEngine(Mirror[memories.RetrievalEngine]):
+class SyncRetrievalEngine(Mirror[memories.RetrievalEngine]):
     """``retrieval.apps.memories.RetrievalEngine`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:

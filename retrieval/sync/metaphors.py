@@ -16,11 +16,11 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.llm import LLM
 from retrieval.engine.stopwatch import Clock
 from retrieval.sync.collection import SyncCollection
-from retrieval.sync.mirror import Mirror, waiting
+from retrieval.sync.mirror import Mirror, fact, waiting
 from retrieval.sync.platform import SyncPlatform
 
 
-class MetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
+class SyncMetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
     """``retrieval.apps.metaphors.MetaphorCorpus`` without ``await``: the same methods, the same errors.
 
     ``for metaphor in corpus`` and ``len(corpus)`` take the place of ``async for`` and ``count``.
@@ -33,7 +33,12 @@ class MetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
 
     @classmethod
     def open(cls, platform: SyncPlatform, name: str = COLLECTION, static: Sequence[Metaphor] = STANDARD_CORPUS) -> Self:
-        """See ``MetaphorCorpus.open``."""
+        """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
+
+        A static one that was stored before and is not given any more is archived. An id that was added by ``add`` stays
+        what it is, and is not among the static ones. Candidates whose use has decided meanwhile are settled. A corpus
+        that was opened before with others goes on to name those until it is opened again: give all the same list.
+        """
         if not isinstance(platform, SyncPlatform):
             raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `with connect()` does")
         twin = platform.door.run(metaphors.MetaphorCorpus.open, platform.twin, name, static)
@@ -53,13 +58,10 @@ class MetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
 
     @property
     def collection(self) -> SyncCollection:
-        """See ``MetaphorCorpus.collection``."""
+        """Where the metaphors lie."""
         return SyncCollection(self.twin.collection, self.door)
 
-    @property
-    def static(self) -> list[Metaphor]:
-        """See ``MetaphorCorpus.static``."""
-        return self.twin.static
+    static: list[Metaphor] = fact(metaphors.MetaphorCorpus.static)
 
     count = waiting(metaphors.MetaphorCorpus.count)
     dynamic = waiting(metaphors.MetaphorCorpus.dynamic)
@@ -82,11 +84,11 @@ async def _every(corpus: metaphors.MetaphorCorpus) -> list[Metaphor]:
     return [metaphor async for metaphor in corpus]
 
 
-class RetrievalModel(Mirror[metaphors.RetrievalModel]):
+class SyncRetrievalModel(Mirror[metaphors.RetrievalModel]):
     """``retrieval.apps.metaphors.RetrievalModel`` without ``await``: the same methods, the same errors."""
 
-    def __init__(self, corpus: MetaphorCorpus) -> None:
-        if not isinstance(corpus, MetaphorCorpus):
+    def __init__(self, corpus: SyncMetaphorCorpus) -> None:
+        if not isinstance(corpus, SyncMetaphorCorpus):
             raise InvalidRequestError(f"corpus is {corpus!r:.80}; give a retrieval.sync.MetaphorCorpus")
         super().__init__(metaphors.RetrievalModel(corpus.twin), corpus.door)
 
@@ -96,12 +98,12 @@ class RetrievalModel(Mirror[metaphors.RetrievalModel]):
     expectations = waiting(metaphors.RetrievalModel.expectations)
 
 
-class MetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
+class SyncMetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
     """``retrieval.apps.metaphors.MetaphorRetriever`` without ``await``: the same methods, the same errors."""
 
     def __init__(
         self,
-        corpus: MetaphorCorpus,
+        corpus: SyncMetaphorCorpus,
         llm: LLM | None = None,
         *,
         platform: SyncPlatform,
@@ -113,7 +115,7 @@ class MetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         clock: Clock = time.perf_counter,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        if not isinstance(corpus, MetaphorCorpus) or not isinstance(platform, SyncPlatform):
+        if not isinstance(corpus, SyncMetaphorCorpus) or not isinstance(platform, SyncPlatform):
             raise InvalidRequestError(
                 "a retriever without await needs a corpus and a platform without it: with retrieval.sync.connect() as "
                 "platform, MetaphorRetriever(retrieval.sync.MetaphorCorpus.open(platform), platform=platform)"
@@ -132,7 +134,7 @@ class MetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         )
         super().__init__(twin, corpus.door)
         self.corpus = corpus
-        self.model = RetrievalModel(corpus)
+        self.model = SyncRetrievalModel(corpus)
 
     retrieve = waiting(metaphors.MetaphorRetriever.retrieve)
     retrieve_after_backtrack = waiting(metaphors.MetaphorRetriever.retrieve_after_backtrack)

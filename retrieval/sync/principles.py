@@ -12,7 +12,7 @@ from retrieval.sync.mirror import Mirror, waiting
 from retrieval.sync.platform import SyncPlatform
 
 
-class PrincipleStore(Mirror[principles.PrincipleStore]):
+class SyncPrincipleStore(Mirror[principles.PrincipleStore]):
     """``retrieval.apps.principles.PrincipleStore`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
@@ -25,7 +25,7 @@ class PrincipleStore(Mirror[principles.PrincipleStore]):
 
     @classmethod
     def open(cls, db: SyncPlatform, name: str = COLLECTION, *, chance: random.Random | None = None) -> Self:
-        """See ``PrincipleStore.open``."""
+        """The store, with its collection made."""
         opened = cls(db, name, chance=chance)
         opened.door.run(opened.twin.prepare)
         return opened

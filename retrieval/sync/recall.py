@@ -14,7 +14,7 @@ from retrieval.sync.collection import SyncCollection
 from retrieval.sync.mirror import Mirror, direct, waiting
 
 
-class DualRetriever(Mirror[recall.DualRetriever]):
+class SyncDualRetriever(Mirror[recall.DualRetriever]):
     """``retrieval.apps.recall.DualRetriever`` without ``await``: the same methods, the same errors."""
 
     def __init__(
@@ -47,7 +47,7 @@ class DualRetriever(Mirror[recall.DualRetriever]):
     reset = direct(recall.DualRetriever.reset)
 
 
-class Memory(Mirror[recall.Memory]):
+class SyncMemory(Mirror[recall.Memory]):
     """``retrieval.apps.recall.Memory`` without ``await``: the same methods, the same errors."""
 
     def __init__(

@@ -11,7 +11,7 @@ from retrieval.sync.mirror import Mirror, waiting
 from retrieval.sync.platform import SyncPlatform, connect
 
 
-class RetrievalService(Mirror[tickets.RetrievalService]):
+class SyncRetrievalService(Mirror[tickets.RetrievalService]):
     """``retrieval.apps.tickets.RetrievalService`` without ``await``: the same methods, the same errors.
 
     Without a platform it has one of its own within ``with RetrievalService() as service``.
