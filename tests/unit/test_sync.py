@@ -6,7 +6,7 @@ import inspect
 import pydoc
 import re
 from collections.abc import Callable
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
 
@@ -39,6 +39,22 @@ TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
 ONLY_ASYNC = {"database", "embedder", "llm", "workplace"}
 """The open database, what works on it in the background, and the models speak async alone."""
+
+
+if TYPE_CHECKING:
+
+    def checked_by_mypy(platform: SyncPlatform, collection: SyncCollection) -> None:
+        """A mirrored call has the async one's parameters, and gives without ``await`` what that gives."""
+        assert_type(platform.collection("a", create=False), SyncCollection)
+        assert_type(platform.collections(), list[SyncCollection])
+        assert_type(platform.of_tenant("b").tenant_id, int)
+        assert_type(collection.search("disk", limit=5), SearchResult)
+        assert_type(next(collection.scan(batch=1)), Item)
+        assert_type(collection.unrecorded().name, str)
+        collection.search(1)  # type: ignore[arg-type]
+        collection.search("disk", limt=1)  # type: ignore[call-arg]
+        assert_type(retrieval.sync.MemoryStore(platform).list_memories("p"), memories.MemoryPage)
+        assert_type(retrieval.sync.DualRetriever(collection, None).needs_deep_search("why"), bool)
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:
@@ -95,7 +111,7 @@ def test_both_are_made_and_connected_alike() -> None:
 def test_every_mirror_is_compared() -> None:
     """None that the door shows is left out of these tests."""
     shown = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
-    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in MIRRORS}
+    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in TWINS}
 
 
 @pytest.mark.parametrize(("awaited", "plain"), MIRRORS)
@@ -120,7 +136,7 @@ def test_help_is_as_whole_as_the_async_ones(awaited: type, plain: type) -> None:
 
 def test_help_shows_what_a_sync_search_takes() -> None:
     """The parameters with their types, and the whole description."""
-    shown = pydoc.render_doc(SyncCollection.search, renderer=pydoc.plaintext)
+    shown = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
     assert "rewrites: 'Sequence[str]' = ()" in shown
     assert "``prefer`` is a filter too" in shown
     assert "-> 'SearchResult'" in shown
@@ -133,18 +149,6 @@ def test_class_and_methods_say_that_they_do_not_wait(awaited: type, plain: type)
     for name, method in members(plain, inspect.isfunction).items():
         assert method.__qualname__ == f"{plain.__name__}.{name}"
         assert method.__module__.startswith("retrieval.sync.")
-
-
-def test_type_checkers_see_what_a_mirror_takes_and_gives(collection: SyncCollection | None = None) -> None:
-    """Checked by mypy: a mirrored call has the async one's parameters, and its result without ``await``."""
-    if collection is not None:
-        assert_type(collection.search("disk"), SearchResult)
-        assert_type(next(collection.scan(batch=1)), Item)
-        assert_type(collection.unrecorded().name, str)
-        collection.search(1)  # type: ignore[arg-type]
-        collection.search("disk", limt=1)  # type: ignore[call-arg]
-        assert_type(retrieval.sync.connect().collections(), list[SyncCollection])
-        assert_type(retrieval.sync.connect().collection("a"), SyncCollection)
 
 
 async def test_it_refuses_to_open_inside_a_running_loop() -> None:
