@@ -12,6 +12,7 @@ import pytest
 
 import retrieval.sync
 from retrieval.apps import memories, metaphors, recall, tickets
+from retrieval.apps.memories.store import MemoryPage
 from retrieval.apps.principles import PrincipleStore
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
         assert_type(collection.unrecorded().name, str)
         collection.search(1)  # type: ignore[arg-type]
         collection.search("disk", limt=1)  # type: ignore[call-arg]
-        assert_type(retrieval.sync.MemoryStore(platform).list_memories("p"), memories.MemoryPage)
+        assert_type(retrieval.sync.MemoryStore(platform).list_memories("p"), MemoryPage)
         assert_type(retrieval.sync.DualRetriever(collection, None).needs_deep_search("why"), bool)
 
 
