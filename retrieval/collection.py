@@ -60,16 +60,6 @@ class Collection:
         }
         return facts_html(f"collection {self.name}", about.items())
 
-    @property
-    def name(self) -> str:
-        """The collection's name, unique within its tenant."""
-        return self._handle.stored.name
-
-    @property
-    def profile(self) -> Profile:
-        """The active profile, as last read."""
-        return self._handle.stored.profile
-
     # Search.
 
     async def search(
@@ -381,6 +371,11 @@ class Collection:
 
     # Profiles.
 
+    @property
+    def profile(self) -> Profile:
+        """The active profile, as last read."""
+        return self._handle.stored.profile
+
     async def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
         """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
         from retrieval.engine.profiles import profiles
@@ -568,6 +563,11 @@ class Collection:
         await use_model(self._handle, version)
 
     # Upkeep.
+
+    @property
+    def name(self) -> str:
+        """The collection's name, unique within its tenant."""
+        return self._handle.stored.name
 
     async def make_filterable(self, attributes: Mapping[str, str]) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.

@@ -45,7 +45,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
 from retrieval.engine.decide import Decider
-from retrieval.engine.feedback import checked_events, feed_back, quarantine
+from retrieval.engine.feedback import checked_events, quarantine, take_feedback
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
@@ -251,7 +251,7 @@ class Platform:
         if any(event.retrieval_id is not None for event in given):
             await self.recorded()
         place = (self.database, self._tenant_id)
-        return await feed_back(*place, given, self.now, key=api_key, observer=self.observer)
+        return await take_feedback(*place, given, self.now, key=api_key, observer=self.observer)
 
     async def outcome(
         self,

@@ -34,14 +34,32 @@ _STORED = {"recorded", "superseding", "superseded"}
 
 
 async def take_feedback(
-    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None = None
+    database: Database,
+    tenant_id: int,
+    events: Sequence[Feedback],
+    now: datetime,
+    *,
+    key: ApiKey | None = None,
+    observer: Observer | None = None,
 ) -> FeedbackReport:
-    """Store all events or none; ``key`` is the API key that they came by.
+    """Store all events or none, and tell the observer of it; ``key`` is the API key that they came by.
 
     Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event that is
     of something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
     names an actor where the key may not.
     """
+    with span("retrieval.feedback") as traced:
+        report = await _taken(database, tenant_id, events, now, key)
+        if traced is not None:
+            traced.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
+    if observer is not None:
+        observer.rewarded(report)
+    return report
+
+
+async def _taken(
+    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None
+) -> FeedbackReport:
     if len(events) > MAX_EVENTS:
         raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
     for event in events:
@@ -120,25 +138,6 @@ def refusal(outcome: StoredOutcome, event: Feedback) -> RetrievalError | None:
                 "run: retrieval jobs run arms"
             )
     return None
-
-
-async def feed_back(
-    database: Database,
-    tenant_id: int,
-    events: Sequence[Feedback],
-    now: datetime,
-    *,
-    key: ApiKey | None = None,
-    observer: Observer | None = None,
-) -> FeedbackReport:
-    """Take the feedback as ``take_feedback`` does, traced, and tell the observer of it."""
-    with span("retrieval.feedback") as traced:
-        report = await take_feedback(database, tenant_id, events, now, key)
-        if traced is not None:
-            traced.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
-    if observer is not None:
-        observer.rewarded(report)
-    return report
 
 
 def checked_events(events: Iterable[Feedback]) -> list[Feedback]:

@@ -6,10 +6,9 @@ import random
 
 from retrieval.apps import memories
 from retrieval.apps.memories.store import COLLECTION
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.sync.mirror import Mirror, waiting
-from retrieval.sync.platform import SyncPlatform
+from retrieval.sync.platform import SyncPlatform, checked_platform
 
 
 class SyncMemoryStore(Mirror[memories.MemoryStore]):
@@ -24,7 +23,7 @@ class SyncMemoryStore(Mirror[memories.MemoryStore]):
         chance: random.Random | None = None,
     ) -> None:
         twin = memories.MemoryStore(
-            _checked(db).twin, collection, duplicate_threshold=duplicate_threshold, chance=chance
+            checked_platform(db).twin, collection, duplicate_threshold=duplicate_threshold, chance=chance
         )
         super().__init__(twin, db.door)
 
@@ -45,18 +44,9 @@ class SyncRetrievalEngine(Mirror[memories.RetrievalEngine]):
     """``retrieval.apps.memories.RetrievalEngine`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
-        twin = memories.RetrievalEngine(_checked(db).twin, collection, count_accesses=count_accesses)
+        twin = memories.RetrievalEngine(checked_platform(db).twin, collection, count_accesses=count_accesses)
         super().__init__(twin, db.door)
 
     retrieve_relevant_memories = waiting(memories.RetrievalEngine.retrieve_relevant_memories)
     retrieve_context_for_task = waiting(memories.RetrievalEngine.retrieve_context_for_task)
     retrieve_timeline = waiting(memories.RetrievalEngine.retrieve_timeline)
-
-
-def _checked(db: SyncPlatform) -> SyncPlatform:
-    if not isinstance(db, SyncPlatform):
-        raise InvalidRequestError(
-            f"a platform without await is needed, not {db!r:.80}; give what retrieval.sync.connect() opens, or import "
-            "from retrieval.apps.memories"
-        )
-    return db

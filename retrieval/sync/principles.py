@@ -7,21 +7,16 @@ from typing import Self
 
 from retrieval.apps import principles
 from retrieval.apps.principles.collection import COLLECTION
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.sync.mirror import Mirror, waiting
-from retrieval.sync.platform import SyncPlatform
+from retrieval.sync.platform import SyncPlatform, checked_platform
 
 
 class SyncPrincipleStore(Mirror[principles.PrincipleStore]):
     """``retrieval.apps.principles.PrincipleStore`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
-        if not isinstance(db, SyncPlatform):
-            raise InvalidRequestError(
-                f"a platform without await is needed, not {db!r:.80}; give what retrieval.sync.connect() opens, or "
-                "import from retrieval.apps.principles"
-            )
-        super().__init__(principles.PrincipleStore(db.twin, collection, chance=chance), db.door)
+        twin = principles.PrincipleStore(checked_platform(db).twin, collection, chance=chance)
+        super().__init__(twin, db.door)
 
     @classmethod
     def open(cls, db: SyncPlatform, name: str = COLLECTION, *, chance: random.Random | None = None) -> Self:
