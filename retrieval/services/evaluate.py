@@ -27,7 +27,16 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.judgements import (
+    DropSelf,
+    JudgedQuery,
+    Qrels,
+    WhereFrom,
+    judged,
+    missing_items,
+    where_for,
+    without_item,
+)
 from retrieval.services.significance import Comparison, compare_by_query
 
 Run = Mapping[str, Sequence[str]]
@@ -396,6 +405,9 @@ class SearchableCollection(Protocol):
     def profile(self) -> Profile:
         """The profile that answers."""
 
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
+        """The items of those ids that exist, by item id."""
+
     async def search(
         self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
     ) -> SearchResult:
@@ -433,12 +445,15 @@ async def evaluate_collection(
 
     ``legs`` restricts the profile; None takes the legs that it gives a weight. The other arguments, and what
     is raised, are as in ``retrieval.services.evaluate.evaluate``; a metric that looks deeper than 1000 results
-    raises ``InvalidRequestError`` too. The legs come first: one that cannot run is reported at once. An embedder
-    that is slow is waited for: an answer without its leg would be measured as the collection's.
+    raises ``InvalidRequestError`` too, as do judgements none of whose items is there. The legs come first: one that
+    cannot run is reported at once. An embedder that is slow is waited for: an answer without its leg would be measured
+    as the collection's.
     """
     _check_depth(metrics)
     chosen = chosen_legs(collection.profile, legs)
     notes: Counter[str] = Counter()
+    if (missing := await missing_items(collection, judged(queries, qrels), qrels)) is not None:
+        notes[missing] += 1
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         asked = legs if variant == FUSED else (variant,)

@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
+from retrieval.domain.items.item import Item
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
 from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
@@ -31,7 +33,16 @@ from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.reading import embeddings
 from retrieval.services.evaluate import Ndcg, Progress
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.judgements import (
+    DropSelf,
+    JudgedQuery,
+    Qrels,
+    WhereFrom,
+    judged,
+    missing_items,
+    where_for,
+    without_item,
+)
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
@@ -312,6 +323,9 @@ class TunableCollection(Protocol):
     def profile(self) -> Profile:
         """The profile to improve on."""
 
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
+        """The items of those ids that exist, by item id."""
+
     async def leg_rankings(
         self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
     ) -> dict[str, list[Candidate]]:
@@ -357,6 +371,10 @@ class HandledCollection:
         """The profile to improve on."""
         return self.handle.stored.profile
 
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, Item]:
+        """See ``Collection.get``."""
+        return await read_items(*await self.handle.place(), item_ids)
+
     async def leg_rankings(
         self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
     ) -> dict[str, list[Candidate]]:
@@ -401,6 +419,7 @@ async def tune_collection(
     _check_cutoff(cutoff)
     names = tuple(leg_name(name).value for name in legs)
     kept = judged(queries, qrels)
+    await missing_items(collection, kept, qrels)
     if drop_self is not None:
         drop_self.check(kept)
     _check_folds(len(kept), folds)

@@ -37,7 +37,7 @@ CALL_BYTES = 16 * 1024 * 1024
 _WRITE = Compiled(
     """
     SELECT * FROM write_items(
-        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(settles)s::boolean, %(ids)s, %(kinds)s,
+        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(goes_on)s::boolean, %(ids)s, %(kinds)s,
         %(titles)s, %(bodies)s, %(tags)s, %(attributes)s, %(statuses)s, %(sources)s, %(moments)s, %(hashes)s,
         %(text_hashes)s, %(vectors)s
     )
@@ -47,6 +47,7 @@ _WRITE = Compiled(
 _WRITE_VECTORS = Compiled(
     "SELECT write_vectors(%(collection)s::bigint, %(space)s::bigint, %(ids)s, %(vectors)s, %(text_hashes)s)", keep=0
 )
+_SETTLE = Compiled("SELECT settle_statistics(%(collection)s::bigint, %(written)s::integer)")
 _REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
 _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(spaces)s::bigint[], %(ids)s)", keep=0)
 
@@ -117,11 +118,13 @@ class ItemWrite:
     """Vectors of the items in that space, by item id; others wait for theirs."""
     only_new: bool = False
     """Whether an item that is there already is an error."""
+    goes_on: bool = False
+    """Whether it is a part of a larger write, at whose end the statistics are settled."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""
         parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
-        return [self._call(part, settles=part is parts[-1]) for part in parts]
+        return [self._call(part, goes_on=self.goes_on or part is not parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> WrittenItems:
         """What the statements' answers say."""
@@ -136,7 +139,7 @@ class ItemWrite:
         times = None if created_at is None else (created_at, updated_at)
         return WrittenItems(known, sum(row[1] for row in rows), settled, times)
 
-    def _call(self, part: Sequence[Item], *, settles: bool) -> Compiled:
+    def _call(self, part: Sequence[Item], *, goes_on: bool) -> Compiled:
         contents = [item.text for item in part]
         given = None
         if self.vectors is not None and any(item.item_id in self.vectors for item in part):
@@ -145,7 +148,7 @@ class ItemWrite:
             collection=self.collection_id,
             space=self.space_id,
             only_new=self.only_new,
-            settles=settles,
+            goes_on=goes_on,
             ids=texts(item.item_id for item in part),
             kinds=texts(item.kind for item in part),
             titles=texts(item.title for item in part),
@@ -200,6 +203,11 @@ async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
     calls = await aside(write.calls, is_long=len(write.items) >= LONG)
     with _told_if_there():
         return write.outcome(await rows_of(await run_together(connection, calls)))
+
+
+async def settle(database: Database, tenant_id: int, collection_id: int, written: int) -> float:
+    """End a write that went on (``ItemWrite.goes_on``), of so many items; gives the drift (``Settled``)."""
+    return float((await database.write(tenant_id, _SETTLE.bind(collection=collection_id, written=written)))[0][0])
 
 
 class ItemIsThereError(Exception):
