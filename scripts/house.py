@@ -26,8 +26,6 @@ SMALL_FILES: Mapping[str, str] = {
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
     "surfaces/http/error_reference.py": "only scripts/error_reference.py imports it",
     "surfaces/langchain/extra.py": "the package imports it before the libraries that may be missing",
-    "sync/principles.py": "each application has its own file in sync",
-    "sync/tickets.py": "each application has its own file in sync",
 }
 """Why a small file with fewer than two importers is a file of its own, by path below the package."""
 
