@@ -75,6 +75,8 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert tickets.get(["2", "9"])["2"].title == "Disk full"
     assert [item.item_id for item in tickets.scan(batch=2)] == ["1", "2", "3"]
     assert next(tickets.scan({"p": "Low"})).item_id == "2"
+    with pytest.raises(InvalidRequestError, match="batch is 0"):
+        next(tickets.scan(batch=0))
     assert tickets.vectors_of(["disk"]).shape == (1, tickets.embeddings(["2"])["2"].size)
     assert tickets.delete(["2"]) == 1
     assert tickets.info().documents == 2

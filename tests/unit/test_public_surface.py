@@ -152,4 +152,5 @@ def test_a_class_of_the_front_door_is_read_in_the_order_of_use(cls: type) -> Non
     assert names[0] == READING_ORDER[cls][0]
     options = Path(__file__).parents[2].joinpath("mkdocs.yml").read_text(encoding="utf-8")
     assert "members_order: source" in options
+    assert "group_by_category: false" in options
     assert "show_signature_annotations: true" in options
