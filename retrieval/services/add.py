@@ -60,7 +60,7 @@ MOST_REFUSED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddReport:
-    """What became of the items."""
+    """The outcome of an addition."""
 
     added: int = 0
     changed: int = 0
@@ -102,7 +102,7 @@ class _Part:
 
     report: AddReport
     vectors: Mapping[str, tuple[bytes, Vector]] = field(default_factory=dict)
-    """By item id, each with the hash of the text that was embedded."""
+    """The vectors by item id, each with the hash of its embedded text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Writer:
     async def add_beside(
         self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
-        """As ``add``; gives also what the write found. Raises ``ItemIsThereError`` where the items were to be new."""
+        """As ``add``, with the result of the write. Raises ``ItemIsThereError`` where the items were to be new."""
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]
         if self.collection.space is None:
@@ -193,7 +193,7 @@ class Writer:
         return report
 
     async def _embedded(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
-        """What becomes of the items, part by part."""
+        """Embed the items, part by part."""
         space = self.collection.space
         if space is None or not items:
             return
@@ -240,7 +240,7 @@ class Writer:
         return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
 
     async def left_over(self, items: Sequence[Item], fresh: Sequence[Item] = ()) -> list[Item]:
-        """Those of the items, the ``fresh`` ones aside, whose vector an earlier call could not get."""
+        """The items, without ``fresh``, whose vector an earlier call could not get."""
         space = self.collection.space
         unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
         if space is None or not unchanged:
@@ -343,7 +343,7 @@ def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOutcome:
-    """What became of one item of many: ``became`` or ``error`` is set."""
+    """The outcome of one item of many: ``became`` or ``error`` is set."""
 
     item_id: str | None
     """None where what was given has no usable id."""
@@ -353,12 +353,12 @@ class ItemOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedEach:
-    """What became of each of many items."""
+    """The outcomes of many items."""
 
     outcomes: tuple[ItemOutcome, ...] = ()
-    """In the order of the items."""
+    """The outcomes in the order of the items."""
     report: AddReport = field(default_factory=AddReport)
-    """Of those that were not refused, all together."""
+    """The report on the items that were not refused."""
 
 
 async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) -> AddedEach:
@@ -375,7 +375,7 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
 
 
 def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
-    """What becomes of each, one after the other, where ``known`` holds the content hashes of what is stored. Pure."""
+    """The outcome of each item in turn; ``known`` holds the content hashes of stored items. Pure."""
     stored, outcomes = dict(known), []
     for one in given:
         if isinstance(one, InvalidItemError):

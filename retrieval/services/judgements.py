@@ -134,7 +134,7 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
 
 
 class ItemLookup(Protocol):
-    """What tells which items there are; ``retrieval.Collection`` does."""
+    """A reader of items by id; ``retrieval.Collection`` is one."""
 
     async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
         """The items of those ids that exist, by item id."""
@@ -190,7 +190,7 @@ class WhereFrom:
 
     @classmethod
     def parse(cls, text: str) -> WhereFrom:
-        """From ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``.
+        """Parse ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``.
 
         The comparison reads as written: the query's value is at least the item's field.
         Raises ``InvalidRequestError`` for anything else.
@@ -245,7 +245,7 @@ class DropSelf:
 
     @classmethod
     def parse(cls, text: str) -> DropSelf:
-        """From ``metadata.NAME``. Raises ``InvalidRequestError`` for anything else."""
+        """Parse ``metadata.NAME``. Raises ``InvalidRequestError`` for anything else."""
         match = _METADATA_NAME.fullmatch(text.strip())
         if match is None:
             raise InvalidRequestError(f"cannot read {text!r}: write a name such as 'metadata.self_id'")

@@ -121,7 +121,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningReport:
-    """What tuning found."""
+    """The result of tuning."""
 
     metric: str
     queries: int
@@ -134,7 +134,7 @@ class TuningReport:
     reason: str
     """Why, in one line for people."""
     chosen: tuple[Setting, ...]
-    """What each fold's training queries chose: alike when the choice is stable."""
+    """The setting that each fold's training queries chose: alike when the choice is stable."""
     comparisons: tuple[Comparison, ...]
     """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
     means: tuple[tuple[Setting, float], ...]
@@ -317,7 +317,7 @@ StageProgress = Callable[[str, int, int], None]
 
 
 class TunableCollection(Protocol):
-    """What tuning needs of a collection."""
+    """The part of a collection that tuning needs."""
 
     @property
     def profile(self) -> Profile:
@@ -340,7 +340,7 @@ class TunableCollection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionTuning:
-    """What tuning a collection found."""
+    """The result of tuning a collection."""
 
     report: TuningReport
     profile: Profile
