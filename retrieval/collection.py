@@ -81,22 +81,26 @@ class Collection:
         about: object = None,
         context: Context = Context(),
     ) -> SearchResult:
-        """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
+        """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
 
-        ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word that begins so;
-        ``syntax=False`` takes the query as it stands (see ``retrieval.domain.search.query``).
-        ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``); ``limit`` is
-        1 to 1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by``
-        names a field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which
-        every leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once
-        more within it, and nothing is left out; of up to 4 in a list, the most preferred first, the second's rankings
-        weigh half, the third's a third; ``entities``, at most 100, are what the question is about, by type;
-        ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now;
-        ``about``, shape (dimensions,), tells the question's cluster where ``vector`` does not; ``context``
-        is the situation that the search is recorded with.
-        Words may be missing where the profile has a leg that needs none. Raises ``EmptyQueryError``,
-        ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``,
-        ``WrongDimensionError``, ``InvalidRequestError``.
+        - ``query``: ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word
+          that begins so; ``syntax=False`` takes the words as they stand (see ``retrieval.domain.search.query``). It may
+          be missing where a vector is given, or the profile has a leg that needs no words.
+        - ``vector``: a precomputed query vector, shape (dimensions,), instead of the one of the words.
+        - ``where``: a filter such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``).
+        - ``limit``: the number of hits, 1 to 1000.
+        - ``legs``: the names of the legs to use; ``profile``: replaces the collection's profile for this call.
+        - ``group_by``: a field; of the items with the same value the best hit alone is shown.
+        - ``rewrites``: other wordings of the query, at most 10; every leg runs once more for each.
+        - ``prefer``: a filter; items that pass it rank higher, and no item is left out. Every leg runs once more within
+          it. In a list of up to 4 the first weighs most: the second's rankings weigh a half, the third's a third.
+        - ``entities``: what the question is about, by type, at most 100; ``tags``: the same by tag, at most 100.
+        - ``as_of``: the moment that signals take as now.
+        - ``about``: a vector, shape (dimensions,), that tells the question's cluster in place of ``vector``.
+        - ``context``: the situation that the search is recorded with.
+
+        Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
+        ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
         """
         return await collection_search.search(
             self._handle,
@@ -130,11 +134,11 @@ class Collection:
         syntax: bool = True,
         context: Context = Context(),
     ) -> list[SearchResult]:
-        """The best hits for each of many queries, as ``search`` gives them, for little more than the price of one.
+        """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
-        The words are embedded in one call and the candidates of all come in one round trip. ``vectors``: precomputed
-        ones, shape (number of queries, dimensions), one a query. Raises what ``search`` raises, naming the query, and
-        ``InvalidRequestError`` for more than 1000 of them, or more than 10,000 hits wanted of all together.
+        All words are embedded in one call, and all candidates come in one round trip. ``vectors``: precomputed ones,
+        shape (number of queries, dimensions), one for each query. Raises what ``search`` raises, naming the query, and
+        ``InvalidRequestError`` for more than 1000 queries, or more than 10,000 hits of all together.
         """
         return await collection_search.search_each(
             self._handle,
@@ -159,11 +163,12 @@ class Collection:
         syntax: bool = True,
         context: Context = Context(),
     ) -> SearchResult:
-        """The hits of two profiles, mixed so that feedback tells which of them is better; recorded before it answers.
+        """Mix the hits of two profiles, so that feedback tells which profile is better; records before it answers.
 
-        ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``; the names are what
-        ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
-        cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
+        ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``;
+        ``retrieval compare --interleaved`` calls them by these names. ``limit`` is 1 to 20. Neither profile explores.
+        A record that cannot be stored is told in ``notes``. Raises what ``search`` raises, and
+        ``InvalidRequestError`` for a number of profiles other than two.
         """
         return await collection_search.interleave(
             self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
@@ -179,20 +184,17 @@ class Collection:
         syntax: bool = True,
         context: Context = Context(),
     ) -> Preview:
-        """What each of 1 to 10 profiles would show for the query; what entered, left and moved against the first.
+        """Search with each of 1 to 10 profiles; tells which hits enter, leave and move against the first profile.
 
-        ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
-        is not recorded and explores nothing. Raises what ``search`` raises.
+        ``profiles``: by name, such as ``{"now": collection.profile, "candidate": other}``. The searches are not
+        recorded and explore nothing. Raises what ``search`` raises.
         """
         return await collection_search.preview(
             self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
         )
 
     def unrecorded(self) -> Collection:
-        """The same collection, whose searches are not recorded: for trials and measurements, which nobody asked for.
-
-        They explore nothing either: nothing could be learned from it.
-        """
+        """The same collection without recording, for trials and measurements; its searches explore nothing either."""
         return Collection(self._handle.unrecorded(), self._workplace)
 
     # Add.
@@ -212,10 +214,10 @@ class Collection:
         return await add(self._handle, items, embeddings)
 
     async def add_each(self, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False) -> AddedEach:
-        """Store those of the items that can be, in one transaction, and tell of each what became of it.
+        """Store the items that are valid, in one transaction; tells the outcome of each item.
 
-        What is refused holds up no other: its outcome has the ``InvalidItemError``. Once this returns, the others are
-        stored. With ``more`` another call follows at once, and the last one, which may be of no items, sees to indexes.
+        The outcome of an item that is refused has its ``InvalidItemError``; the other items are stored. ``more`` says
+        that another call follows at once: indexes are left to the last call, which may have no items.
         """
         from retrieval.services.items import add_each
 
@@ -229,7 +231,11 @@ class Collection:
         prune: bool = False,
         progress: Progress | None = None,
     ) -> IngestReport:
-        """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.services.ingest.ingest``."""
+        """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
+
+        ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``.
+        ``prune`` removes the items that the stream does not have. ``progress`` is called after each batch.
+        """
         from retrieval.services.items import ingest
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
@@ -237,11 +243,12 @@ class Collection:
     # Change.
 
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
-        """Store one item, new or in place of the one of its id, and embed it; ``became`` tells what that made of it.
+        """Store one item, new or in place of the one with its id, and embed it; ``became`` tells which it was.
 
-        ``version``: only if it is still in that version (as ``stored`` gives it), if it is there at all (``"*"``), or
-        only if it is not (``""``). Else ``VersionConflictError`` is raised and nothing is changed; of those who put the
-        same version at once, one does. Raises ``InvalidItemError``. An embedder that fails leaves the item pending.
+        ``version``: store it only if the stored item is in that version (``stored`` gives it), if there is one
+        (``"*"``), or if there is none (``""``). Otherwise ``VersionConflictError`` is raised and nothing changes; of
+        several callers that put the same version at once, one succeeds. Raises ``InvalidItemError``. An embedder that
+        fails leaves the item pending.
         """
         from retrieval.services.items import put
 
@@ -271,19 +278,17 @@ class Collection:
         return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
     async def delete(self, item_ids: Sequence[str]) -> int:
-        """Remove items with their terms and vectors; gives how many there were.
+        """Remove items with their terms and vectors; gives the number of items removed.
 
-        Searches of this platform that wait to be recorded are recorded first: afterwards they could not name the items.
+        Searches of this platform that wait to be recorded are recorded first, because a record cannot name an item that
+        is gone.
         """
         from retrieval.services.items import delete
 
         return await delete(self._handle, item_ids)
 
     async def remove(self, item_id: str, *, version: str | None = None) -> bool:
-        """Remove one item with its terms and vectors, and whether it was there; ``version`` is as for ``put``.
-
-        Else as ``delete``.
-        """
+        """Remove one item as ``delete`` does; tells whether it was there. ``version`` is as for ``put``."""
         from retrieval.services.items import remove
 
         return await remove(self._handle, item_id, version)
@@ -430,15 +435,16 @@ class Collection:
         about: object = None,
         notes: Sequence[str] = (),
     ) -> UUID | None:
-        """Record an answer that an application put together itself, as a search is recorded: behind the call.
+        """Record an answer that an application composed itself; gives the identifier for feedback on it.
 
-        ``shown``: what was shown, in that order; ``origin`` names what put it together; ``vector``, shape
-        (dimensions,), is what it looked for, where that was not the words themselves, and ``about`` what tells the
-        question's cluster, where that vector does not (None: it does). Gives the identifier, under which
-        feedback counts as for a search, in the buckets of the ``context``, and of the question's cluster where the
-        vector was given or this process has that of the words at hand: nothing is embedded for it. None where it is
-        not recorded: by the profile, for want of room, or in ``unrecorded`` collections. While the database is away,
-        records wait as those of searches do. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
+        - ``shown``: the items shown, in their order; ``origin``: the name of what composed the answer.
+        - ``vector``: what the answer was looked for by, shape (dimensions,), if that was not the words' own vector.
+        - ``about``: a vector that tells the question's cluster in place of ``vector``.
+
+        Feedback counts in the buckets of ``context``, and of the question's cluster if a vector was given or this
+        process has the words' vector in memory; nothing is embedded. As for a search, the record is stored after the
+        call, and waits while the database is away. Gives None where nothing is recorded: by the profile, when the queue
+        is full, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
         """
         from retrieval.engine.answers import record_answer
 
@@ -455,10 +461,10 @@ class Collection:
         )
 
     async def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
-        """What a session was answered, the newest first: searches, and answers that an application put together.
+        """The answers that a session was given, the newest first: of searches, and those of ``record_answer``.
 
-        ``origin``: of these alone that were recorded with it; empty: searches. Answers of this platform that wait to be
-        recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
+        ``origin``: only answers recorded with that origin; empty: only searches. Answers of this platform that wait to
+        be recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
         limit outside 1 to 1000.
         """
         from retrieval.engine.answers import answers_of
@@ -476,13 +482,13 @@ class Collection:
             handle.parts.accesses.count(handle.stored.collection_id, keys, handle.now)
 
     async def set_half_life(self, days: float) -> None:
-        """Let feedback lose half its weight in so many days, and compute the statistics anew by it; 1/24 to 36500."""
+        """Set in how many days feedback loses half its weight, 1/24 to 36500; the statistics are computed again."""
         from retrieval.engine.learning import set_half_life
 
         await set_half_life(self._handle, days)
 
     async def set_daily_cap(self, events: int) -> None:
-        """Let so many events of one actor count in a day (UTC), 1 to 1,000,000; what is stored stays as it is."""
+        """Set how many events of one actor count in a day (UTC), 1 to 1,000,000; stored events stay as they are."""
         from retrieval.engine.learning import set_daily_cap
 
         await set_daily_cap(self._handle, events)
@@ -490,7 +496,7 @@ class Collection:
     # Learning.
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
-        """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
+        """The counts of verdicts on each of the items that exist, by item id, over all contexts and without decay."""
         from retrieval.adapters.store.learning.standings import read_standings
 
         keys = checked_item_ids(item_ids)
@@ -505,7 +511,7 @@ class Collection:
         query: str | None = None,
         relevance: Mapping[str, float] | None = None,
     ) -> dict[str, Expectation]:
-        """What each item is expected to earn in the context, by item id; also one that nothing is known of.
+        """The reward that each item is expected to earn in the context, by item id; also without any feedback on it.
 
         With a model in use (``is_trained``) it is the model's prediction, in the cluster of the question too where its
         ``vector``, shape (dimensions,), or its words are given; ``relevance``, 0 to 1 by item id, is used by logistic
@@ -519,16 +525,16 @@ class Collection:
         )
 
     async def is_trained(self) -> bool:
-        """Whether what was learned counts in the searches of the collection's profile: a model is in use."""
+        """Whether a model of the learned reward is in use in the searches of the collection's profile."""
         from retrieval.engine.learning import model_in_use
 
         return await model_in_use(self._handle, await self._handle.fresh()) is not None
 
     async def count_verdicts(self, *, domain: str | None = None, at_most: int | None = None) -> int:
-        """How many verdicts on the collection's items count: in all contexts, or in those of a domain.
+        """The number of verdicts on the collection's items that count: in all contexts, or in those of a domain.
 
-        ``at_most``, at least 1: count no further, where it is enough to know that there are so many; the statistics of
-        all items are read otherwise. Raises ``InvalidRequestError``.
+        ``at_most``, at least 1: stop counting there, which saves reading the statistics of all items. Raises
+        ``InvalidRequestError``.
         """
         from retrieval.engine.learning import count_verdicts
 
@@ -554,7 +560,7 @@ class Collection:
         return await latest_models(*await self._handle.place())
 
     async def use_model(self, version: int | None) -> None:
-        """Search with that model and no other; 0: with none. None: with the latest, and with better ones to come.
+        """Search with that model alone; 0: without a model. None: with the latest, and with each better one later.
 
         Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
         """
@@ -581,7 +587,7 @@ class Collection:
         await make_filterable(self._handle, attributes)
 
     async def make_unfilterable(self, names: Sequence[str]) -> None:
-        """Take back what ``make_filterable`` did; the items keep their attributes, and filters still work, slower."""
+        """Undo ``make_filterable``: the indexes go, the items keep their attributes, and filters work more slowly."""
         from retrieval.services.collections import make_unfilterable
 
         await make_unfilterable(self._handle, names)
@@ -600,12 +606,12 @@ class Collection:
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
         """Read the collection's profile, space and size again, if they were read longer ago than that.
 
-        Of a collection of this name that was made anew, or has another space by now, the handle is from then on.
+        A collection of the same name that was made anew, or that has another embedding space, is used from then on.
         Raises ``UnknownCollectionError`` where there is none.
         """
         return await self._handle.refresh(older_than_seconds=older_than_seconds)
 
 
 def handle_of(collection: Collection) -> CollectionHandle:
-    """What the calls about the collection work with: for the platform's own parts."""
+    """The handle that calls below the front door take; for applications and surfaces of this package."""
     return collection._handle  # noqa: SLF001 - of this module's class

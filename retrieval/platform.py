@@ -242,10 +242,10 @@ class Platform:
         return await self.feedback_each([event])
 
     async def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
-        """Say it of many, at most 10,000, in one statement: all are stored, or none and the first bad one is raised.
+        """Store at most 10,000 events of feedback in one statement: all of them, or none where one is refused.
 
-        ``api_key`` is what the events came by: its cap holds for them, and what it may say of actors. Raises what
-        ``feedback`` raises.
+        ``api_key``: the key that the events came by, whose cap and whose rules about actors hold for them. Raises what
+        ``feedback`` raises, for the first event that is refused.
         """
         given = checked_events(events)
         if any(event.retrieval_id is not None for event in given):
@@ -268,11 +268,11 @@ class Platform:
         return await self.feedback_each(events)
 
     async def quarantine(self, actor: str, *, reason: str = "") -> int:
-        """Keep what an actor says, and said, from counting; gives how many events stopped doing so."""
+        """Keep an actor's feedback, past and future, from counting; gives the number of events that no more count."""
         return await quarantine(self.database, self._tenant_id, actor, reason, is_held=True)
 
     async def release(self, actor: str) -> int:
-        """Let an actor's feedback count again, with the weights that were given; gives how many events do."""
+        """Let an actor's feedback count again, with its former weights; gives the number of events that count again."""
         return await quarantine(self.database, self._tenant_id, actor, is_held=False)
 
     # Records and figures.
@@ -405,7 +405,7 @@ class Platform:
     # Upkeep.
 
     async def statistics(self) -> list[CollectionStatus]:
-        """How each of the tenant's collections stands: what is stored, what waits, what ran, what was measured."""
+        """The state of each of the tenant's collections: items, pending vectors, jobs, measured recall, lost records."""
         # Jobs come with it, and a process that only searches should not wait for them.
         from retrieval.services.collections import collection_statuses
 

@@ -28,10 +28,7 @@ class SyncCollection(Mirror[Collection]):
     preview = waiting(Collection.preview)
 
     def unrecorded(self) -> SyncCollection:
-        """The same collection, whose searches are not recorded: for trials and measurements, which nobody asked for.
-
-        They explore nothing either: nothing could be learned from it.
-        """
+        """The same collection without recording, for trials and measurements; its searches explore nothing either."""
         return SyncCollection(self.twin.unrecorded(), self.door)
 
     add = waiting(Collection.add)

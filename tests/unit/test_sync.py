@@ -139,7 +139,7 @@ def test_help_shows_what_a_sync_search_takes() -> None:
     """The parameters with their types, and the whole description."""
     shown = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
     assert "rewrites: 'Sequence[str]' = ()" in shown
-    assert "``prefer`` is a filter too" in shown
+    assert "``prefer``: a filter; items that pass it rank higher" in shown
     assert "-> 'SearchResult'" in shown
 
 
