@@ -405,7 +405,7 @@ class Platform:
     # Upkeep.
 
     async def statistics(self) -> list[CollectionStatus]:
-        """The state of each of the tenant's collections: items, pending vectors, jobs, measured recall, lost records."""
+        """The state of each of the tenant's collections: items, pending vectors, jobs, recall, lost records."""
         # Jobs come with it, and a process that only searches should not wait for them.
         from retrieval.services.collections import collection_statuses
 
