@@ -234,7 +234,7 @@ class Collection:
         """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
 
         ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``.
-        ``prune`` removes the items that the stream does not have. ``progress`` is called after each batch.
+        ``prune`` archives the items that the stream does not have. ``progress`` is called after each batch.
         """
         from retrieval.services.items import ingest
 
