@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retrieval.domain.search.preview import Preview
     from retrieval.domain.search.profile import Profile, StoredProfile
     from retrieval.services.add import AddedEach, AddReport
+    from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.change import ChangeReport, Decide
     from retrieval.services.ingest import IngestReport, Progress, Rejected
     from retrieval.services.workplace import Workplace
@@ -79,6 +80,8 @@ class Collection:
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
         about: object = None,
+        min_score: float | None = None,
+        min_relevance: float | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
@@ -97,6 +100,9 @@ class Collection:
         - ``entities``: what the question is about, by type, at most 100; ``tags``: the same by tag, at most 100.
         - ``as_of``: the moment that signals take as now.
         - ``about``: a vector, shape (dimensions,), that tells the question's cluster in place of ``vector``.
+        - ``min_score``: hits of a lower score are left out; scores are comparable within one search only.
+        - ``min_relevance``: hits that are relevant with a lower probability are left out, 0 to 1; needs a calibration,
+          which the local model has (see ``calibrate``). An answer left without hits says so in ``why_no_hits``.
         - ``context``: the situation that the search is recorded with.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
@@ -119,6 +125,8 @@ class Collection:
             entities=entities,
             tags=tags,
             as_of=as_of,
+            min_score=min_score,
+            min_relevance=min_relevance,
         )
 
     async def search_each(
@@ -132,13 +140,15 @@ class Collection:
         profile: Profile | None = None,
         group_by: str | None = None,
         syntax: bool = True,
+        min_score: float | None = None,
+        min_relevance: float | None = None,
         context: Context = Context(),
     ) -> list[SearchResult]:
         """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
         All words are embedded in one call, and all candidates come in one round trip. ``vectors``: precomputed ones,
-        shape (number of queries, dimensions), one for each query. Raises what ``search`` raises, naming the query, and
-        ``InvalidRequestError`` for more than 1000 queries, or more than 10,000 hits of all together.
+        shape (number of queries, dimensions), one for each query. The other arguments are as for ``search``.
+        Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more than 10,000 hits of all together.
         """
         return await collection_search.search_each(
             self._handle,
@@ -151,6 +161,8 @@ class Collection:
             limit=limit,
             group_by=group_by,
             syntax=syntax,
+            min_score=min_score,
+            min_relevance=min_relevance,
         )
 
     async def interleave(
@@ -161,6 +173,8 @@ class Collection:
         where: Where | Filter | None = None,
         limit: int = 10,
         syntax: bool = True,
+        min_score: float | None = None,
+        min_relevance: float | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """Mix the hits of two profiles, so that feedback tells which profile is better; records before it answers.
@@ -171,7 +185,15 @@ class Collection:
         ``InvalidRequestError`` for a number of profiles other than two.
         """
         return await collection_search.interleave(
-            self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
+            self._handle,
+            query,
+            profiles=profiles,
+            where=where,
+            context=context,
+            limit=limit,
+            syntax=syntax,
+            min_score=min_score,
+            min_relevance=min_relevance,
         )
 
     async def preview(
@@ -182,6 +204,8 @@ class Collection:
         where: Where | Filter | None = None,
         limit: int = 10,
         syntax: bool = True,
+        min_score: float | None = None,
+        min_relevance: float | None = None,
         context: Context = Context(),
     ) -> Preview:
         """Search with each of 1 to 10 profiles; tells which hits enter, leave and move against the first profile.
@@ -190,7 +214,15 @@ class Collection:
         recorded and explore nothing. Raises what ``search`` raises.
         """
         return await collection_search.preview(
-            self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
+            self._handle,
+            query,
+            profiles=profiles,
+            where=where,
+            context=context,
+            limit=limit,
+            syntax=syntax,
+            min_score=min_score,
+            min_relevance=min_relevance,
         )
 
     def unrecorded(self) -> Collection:
@@ -407,6 +439,21 @@ class Collection:
         from retrieval.engine.profiles import use_profile
 
         await use_profile(self._handle, version)
+
+    async def calibrate(
+        self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
+    ) -> CalibrationReport:
+        """Fit how sure hits are (``Hit.relevance``) on judged queries, or on the feedback to recorded searches (None).
+
+        ``relevant``: by the words of each query the ids of the items that answer it; an empty list says that none does.
+        Items that are not named count as not relevant. ``apply``: store it in a new version of the profile and tell by
+        it from now on. Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not.
+        """
+        from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
+
+        if relevant is None:
+            return await calibrate_by_feedback(self._handle, apply=apply)
+        return await calibrate(self._handle, *judged_of(relevant), apply=apply)
 
     # Records and feedback.
 

@@ -67,7 +67,8 @@ async def search(
     except UnknownFieldError:
         # The field may have come with items that another process added a moment ago.
         result = await _searcher(handle, await handle.refresh()).search(request, context)
-    return result if result.hits else await _explained(handle, result, request.condition)
+    is_told = result.hits or result.why_no_hits
+    return result if is_told else await _explained(handle, result, request.condition)
 
 
 @told_if_gone

@@ -69,6 +69,7 @@ class Interleaved:
             weighed=sum(one.weighed for one in self.results),
             profile_version=None,
             notes=self.notes,
+            why_no_hits=() if self.drafted else self.results[0].why_no_hits,
             timings_ms=self.timings_ms,
             retrieval_id=self.retrieval_id,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -179,25 +180,42 @@ def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
     return [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
 
 
-def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:
+def hits(
+    ranked: Sequence[Fused],
+    columns: Columns,
+    fusion: str,
+    slate: Sequence[Placed] = (),
+    relevance: Mapping[str, float | None] = MappingProxyType({}),
+) -> tuple[Hit, ...]:
     """The hits in order, of candidates that are all there.
 
     ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
+    ``relevance``: the probability by item id that it is relevant, where it is told.
     """
     placed = {one.item_id: one for one in slate}
     return tuple(
-        _hit(one, columns[one.item_id], rank, fusion, placed.get(one.item_id) or Placed(one.item_id))
+        _hit(
+            one,
+            columns[one.item_id],
+            rank,
+            fusion,
+            placed=placed.get(one.item_id) or Placed(one.item_id),
+            relevance=relevance.get(one.item_id),
+        )
         for rank, one in enumerate(ranked, 1)
     )
 
 
-def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: Placed) -> Hit:
+def _hit(
+    one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, *, placed: Placed, relevance: float | None
+) -> Hit:
     title, body, kind, tags, attributes, status, source, occurred_at = columns
     return Hit(
         item_id=one.item_id,
         score=one.score,
         rank=rank,
         explanation=Explanation(fusion, one.contributions),
+        relevance=relevance,
         slot=placed.slot,
         propensity=placed.propensity,
         title=title,

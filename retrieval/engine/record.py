@@ -38,7 +38,8 @@ class RequestValues(NamedTuple):
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
     ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred`` (a list where there
-    are several), ``entities``, ``tags`` and ``as_of``; ``about`` where it was given, each number with four digits."""
+    are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was given, each
+    number with four digits."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -60,6 +61,8 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "entities": sorted(map(list, request.entities)),
             "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
+            "min_score": request.min_score,
+            "min_relevance": request.min_relevance,
             **({} if request.about is None else {"about": [round(one, 4) for one in request.about.tolist()]}),
         },
     )
@@ -92,6 +95,8 @@ def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
         "tags": frozenset(asked.get("tags", ())),
         "as_of": None if as_of is None else datetime.fromisoformat(as_of),
         "about": None if about is None else np.asarray(about, dtype=np.float32),
+        "min_score": asked.get("min_score"),
+        "min_relevance": asked.get("min_relevance"),
     }
 
 

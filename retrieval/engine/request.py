@@ -14,7 +14,7 @@ import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import fault_of, is_storable
+from retrieval.domain.checks import fault_of, is_finite, is_storable
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -112,6 +112,10 @@ class SearchRequest:
     """The moment that signals take as now; None: the clock's."""
     about: Vector | None = None
     """The vector that tells the question's cluster, shape (dimensions,); None: the one that is searched with."""
+    min_score: float | None = None
+    """The least score of a hit; None: any."""
+    min_relevance: float | None = None
+    """The least relevance of a hit, 0 to 1; None: any."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
@@ -139,6 +143,8 @@ def checked_request(
     entities: object = None,
     tags: object = (),
     as_of: datetime | None = None,
+    min_score: float | None = None,
+    min_relevance: float | None = None,
     needs_question: bool = True,
     bounds: SearchBounds = DEFAULT_BOUNDS,
 ) -> SearchRequest:
@@ -168,7 +174,18 @@ def checked_request(
         entities=checked_entities(entities),
         tags=checked_tags(tags),
         as_of=_checked_moment(as_of),
+        min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
+        min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
     )
+
+
+def _checked_least(name: str, value: object, least: float, most: float) -> float:
+    if not is_finite(value) or not least <= value <= most:
+        wanted = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
+        error = InvalidRequestError(f"{name} is {value!r:.80}; it must be {wanted}")
+        error.place = (name,)
+        raise error
+    return float(value)
 
 
 def checked_preferred(prefer: object) -> tuple[Filter, ...]:

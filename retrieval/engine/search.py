@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import compress
+from types import MappingProxyType
 from typing import Any
 
 from opentelemetry.trace import Span
@@ -38,6 +39,7 @@ from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_pl
 from retrieval.engine.ranking import Columns, best_of_groups, fusion_name, hits, merged, present, ranking, with_refining
 from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder, Sampler
+from retrieval.engine.relevance import check_calibrated, relevance_by_id, wanted
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
@@ -101,6 +103,10 @@ class Final:
     decided: Decided
     shown: list[Fused]
     """In the order of the slate, each with the parts of its score."""
+    relevance: Mapping[str, float | None] = MappingProxyType({})
+    """By item id the probability that it is relevant, where it is told."""
+    why_none: tuple[str, ...] = ()
+    """Why none of what was found is shown."""
 
 
 def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
@@ -226,6 +232,7 @@ class Searcher:
             rankings = [await self._ranked(one, found, is_long) for one, found in zip(asked, each, strict=True)]
         with part(traced, "retrieval.learn"):
             finals = await self._finals(asked, rankings, context)
+            finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
         watch.lap("learn")
         with part(traced, "retrieval.items"):
             columns = await self._columns(asked, each, [final.shown for final in finals])
@@ -238,9 +245,7 @@ class Searcher:
             )
             answered = [one for one, _ in answers]
             kept = await self._recorded(answered, [one.is_recorded for one in asked], is_long)
-        results = [
-            self._result(*answer, *one) for answer, one in zip(answers, zip(each, kept, strict=True), strict=True)
-        ]
+        results = [self._result(*answer, *one) for answer, *one in zip(answers, each, kept, finals, strict=True)]
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -300,6 +305,7 @@ class Searcher:
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
             check_orders(request.condition, self.collection.attributes)
         check_filter(request.condition, self.collection.filterable)
+        check_calibrated(self.collection, request)
 
     async def _find(self, one: PlannedSearch, requests: Sequence[CandidateRequest]) -> Found:
         each = [
@@ -380,6 +386,16 @@ class Searcher:
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()))
         return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
+    def _sure(self, one: PlannedSearch, final: Final) -> Final:
+        """The hits that the request lets through, with how sure they are."""
+        found, shown = final.ranked.found, final.shown
+        relevance = relevance_by_id(self.collection, one.plan, one.query.words, found, shown)
+        places, why_none = wanted(one.request, shown, relevance)
+        if places is None:
+            return Final(final.ranked, final.slate, final.decided, shown, relevance)
+        slate, kept = [final.slate[place] for place in places], [shown[place] for place in places]
+        return Final(final.ranked, slate, final.decided, kept, relevance, why_none)
+
     async def _columns(
         self, asked: Sequence[PlannedSearch], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
     ) -> Columns:
@@ -418,7 +434,7 @@ class Searcher:
             seed=one.seed,
             decided=final.decided,
         )
-        return answered, hits(shown, columns, fusion, final.slate)
+        return answered, hits(shown, columns, fusion, final.slate, final.relevance)
 
     async def _recorded(
         self,
@@ -447,6 +463,7 @@ class Searcher:
         shown: tuple[Hit, ...],
         first: Found,
         is_kept: bool | None,  # noqa: FBT001 - one of three
+        final: Final,
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
         is_missed = is_kept is False and one.plan.profile.recording.wait
@@ -457,6 +474,7 @@ class Searcher:
             weighed=weighed,
             profile_version=one.profile_version,
             notes=(*one.plan.notes, *((NOT_RECORDED,) if is_missed else ())),
+            why_no_hits=final.why_none,
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )

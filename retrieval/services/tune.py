@@ -11,7 +11,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
 from types import MappingProxyType
@@ -444,7 +444,8 @@ async def tune_collection(
         seed=seed,
     )
     report = await _in_thread(calculate, progress)
-    return CollectionTuning(report=report, profile=profile_of(report.proposal, profile.depth))
+    proposed = replace(profile_of(report.proposal, profile.depth), calibration=profile.calibration)
+    return CollectionTuning(report=report, profile=proposed)
 
 
 async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) -> int | None:

@@ -52,6 +52,7 @@ class SyncCollection(Mirror[Collection]):
     stored_profile = waiting(Collection.stored_profile)
     set_profile = waiting(Collection.set_profile)
     use_profile = waiting(Collection.use_profile)
+    calibrate = waiting(Collection.calibrate)
     retrievals = waiting(Collection.retrievals)
     record_answer = waiting(Collection.record_answer)
     answers_of = waiting(Collection.answers_of)

@@ -30,6 +30,8 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "entities": [],
         "tags": [],
         "as_of": None,
+        "min_score": None,
+        "min_relevance": None,
     }
 )
 """What is asked as a rule, and not kept; see ``retrieval.engine.record``."""

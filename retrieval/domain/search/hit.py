@@ -69,6 +69,8 @@ class Hit:
     rank: int
     """From 1."""
     explanation: Explanation
+    relevance: float | None = None
+    """The probability that it is relevant, 0 to 1, comparable between searches; None: nothing was calibrated for it."""
     slot: Slot = Slot.EXPLOIT
     """Why it stands there: for its score, or to learn about it."""
     propensity: float = 1.0
@@ -87,6 +89,7 @@ class Hit:
         return {
             "item_id": self.item_id,
             "score": self.score,
+            "relevance": self.relevance,
             "rank": self.rank,
             "slot": self.slot.value,
             "propensity": self.propensity,
@@ -105,7 +108,8 @@ class Hit:
         # Two lines of a terminal; the rest is in its fields, and as_dict has all.
         text = " ".join(f"{self.title} {self.body[:_REPR_CHARACTERS]}".split())
         short = text if len(text) <= _REPR_CHARACTERS else f"{text[: _REPR_CHARACTERS - 1]}…"
-        return f"Hit(rank={self.rank}, item_id={self.item_id!r:.40}, score={self.score:.4f}, text={short!r})"
+        sure = "" if self.relevance is None else f", relevance={self.relevance:.2f}"
+        return f"Hit(rank={self.rank}, item_id={self.item_id!r:.40}, score={self.score:.4f}{sure}, text={short!r})"
 
     def _repr_html_(self) -> str:
         return hits_html([(self, self.explanation._repr_html_())], "")
@@ -137,9 +141,10 @@ class SearchResult(Sequence[Hit]):
     notes: tuple[str, ...] = ()
     """What the caller should know: a leg that could not run and why."""
     why_no_hits: tuple[str, ...] = ()
-    """Where there are no hits: which part of the filter lets nothing through, and what is near to it.
+    """Where there are no hits: that all were below what was asked for, or which part of the filter lets nothing
+    through, and what is near to it.
 
-    ``search_each`` does not ask for it."""
+    ``search_each`` does not ask about filters."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None

@@ -13,6 +13,7 @@ from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
 from retrieval.domain.search.refining import REFINING, Refining
+from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.signal import Question, Signal
 from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
 
@@ -113,6 +114,8 @@ class Profile:
     """Which items are shown to learn about them. Off unless it says otherwise."""
     recording: Recording = field(default_factory=Recording)
     """Which of its searches are recorded. All unless it says otherwise."""
+    calibration: Calibration | None = None
+    """How a hit's relevance is told, in place of what is shipped for the embedding space; None: by that."""
 
     def __post_init__(self) -> None:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
@@ -177,6 +180,10 @@ class Profile:
             raise InvalidProfileError("a profile with signals needs at least one with a weight above 0")
         if bool(names) != (self.fusion.kind is FusionKind.UNION):
             raise InvalidProfileError("signals need the fusion 'union', and a union needs signals")
+        if self.calibration is not None and not isinstance(self.calibration, Calibration):
+            raise InvalidProfileError(
+                f"calibration is {self.calibration!r:.80}; retrieval calibrate fits one; None: the one that is shipped"
+            )
         if self.min_score is not None:
             if not names:
                 raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
@@ -203,6 +210,7 @@ class Profile:
             "learned": self.learned.as_dict(),
             "exploration": self.exploration.as_dict(),
             "recording": self.recording.as_dict(),
+            "calibration": None if self.calibration is None else self.calibration.as_dict(),
         }
 
     @classmethod
@@ -218,7 +226,9 @@ class Profile:
         if not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
-            given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in _PARTS if name in stored}}
+            is_calibrated = stored.get("calibration") is not None
+            said = [name for name in _PARTS if name in stored and (name != "calibration" or is_calibrated)]
+            given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in said}}
             if "signals" in given:
                 given["signals"] = signals_from_dict(given["signals"])
             return cls(**given)
@@ -228,15 +238,18 @@ class Profile:
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
-_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording]] = MappingProxyType(
-    {
-        "fusion": Fusion,
-        "refining": Refining,
-        "diversity": Diversity,
-        "learned": Learned,
-        "exploration": Exploration,
-        "recording": Recording,
-    }
+_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording | Calibration]] = (
+    MappingProxyType(
+        {
+            "fusion": Fusion,
+            "refining": Refining,
+            "diversity": Diversity,
+            "learned": Learned,
+            "exploration": Exploration,
+            "recording": Recording,
+            "calibration": Calibration,
+        }
+    )
 )
 """The parts of a profile that are objects."""
 

@@ -1,0 +1,164 @@
+"""How sure a hit is: the probability that it is relevant, told by what a search knows of it beside its rank. Pure.
+
+A logistic model, p = 1 / (1 + e^-z), whose z is linear in up to four numbers that mean the same in every collection:
+
+- the item's cosine, and how far it lies behind the best cosine of the search;
+- the share of the most that BM25 can give to the query, and how far it lies behind the best share of the search.
+
+BM25 gives a word at most (k1 + 1) × its inverse document frequency, which is at most ln(2 + 2 N) among N items; words
+that the collection does not know count too, so that an item with the one known word of five has a small share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from retrieval.domain.checks import is_finite, is_storable
+from retrieval.domain.errors import InvalidProfileError
+
+_SATURATED = 2.2
+"""k1 + 1 of BM25: what many occurrences of a word are worth, in occurrences."""
+
+_MOST_CHARACTERS = 1000
+_ITEM_AND_SCORE = itemgetter(1, 3)
+_DENSE, _LEXICAL = "dense", "lexical"
+
+
+class Evidence(NamedTuple):
+    """What a search knows of an item; None: nothing of that kind."""
+
+    cosine: float | None
+    cosine_behind: float
+    """The best cosine of the search minus the item's."""
+    words: float | None
+    """BM25 as a share of the most that it can be, 0 to 1."""
+    words_behind: float
+    """The best share of the search minus the item's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The coefficients for one embedding space, by what is known of an item: an intercept, and one for each number.
+
+    Empty coefficients: nothing is told of items of which only that is known. Raises ``InvalidProfileError`` for a wrong
+    number of coefficients, or one that is not finite.
+    """
+
+    space: str
+    """The name of the embedding space (``EmbeddingSpace.name``); empty: for a collection without one."""
+    both: tuple[float, ...] = ()
+    """Intercept, cosine, cosine behind, words, words behind."""
+    dense: tuple[float, ...] = ()
+    """Intercept, cosine, cosine behind."""
+    lexical: tuple[float, ...] = ()
+    """Intercept, words, words behind."""
+    fitted_on: str = ""
+    """What it was fitted on, for people."""
+
+    def __post_init__(self) -> None:
+        for name, length in (("both", 5), ("dense", 3), ("lexical", 3)):
+            given = getattr(self, name)
+            is_list = isinstance(given, list | tuple)
+            if not is_list or len(given) not in (0, length) or not all(map(is_finite, given)):
+                raise InvalidProfileError(
+                    f"calibration {name} is {given!r:.80}; it is a list of {length} finite numbers, or an empty one"
+                )
+            object.__setattr__(self, name, tuple(map(float, given)))
+        for name in ("space", "fitted_on"):
+            text = getattr(self, name)
+            if not is_storable(text) or len(text) > _MOST_CHARACTERS:
+                raise InvalidProfileError(
+                    f"calibration {name} is {text!r:.80}; it is a text of at most {_MOST_CHARACTERS} characters"
+                )
+
+    def relevances(self, evidence: Sequence[Evidence]) -> list[float | None]:
+        """The probability of each that it is relevant, 0 to 1; None where nothing is known that it was fitted for."""
+        told: list[float | None] = []
+        for cosine, behind, words, words_behind in evidence:
+            if cosine is not None and words is not None and self.both:
+                base, by_cosine, by_behind, by_words, by_words_behind = self.both
+                z = base + by_cosine * cosine + by_behind * behind + by_words * words + by_words_behind * words_behind
+            elif cosine is not None and self.dense:
+                base, by_cosine, by_behind = self.dense
+                z = base + by_cosine * cosine + by_behind * behind
+            elif words is not None and self.lexical:
+                base, by_words, by_words_behind = self.lexical
+                z = base + by_words * words + by_words_behind * words_behind
+            else:
+                told.append(None)
+                continue
+            told.append(1.0 / (1.0 + math.exp(-z)) if z > _LEAST_LOGIT else 0.0)
+        return told
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+_LEAST_LOGIT = -700.0
+"""Below it e^-z is no number any more."""
+
+
+def most_by_words(query: str, documents: int) -> float:
+    """The most that BM25 can give to the query among so many items; its words are what spaces part."""
+    return _SATURATED * max(len(set(query.lower().split())), 1) * math.log(2 + 2 * documents)
+
+
+def evidence_of(
+    item_ids: Sequence[str],
+    rankings: Mapping[str, Sequence[tuple[Any, ...]]],
+    most: float,
+    *,
+    knows_all_words: bool,
+) -> list[Evidence]:
+    """What the search knows of each of the items.
+
+    ``rankings``: the candidates by leg, those of other wordings too; ``most``: see ``most_by_words``;
+    ``knows_all_words``: whether an item that the lexical ranking lacks has none of the words.
+    """
+    cosines, words = _scores(rankings, _DENSE), _scores(rankings, _LEXICAL)
+    best_cosine, best_words = max(cosines.values(), default=0.0), max(words.values(), default=0.0) / most
+    without = 0.0 if knows_all_words and _LEXICAL in rankings else None
+    told = []
+    for item_id in item_ids:
+        cosine, bm25 = cosines.get(item_id), words.get(item_id, without)
+        share = None if bm25 is None else bm25 / most
+        told.append(
+            Evidence(
+                cosine,
+                0.0 if cosine is None else best_cosine - cosine,
+                share,
+                0.0 if share is None else best_words - share,
+            )
+        )
+    return told
+
+
+def _scores(rankings: Mapping[str, Sequence[tuple[Any, ...]]], leg: str) -> dict[str, float]:
+    """By item id the leg's own score; of several wordings the best one."""
+    scores = dict(map(_ITEM_AND_SCORE, rankings.get(leg, ())))
+    for name, candidates in rankings.items():
+        if name != leg and name.partition(":")[0] == leg:
+            for item_id, score in map(_ITEM_AND_SCORE, candidates):
+                scores[item_id] = max(score, scores.get(item_id, score))
+    return scores
+
+
+SHIPPED: Mapping[tuple[str, str], Calibration] = MappingProxyType(
+    {
+        ("minilm", "all-MiniLM-L6-v2"): Calibration(
+            space="minilm/all-MiniLM-L6-v2",
+            both=(-4.28, 4.85, -7.40, 9.45, -24.58),
+            dense=(-5.05, 6.73, -12.02),
+            lexical=(-3.0, 9.0, -24.0),
+            fitted_on="SciFact's train queries and every second query of tickets_hadoop",
+        )
+    }
+)
+"""By provider and model. ``benchmarks/relevance.py`` fits and measures them."""

@@ -1,0 +1,151 @@
+"""Fitting how sure a hit is: logistic regression on judged hits, and how honest it is on queries left out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from retrieval.domain.search.relevance import Calibration, Evidence
+from retrieval.learning.arm_table import Floats
+from retrieval.learning.calibration import calibration_error
+from retrieval.learning.logit import sigmoid
+
+FEWEST = 10
+"""Hits that are relevant, and hits that are not, which a fit needs at least."""
+
+FOLDS = 5
+_RIDGE = 1e-3
+"""What a standardised coefficient's square costs a hit, so that none grows without end."""
+_STEPS = 100
+_SMALL = 1e-9
+
+_NUMBERS = {"both": (0, 1, 2, 3), "dense": (0, 1), "lexical": (2, 3)}
+"""The numbers of an ``Evidence`` that each model goes by."""
+
+
+class JudgedHit(NamedTuple):
+    """A hit of a judged query."""
+
+    query: int
+    """The number of the query: all hits of one are held out together."""
+    evidence: Evidence
+    is_relevant: bool
+    weight: float = 1.0
+
+
+JudgedHits = Mapping[str, Sequence[JudgedHit]]
+"""The hits by model: ``both``, ``dense``, ``lexical``."""
+
+
+class Bin(NamedTuple):
+    """Hits that were told about the same probability."""
+
+    hits: int
+    told: float
+    """The mean probability."""
+    relevant: float
+    """The share that is relevant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Honesty:
+    """How well probabilities tell what is relevant."""
+
+    hits: int
+    relevant: float
+    """The share of the hits that is relevant."""
+    told: float
+    """The mean probability."""
+    error: float
+    """The expected calibration error over ten bins of equal size, 0 to 1; see ``calibration_error``."""
+    told_apart: float | None
+    """The probability that a relevant hit is told a higher one than one that is not (AUC); None: all are the same."""
+    bins: tuple[Bin, ...]
+    """By tenths of the probability, without empty ones."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "bins"}
+        return {**values, "bins": [one._asdict() for one in self.bins]}
+
+
+def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str) -> Calibration:
+    """The calibration of the hits; of a model with too few hits it has no coefficients."""
+    return Calibration(space=space, fitted_on=fitted_on, **{name: _fitted(name, some) for name, some in hits.items()})
+
+
+def can_fit(hits: Sequence[JudgedHit]) -> bool:
+    """Whether there are enough hits of both kinds."""
+    relevant = sum(one.is_relevant for one in hits)
+    return min(relevant, len(hits) - relevant) >= FEWEST
+
+
+def held_out(name: str, hits: Sequence[JudgedHit]) -> Honesty | None:
+    """How honest the model is, each fifth of the queries told by a fit on the others; None: too few for that."""
+    told, judged = list[float](), list[bool]()
+    for fold in range(FOLDS):
+        others = [one for one in hits if one.query % FOLDS != fold]
+        own = [one for one in hits if one.query % FOLDS == fold]
+        if not own or not can_fit(others):
+            return None
+        fitted = Calibration(space="", **{name: _fitted(name, others)})
+        told += [one for one in fitted.relevances([hit.evidence for hit in own]) if one is not None]
+        judged += [hit.is_relevant for hit in own]
+    return honesty(told, judged)
+
+
+def honesty(told: Sequence[float], judged: Sequence[bool]) -> Honesty:
+    """How honest the probabilities are. Raises ``InvalidRequestError`` for none."""
+    probabilities, relevant = np.asarray(told, dtype=np.float64), np.asarray(judged, dtype=np.float64)
+    tenths = np.minimum((probabilities * 10).astype(int), 9)
+    bins = [tenths == tenth for tenth in range(10)]
+    return Honesty(
+        hits=len(told),
+        relevant=float(relevant.mean()) if told else 0.0,
+        told=float(probabilities.mean()) if told else 0.0,
+        error=calibration_error(probabilities, relevant),
+        told_apart=_told_apart(probabilities, relevant > 0),
+        bins=tuple(
+            Bin(int(one.sum()), float(probabilities[one].mean()), float(relevant[one].mean()))
+            for one in bins
+            if one.any()
+        ),
+    )
+
+
+def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
+    """Mann and Whitney's statistic (1947), ties counting half."""
+    relevant, others = np.sort(probabilities[is_relevant]), np.sort(probabilities[~is_relevant])
+    if not len(relevant) or not len(others):
+        return None
+    below = np.searchsorted(others, relevant, side="left") + np.searchsorted(others, relevant, side="right")
+    return float(below.sum() / (2 * len(relevant) * len(others)))
+
+
+def _fitted(name: str, hits: Sequence[JudgedHit]) -> tuple[float, ...]:
+    """Intercept and coefficients by Newton's method on standardised numbers."""
+    columns = _NUMBERS[name]
+    known = [one for one in hits if one.evidence[columns[0]] is not None]
+    if not can_fit(known):
+        return ()
+    numbers = np.array([[one.evidence[column] for column in columns] for one in known], dtype=np.float64)
+    judged = np.array([one.is_relevant for one in known], dtype=np.float64)
+    weights = np.array([one.weight for one in known], dtype=np.float64)
+    weights *= len(known) / weights.sum()
+    middle, spread = numbers.mean(axis=0), numbers.std(axis=0) + _SMALL
+    design = np.column_stack([np.ones(len(known)), (numbers - middle) / spread])
+    ridge = _RIDGE * len(known) * np.diag([0.0, *[1.0] * len(columns)])
+    found = np.zeros(len(columns) + 1)
+    for _ in range(_STEPS):
+        told = sigmoid(design @ found)
+        slope = design.T @ (weights * (told - judged)) + ridge @ found
+        curve = (design * (weights * told * (1 - told))[:, None]).T @ design + ridge + _SMALL * np.eye(len(found))
+        step = np.linalg.solve(curve, slope)
+        found -= step
+        if np.abs(step).max() < _SMALL:
+            break
+    slopes = found[1:] / spread
+    return (round(float(found[0] - slopes @ middle), 4), *(round(float(one), 4) for one in slopes))

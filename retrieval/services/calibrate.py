@@ -1,0 +1,198 @@
+"""Calibrating: how sure the hits of a collection are, fitted on judged queries or on the verdicts of feedback.
+
+Each query is searched as usual, and what the search knows of its hits is held against the judgements. Of judged queries
+an item that is not judged counts as not relevant; of feedback only items with a verdict count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from retrieval.adapters.embedders.cached import patiently
+from retrieval.adapters.store.learning.training import read_rated_searches, read_verdicts
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.context import Context
+from retrieval.domain.search.profile import LegName
+from retrieval.domain.search.relevance import Calibration, evidence_of, most_by_words
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_search import leg_rankings, search
+from retrieval.engine.profiles import set_profile
+from retrieval.learning.relevance import FEWEST, Honesty, JudgedHit, can_fit, fit_calibration, held_out
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_for, without_item
+
+HITS = 10
+"""Hits of each query that are held against the judgements."""
+
+MOST_SEARCHES = 2_000
+"""The latest searches with a verdict that are asked again."""
+
+_SUCCESS = 0.5
+"""A verdict of at least this reward says that the item is relevant."""
+
+Step = Callable[[int, int], None]
+"""Called with the number of queries that were asked, and of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationReport:
+    """A calibration, and how honest it is on queries that it was not fitted on."""
+
+    calibration: Calibration
+    queries: int
+    hits: int
+    """Hits that were judged."""
+    held_out: Honesty | None
+    """Each fifth of the queries told by a fit on the others; None: too few for that."""
+    profile_version: int | None
+    """The version of the profile that has it; None: it was not stored."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "calibration": self.calibration.as_dict(),
+            "queries": self.queries,
+            "hits": self.hits,
+            "held_out": None if self.held_out is None else self.held_out.as_dict(),
+            "profile_version": self.profile_version,
+        }
+
+
+def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery], Qrels]:
+    """The queries and judgements of a mapping from words to the ids of the relevant items.
+
+    Raises ``InvalidRequestError`` for anything else.
+    """
+    if not isinstance(relevant, Mapping) or any(
+        isinstance(ids, str) or not isinstance(ids, Sequence) for ids in relevant.values()
+    ):
+        raise InvalidRequestError('judgements come as {"connection timeout": ["T-17"], "apple pie": []}')
+    queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(relevant, 1)]
+    return queries, {one.query_id: dict.fromkeys(relevant[one.text], 1) for one in queries}
+
+
+async def calibrate(
+    handle: CollectionHandle,
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    where_from: Sequence[WhereFrom] = (),
+    drop_self: DropSelf | None = None,
+    apply: bool = True,
+    progress: Step | None = None,
+) -> CalibrationReport:
+    """Fit on judged queries; those that are judged and have no relevant item tell what no answer looks like.
+
+    Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not.
+    """
+    known = [query for query in queries if query.query_id in qrels]
+    hits = await judged_hits(handle, known, qrels, where_from=where_from, drop_self=drop_self, progress=progress)
+    return await _report(handle, hits, len(known), "judged queries", apply=apply)
+
+
+async def calibrate_by_feedback(
+    handle: CollectionHandle, *, apply: bool = True, progress: Step | None = None
+) -> CalibrationReport:
+    """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does."""
+    queries, qrels = await _rated(handle)
+    hits = await judged_hits(handle, queries, qrels, only_judged=True, progress=progress)
+    return await _report(handle, hits, len(queries), "searches with feedback", apply=apply)
+
+
+async def judged_hits(
+    handle: CollectionHandle,
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    where_from: Sequence[WhereFrom] = (),
+    drop_self: DropSelf | None = None,
+    only_judged: bool = False,
+    progress: Step | None = None,
+) -> dict[str, list[JudgedHit]]:
+    """What the searches know of their hits, and whether these are relevant, by model."""
+    hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
+    for number, query in enumerate(queries):
+        own = None if drop_self is None else drop_self.exclude_for(query)
+        where = without_item(where_for(query, where_from), own)
+        for name, some in (await _hits(handle, query, where, qrels[query.query_id], only_judged=only_judged)).items():
+            hits[name] += [one._replace(query=number) for one in some]
+        if progress is not None:
+            progress(number + 1, len(queries))
+    return hits
+
+
+async def _hits(
+    handle: CollectionHandle,
+    query: JudgedQuery,
+    where: dict[str, Any] | None,
+    judged: Mapping[str, int],
+    *,
+    only_judged: bool,
+) -> dict[str, list[JudgedHit]]:
+    stored = handle.stored
+    legs = (LegName.DENSE, LegName.LEXICAL) if stored.space else (LegName.LEXICAL,)
+    with patiently():
+        rankings = await leg_rankings(handle, query.text, where=where, legs=legs, depth=stored.profile.depth)
+    if only_judged:
+        shown = {name: list(judged) for name in ("both", *rankings)}
+    else:
+        found = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
+        shown = {name: [one.item_id for one in some[:HITS]] for name, some in rankings.items()}
+        shown["both"] = [hit.item_id for hit in found]
+    most = most_by_words(query.text, stored.documents)
+    told = {
+        name: zip(item_ids, evidence_of(item_ids, rankings, most, knows_all_words=True), strict=True)
+        for name, item_ids in shown.items()
+        if name != "both" or stored.space
+    }
+    return {
+        name: [
+            JudgedHit(0, evidence, judged.get(item_id, 0) > 0)
+            for item_id, evidence in some
+            if evidence.cosine is not None or (name == LegName.LEXICAL and evidence.words)
+        ]
+        for name, some in told.items()
+    }
+
+
+async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
+    """The latest searches with a verdict, and their verdicts."""
+    await handle.recorded()
+    place = await handle.place()
+    qrels: dict[str, dict[str, int]] = {}
+    found = {}
+    for one in await read_verdicts(*place, until=datetime.now(UTC)):
+        if one.retrieval_id is not None and (one.retrieval_id in found or len(found) < MOST_SEARCHES):
+            found[one.retrieval_id] = str(one.retrieval_id)
+            qrels.setdefault(str(one.retrieval_id), {})[one.item_id] = int(one.reward >= _SUCCESS)
+    queries = []
+    async for page in read_rated_searches(*place, list(found)):
+        queries += [JudgedQuery(query_id=str(one.retrieval_id), text=one.query) for one in page if one.query]
+    return queries, qrels
+
+
+async def _report(
+    handle: CollectionHandle, hits: Mapping[str, list[JudgedHit]], queries: int, what: str, *, apply: bool
+) -> CalibrationReport:
+    space = handle.stored.space.space.name if handle.stored.space else ""
+    main = "both" if space else LegName.LEXICAL.value
+    relevant = sum(one.is_relevant for one in hits[main])
+    if not can_fit(hits[main]):
+        raise InvalidRequestError(
+            f"{queries} {what} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
+            f"a calibration needs {FEWEST} of each: judge more queries, also some that nothing answers"
+        )
+    calibration = fit_calibration(hits, space=space, fitted_on=f"{queries} {what}, {len(hits[main])} hits")
+    version = None
+    if apply:
+        profile = replace(handle.stored.profile, calibration=calibration)
+        version = await set_profile(handle, profile, f"calibrated on {calibration.fitted_on}")
+    return CalibrationReport(
+        calibration=calibration,
+        queries=queries,
+        hits=len(hits[main]),
+        held_out=held_out(main, hits[main]),
+        profile_version=version,
+    )
