@@ -148,7 +148,8 @@ class Collection:
 
         All words are embedded in one call, and all candidates come in one round trip. ``vectors``: precomputed ones,
         shape (number of queries, dimensions), one for each query. The other arguments are as for ``search``.
-        Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more than 10,000 hits of all together.
+        Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more
+        than 10,000 hits of all together.
         """
         return await collection_search.search_each(
             self._handle,

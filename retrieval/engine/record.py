@@ -38,8 +38,8 @@ class RequestValues(NamedTuple):
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
     ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred`` (a list where there
-    are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was given, each
-    number with four digits."""
+    are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was
+    given, each number with four digits."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:

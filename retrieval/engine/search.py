@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import compress
-from types import MappingProxyType
 from typing import Any
 
 from opentelemetry.trace import Span
@@ -103,7 +102,7 @@ class Final:
     decided: Decided
     shown: list[Fused]
     """In the order of the slate, each with the parts of its score."""
-    relevance: Mapping[str, float | None] = MappingProxyType({})
+    relevance: Mapping[str, float | None] = field(default_factory=dict)
     """By item id the probability that it is relevant, where it is told."""
     why_none: tuple[str, ...] = ()
     """Why none of what was found is shown."""

@@ -17,8 +17,8 @@ FEWEST = 10
 """Hits that are relevant, and hits that are not, which a fit needs at least."""
 
 FOLDS = 5
-_RIDGE = 1e-3
-"""What a standardised coefficient's square costs a hit, so that none grows without end."""
+_RIDGE = 1.0
+"""What half the square of a standardised coefficient costs, in hits, so that none grows without end."""
 _STEPS = 100
 _SMALL = 1e-9
 
@@ -128,7 +128,7 @@ def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.
 def _fitted(name: str, hits: Sequence[JudgedHit]) -> tuple[float, ...]:
     """Intercept and coefficients by Newton's method on standardised numbers."""
     columns = _NUMBERS[name]
-    known = [one for one in hits if one.evidence[columns[0]] is not None]
+    known = [one for one in hits if one.evidence.tells(name)]
     if not can_fit(known):
         return ()
     numbers = np.array([[one.evidence[column] for column in columns] for one in known], dtype=np.float64)
@@ -137,7 +137,7 @@ def _fitted(name: str, hits: Sequence[JudgedHit]) -> tuple[float, ...]:
     weights *= len(known) / weights.sum()
     middle, spread = numbers.mean(axis=0), numbers.std(axis=0) + _SMALL
     design = np.column_stack([np.ones(len(known)), (numbers - middle) / spread])
-    ridge = _RIDGE * len(known) * np.diag([0.0, *[1.0] * len(columns)])
+    ridge = _RIDGE * np.diag([0.0, *[1.0] * len(columns)])
     found = np.zeros(len(columns) + 1)
     for _ in range(_STEPS):
         told = sigmoid(design @ found)

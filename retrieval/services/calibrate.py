@@ -142,17 +142,13 @@ async def _hits(
         shown = {name: [one.item_id for one in some[:HITS]] for name, some in rankings.items()}
         shown["both"] = [hit.item_id for hit in found]
     most = most_by_words(query.text, stored.documents)
+    seen = {name: {name: some} for name, some in rankings.items()} | ({"both": rankings} if stored.space else {})
     told = {
-        name: zip(item_ids, evidence_of(item_ids, rankings, most, knows_all_words=True), strict=True)
-        for name, item_ids in shown.items()
-        if name != "both" or stored.space
+        name: zip(shown[name], evidence_of(shown[name], some, most, knows_all_words=name == "both"), strict=True)
+        for name, some in seen.items()
     }
     return {
-        name: [
-            JudgedHit(0, evidence, judged.get(item_id, 0) > 0)
-            for item_id, evidence in some
-            if evidence.cosine is not None or (name == LegName.LEXICAL and evidence.words)
-        ]
+        name: [JudgedHit(0, evidence, judged.get(item_id, 0) > 0) for item_id, evidence in some if evidence.tells(name)]
         for name, some in told.items()
     }
 

@@ -40,6 +40,10 @@ class Evidence(NamedTuple):
     words_behind: float
     """The best share of the search minus the item's."""
 
+    def tells(self, model: str) -> bool:
+        """Whether it has what the model ``both``, ``dense`` or ``lexical`` goes by."""
+        return (self.cosine is not None or model == _LEXICAL) and (self.words is not None or model == _DENSE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:

@@ -63,7 +63,7 @@ _PANELS = {
     "Store and find": ("ingest", "import-langchain", "search", "collections", "items", "memories", "tickets"),
     "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
     "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
-    "Measure and tune": ("evaluate", "tune", "compare", "profiles", "analytics"),
+    "Measure and tune": ("evaluate", "tune", "calibrate", "compare", "profiles", "analytics"),
     "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex"),
     "Database": ("db", "analysts"),
 }

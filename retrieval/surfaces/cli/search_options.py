@@ -220,6 +220,13 @@ Tags = Annotated[
 AsOf = Annotated[
     str | None, typer.Option("--as-of", metavar="TIME", help="What signals take as now: 2026-03-01T12:00:00+00:00.")
 ]
+MinScore = Annotated[
+    float | None, typer.Option("--min-score", metavar="SCORE", help="Leave out hits of a lower score.")
+]
+MinRelevance = Annotated[
+    float | None,
+    typer.Option("--min-relevance", metavar="P", help="Leave out hits that are relevant less probably, 0 to 1."),
+]
 About = Annotated[
     str | None,
     typer.Option("--about", metavar="FILE", help="A vector, as --vector, that tells the question's cluster alone."),

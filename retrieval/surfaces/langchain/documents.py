@@ -58,6 +58,7 @@ def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
     return {
         "retrieval_id": None if retrieval_id is None else str(retrieval_id),
         "score": hit.score,
+        "relevance": hit.relevance,
         "rank": hit.rank,
         "slot": hit.slot.value,
         "propensity": hit.propensity,

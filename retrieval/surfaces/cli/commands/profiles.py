@@ -150,6 +150,8 @@ def preview(
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits of each, 1 to 1000.")] = 10,
     where: options.Where = None,
     plain: options.Plain = False,
+    min_score: options.MinScore = None,
+    min_relevance: options.MinRelevance = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -174,7 +176,14 @@ def preview(
         found = await platform.collection(collection, create=False)
         chosen = await profiles_named(platform, found, profile)
         return await found.preview(
-            query, profiles=chosen, where=conditions, limit=limit, syntax=not plain, context=asked
+            query,
+            profiles=chosen,
+            where=conditions,
+            limit=limit,
+            syntax=not plain,
+            min_score=min_score,
+            min_relevance=min_relevance,
+            context=asked,
         )
 
     _print_preview(run(state_of(context), work), as_json=as_json)

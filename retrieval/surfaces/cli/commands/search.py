@@ -47,10 +47,11 @@ def print_result(out: Console, result: SearchResult, *, explain: bool = False) -
 
 
 def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
-    """Print one hit: rank, score, id and title, the start of its body, and what its score is made of."""
+    """Print one hit: rank, score, relevance if told, id and title, the start of its body, what its score is made of."""
     head = Text.assemble(
         (f"{hit.rank:>2}. ", "bold"),
         (f"{hit.score:.4f}", "cyan"),
+        ("" if hit.relevance is None else f"  {hit.relevance:>4.0%}", "cyan"),
         "  ",
         (plain(hit.item_id), "green"),
         "  ",
@@ -115,6 +116,7 @@ EXAMPLES = (
     "retrieval search tickets timeout --where 'hours>=24' --explain",
     "retrieval search tickets '\"read timeout\" -redis connect*'",
     "retrieval search tickets timeout --group-by project",
+    "retrieval search tickets 'apple pie' --min-relevance 0.3",
     "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
     "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
@@ -138,6 +140,8 @@ def search(
     tags: options.Tags = None,
     as_of: options.AsOf = None,
     about: options.About = None,
+    min_score: options.MinScore = None,
+    min_relevance: options.MinRelevance = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -158,6 +162,7 @@ def search(
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
         "as_of": moment_of(as_of), "about": vector_of("--about", about),
+        "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
     asked["context"] = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated

@@ -9,7 +9,7 @@ from pydantic.config import JsonDict
 
 from retrieval.domain.search.preview import MAX_PROFILES
 from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Sent, SentSituation, Where
-from retrieval.surfaces.http.models.search import HitTold, Limit
+from retrieval.surfaces.http.models.search import HitTold, LeastRelevance, Limit
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
 
@@ -91,6 +91,8 @@ class PreviewRequest(Sent):
     where: Where | None = None
     limit: Limit = 10
     syntax: bool = True
+    min_score: float | None = None
+    min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()
 
 

