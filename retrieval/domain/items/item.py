@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from retrieval.domain.checks import fault_of, text_fault
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, VersionConflictError
+from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
+from retrieval.domain.told import Told
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
@@ -34,7 +35,7 @@ _BLANK = {"title": "", "body": "", "kind": "", "status": "active", "source": "",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(Told):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
@@ -97,32 +98,9 @@ class Item:
     @property
     def content_hash(self) -> bytes:
         """SHA-256 over every field, 32 bytes: equal exactly when nothing about the item changed."""
-        fields = [
-            self.item_id,
-            self.title,
-            self.body,
-            self.kind,
-            list(self.tags),
-            dict(self.attributes),
-            self.status,
-            self.source,
-            self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None,
-        ]
+        at = self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None
+        fields = list({**self.as_dict(), "occurred_at": at}.values())
         return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).digest()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, by the names of the fields: a record of the ingest format."""
-        return {
-            "item_id": self.item_id,
-            "title": self.title,
-            "body": self.body,
-            "kind": self.kind,
-            "tags": list(self.tags),
-            "attributes": dict(self.attributes),
-            "status": self.status,
-            "source": self.source,
-            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
-        }
 
 
 def text_hash(text: str) -> bytes:
@@ -136,10 +114,8 @@ def _check_text(name: str, value: object, item_id: object, *, is_line: bool = Fa
         raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
     if fault := text_fault(value, is_line=is_line):
         raise InvalidItemError(
-            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there; take it out, as clean_text and "
-            "retrieval ingest do",
-            item_id=key,
-        )
+            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there", item_id=key
+        ).advising(Advice.CLEAN_TEXT)
 
 
 def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
@@ -240,8 +216,10 @@ class Became(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
+class StoredItem(Told):
     """An item, and since when it is as it is."""
+
+    untold = frozenset({"item", "became"})
 
     item: Item
     version: str
@@ -260,12 +238,7 @@ class StoredItem:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""
-        return {
-            **self.item.as_dict(),
-            "version": self.version,
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-        }
+        return {**self.item.as_dict(), **Told.as_dict(self)}
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:

@@ -27,6 +27,9 @@ EXIT_MEANINGS = {
 }
 """What the program's exit codes say. The hooks session-start and session-end end with 0 whatever happens."""
 
+_OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug": "--debug"}
+"""The options that stand before every command, as they are written there."""
+
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
 
 
@@ -69,7 +72,8 @@ def described(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            return f"error: {one_line(error.format_message()) or 'a command is missing'}{_see_help(error)}", USAGE
+            said = _before_the_command(error) or one_line(error.format_message()) or "a command is missing"
+            return f"error: {said}{_see_help(error)}", USAGE
         case _ if _is_validation_error(error):
             return f"error: {wrong_settings(error)}", FAILED
         case _:
@@ -100,6 +104,13 @@ def _is_validation_error(error: BaseException) -> bool:
     from pydantic import ValidationError
 
     return isinstance(error, ValidationError)
+
+
+def _before_the_command(error: object) -> str:
+    """Where an option of the program goes that was given after a command; empty: it is another error."""
+    option = getattr(error, "option_name", "")
+    usage = _OF_THE_PROGRAM.get(option)
+    return f"{option} goes before the command: retrieval {usage} COMMAND" if usage else ""
 
 
 def _see_help(error: object) -> str:

@@ -220,7 +220,7 @@ def remove(
 
     Its items go, its profiles and models, recorded searches and feedback.
     """
-    from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+    from retrieval.domain.errors import InvalidRequestError
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
 
@@ -231,7 +231,7 @@ def remove(
 
     async def work(platform: Platform) -> None:
         if not await platform.remove_collection(collection):
-            raise UnknownCollectionError(f"there is no collection {collection!r:.80}; see: retrieval collections")
+            await platform.collection(collection, create=False)
 
     run(state_of(context), work, when_interrupted="interrupted; run the same command again to go on")
     if as_json:

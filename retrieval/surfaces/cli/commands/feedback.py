@@ -49,10 +49,16 @@ def judge_one(
             "name the search and the item: retrieval feedback RETRIEVAL_ID ITEM_ID --helpful; or with --collection "
             "NAME the item alone; or a file of events with --file"
         )
+    if ("helpful" in record) == ("reward" in record):
+        raise InvalidRequestError(
+            "say how good it was, with one of: --helpful, --not-helpful, --reward R (a number from 0 to 1)"
+        )
     place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
     event = feedback_from_record({**record, **place, "item_id": names[-1]})
 
     async def work(platform: Platform) -> FeedbackReport:
+        if collection is not None:
+            await platform.collection(collection, create=False)
         return await platform.feedback_each([event])
 
     _print(run(state, work), Refused(), as_json=as_json)

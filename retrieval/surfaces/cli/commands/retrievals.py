@@ -143,6 +143,8 @@ def replay(
     from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> Replay:
+        if collection is not None:
+            await platform.collection(collection, create=False)
         return await platform.replay(retrieval_id, collection)
 
     found = run(state_of(context), work)
