@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
-from retrieval.domain.told import Told
+from retrieval.domain.told import ToldFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ TOLERATED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighing(Told):
+class Weighing(ToldFigures):
     """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
 
     told_also = ("unsupported",)
@@ -115,7 +115,7 @@ class Estimator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate(Told):
+class Estimate(ToldFigures):
     """One value with its uncertainty; all are NaN where nothing could be estimated."""
 
     told_also = ("low", "high")

@@ -42,6 +42,11 @@ class Explanation(Told):
         """The sum of the contributions."""
         return sum(part.value for part in self.contributions)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values. Written out, for a page may have 1,000 hits, each with some ten contributions."""
+        parts = [part._asdict() for part in self.contributions]
+        return {"fusion": self.fusion, "score": self.score, "contributions": parts}
+
     def _repr_html_(self) -> str:
         return explanation_html(self.contributions, self.fusion)
 

@@ -41,7 +41,7 @@ class Sent(BaseModel):
         super().__init_subclass__(**options)
         if of is not None:
             own = inspect.get_annotations(cls)
-            derived = {name: kind | None for name, kind in _told_fields(of) if name not in own}
+            derived = {name: kind for name, kind in _told_fields(of, may_be_null=True) if name not in own}
             cls.__annotations__ = derived | own
             for name in derived:
                 setattr(cls, name, None)
@@ -68,7 +68,7 @@ class AnswerPart(BaseModel):
             cls.__annotations__ = dict(_told_fields(of)) | inspect.get_annotations(cls)
 
 
-def _told_fields(kind: type) -> Iterator[tuple[str, Any]]:
+def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
     """The name and the annotated type of what is told of a value of that class."""
     # A class of the public interface says that it is at home there; its methods know the file that it is written in.
     home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
@@ -76,8 +76,8 @@ def _told_fields(kind: type) -> Iterator[tuple[str, Any]]:
     documented = _docstrings(kind.__name__, home["__file__"])
     for name in told_names(kind):
         found = types.get(name) or inspect.get_annotations(getattr(kind, name).fget, eval_str=True)["return"]
-        about = documented.get(name)
-        yield name, Annotated[_sent(found), Field(description=about)] if about else _sent(found)
+        sent, about = _sent(found | None if may_be_null else found), documented.get(name)
+        yield name, Annotated[sent, Field(description=about)] if about else sent
 
 
 def _sent(kind: Any) -> Any:
