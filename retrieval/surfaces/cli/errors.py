@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import typer
 
+from retrieval.domain.checks import clean_text
 from retrieval.domain.errors import RetrievalError
-from retrieval.surfaces.cli.output import plain
 
 FAILED = 1
 USAGE = 2
@@ -31,6 +33,26 @@ _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug"
 """The options that stand before every command, as they are written there."""
 
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
+
+
+HOOKS = frozenset({"session-start", "session-end"})
+"""The commands that an agent's sessions wait for: whatever happens, they end with 0."""
+
+
+def hook_of(arguments: Sequence[str]) -> str | None:
+    """The hook that the arguments name as the command, whatever options stand before it; None: another command."""
+    before = ""
+    for argument in arguments:
+        if not argument.startswith("-") and before not in ("-t", "--tenant"):
+            return argument if argument in HOOKS else None
+        before = argument
+    return None
+
+
+def hint(hook: str, message: str) -> None:
+    """Say one line on standard error, if there is one; straight, for a watchdog may not wait for a lock."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"retrieval {hook}: {one_line(message)}\n".encode(errors="replace"))
 
 
 class InterruptedRunError(Exception):
@@ -97,7 +119,7 @@ def wrong_settings(error: BaseException) -> str:
 
 def one_line(message: str) -> str:
     """The message on one line, without characters that would steer a terminal."""
-    return plain(" ".join(part.strip() for part in message.splitlines() if part.strip()))
+    return clean_text(" ".join(part.strip() for part in message.splitlines() if part.strip()), is_line=True)
 
 
 def _is_validation_error(error: BaseException) -> bool:
