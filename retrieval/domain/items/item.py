@@ -7,7 +7,7 @@ import json
 import math
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
@@ -31,7 +31,6 @@ MAX_INTEGER_BITS = 1024
 """The range of a double: what any reader of the JSON can take."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-_BLANK = {"title": "", "body": "", "kind": "", "status": "active", "source": "", "occurred_at": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +98,14 @@ class Item(Told):
     def content_hash(self) -> bytes:
         """SHA-256 over every field, 32 bytes: equal exactly when nothing about the item changed."""
         at = self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None
-        fields = list({**self.as_dict(), "occurred_at": at}.values())
-        return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).digest()
+        values = list({**self.as_dict(), "occurred_at": at}.values())
+        return hashlib.sha256(json.dumps(values, sort_keys=True, ensure_ascii=False).encode()).digest()
+
+
+ITEM_FIELDS = tuple(one.name for one in fields(Item))
+"""The fields of an item, its id first: the columns, a hit's parts and what surfaces send and tell follow from them."""
+
+_BLANK = {one.name: one.default for one in fields(Item) if one.default is not MISSING}
 
 
 def text_hash(text: str) -> bytes:

@@ -47,7 +47,7 @@ class Sent(BaseModel):
                 setattr(cls, name, None)
 
 
-_MODELS: dict[type, type[BaseModel]] = {}
+VALUE_MODELS: dict[type, type[BaseModel]] = {}
 """The model that describes a value of the domain, by the value's class."""
 
 
@@ -64,7 +64,7 @@ class AnswerPart(BaseModel):
         # Called before pydantic collects the fields from the annotations.
         super().__init_subclass__(**options)
         if of is not None:
-            _MODELS[of] = cls
+            VALUE_MODELS[of] = cls
             cls.__annotations__ = dict(_told_fields(of)) | inspect.get_annotations(cls)
 
 
@@ -88,8 +88,8 @@ def _sent(kind: Any) -> Any:
     base = origin or kind
     if not isinstance(base, type) or base in (str, float, int, bool, type(None)):
         return base
-    if base in _MODELS:
-        return _MODELS[base]
+    if base in VALUE_MODELS:
+        return VALUE_MODELS[base]
     if issubclass(base, datetime | UUID | Enum):
         return str
     if is_dataclass(base):
