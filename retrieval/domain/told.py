@@ -49,14 +49,13 @@ def told_names(kind: type) -> tuple[str, ...]:
     """The names under which a value of that dataclass or named tuple is told, in order."""
     if not is_dataclass(kind):
         return tuple(kind._fields)  # type: ignore[attr-defined]
-    told = issubclass(kind, Told)
-    untold, also = (kind.untold, kind.told_also) if told else (frozenset[str](), ())
-    return (*(one.name for one in fields(kind) if one.name not in untold), *also)
+    untold: frozenset[str] = getattr(kind, "untold", frozenset())
+    return (*(one.name for one in fields(kind) if one.name not in untold), *getattr(kind, "told_also", ()))
 
 
 def plain(value: Any) -> Any:
     """The value in plain JSON values."""
-    kind = type(value)
+    kind: type = type(value)
     return value if kind in _AS_THEY_ARE else _maker(kind)(value)
 
 
@@ -72,7 +71,7 @@ def _maker(kind: type) -> Callable[[Any], Any]:
 
 
 def _told(value: Any) -> dict[str, Any]:
-    kind = type(value)
+    kind: type = type(value)
     parts = zip(told_names(kind), _getter(kind)(value), strict=True)
     return {name: part if type(part) in _AS_THEY_ARE else plain(part) for name, part in parts}
 

@@ -119,7 +119,7 @@ def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -
     """Its type is named; more is shown on request."""
     (program.folder / "sitecustomize.py").write_text(
         "import retrieval.surfaces.cli.commands.collections as command\n"
-        "command.collections_table = command._infos = None\n"
+        "command.answer = None\n"
     )
     line = program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
     assert line.startswith("error: unexpected TypeError: ")
