@@ -1,4 +1,4 @@
--- What a text's terms are, and the collection's terms that a query asks for.
+-- The terms of a text, and the collection's terms that a query asks for.
 
 -- A lexeme's number within a collection: 1 to 1e9, the dimensions of a sparsevec.
 -- Collections number apart, so that a term's entry in the shared GIN index holds one collection's items
