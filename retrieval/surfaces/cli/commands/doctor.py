@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shlex
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
     from retrieval.services.collections import CollectionStatus
 
 
-EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json")
+EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json", "retrieval doctor --fix --yes")
+
+_MENDING = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
+"""The commands that ``--fix`` runs: each only makes again what follows from what is stored."""
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "yellow"), "error": ("✗", "bold red")}
 _INDENT = "    "
@@ -43,22 +49,57 @@ def doctor(
             autocompletion=complete_collection,
         ),
     ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Run the commands that mend what is wrong, each after a question.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; with --fix.")] = False,
     as_json: Json = False,
 ) -> None:
     """Examine the database, the schema and the collections, and say how to mend what is wrong.
 
-    It changes nothing. It looks at releases, extensions, rights, settings,
+    Without --fix it changes nothing. It looks at releases, extensions, rights, settings,
     indexes, statistics, dead rows, what waits, recall, jobs and workers, and
     asks each embedder for one vector. The exit code is 1 where something is
     an error, and 0 otherwise.
     """
     found = diagnosis(state_of(context), collection)
+    if fix and _mend(state_of(context), found, yes=yes):
+        found = diagnosis(state_of(context), collection)
     if as_json:
         print_json(found.as_dict())
     else:
         print_diagnosis(found)
     if not found.is_sound:
         raise typer.Exit(FAILED)
+
+
+def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
+    """Run the commands that mend what was found; tells whether there was one.
+
+    Raises ``InvalidRequestError`` where nobody can be asked.
+    """
+    from retrieval.surfaces.cli.app import run_program
+
+    commands = list(dict.fromkeys(filter(None, map(mending, found.findings))))
+    if commands and not yes and not sys.stdin.isatty():
+        raise InvalidRequestError("nobody can be asked whether to run what mends; give --yes to run it")
+    for words in commands:
+        line = shlex.join(("retrieval", *words))
+        if not yes and not typer.confirm(f"Run {line}?", default=True, err=True):
+            continue
+        print(f"running {line}", file=sys.stderr)  # noqa: T201 - progress, beside the answer
+        tenant = () if state.tenant is None else ("--tenant", state.tenant)
+        with contextlib.redirect_stdout(sys.stderr):
+            run_program([*tenant, *words])
+    return bool(commands)
+
+
+def mending(finding: Finding) -> tuple[str, ...] | None:
+    """The words of the program's command that mends the finding; None where what to do is left to a person."""
+    if not finding.mend.startswith("retrieval ") or any(character in finding.mend for character in ";,:"):
+        return None
+    words = tuple(shlex.split(finding.mend)[1:])
+    return words if any(words[: len(known)] == known for known in _MENDING) else None
 
 
 def diagnosis(state: State, collection: str | None) -> Diagnosis:
