@@ -57,10 +57,10 @@ def doctor(
 ) -> None:
     """Examine the database, the schema and the collections, and say how to mend what is wrong.
 
-    Without --fix it changes nothing. It looks at releases, extensions, rights, settings,
-    indexes, statistics, dead rows, what waits, recall, jobs and workers, and
-    asks each embedder for one vector. The exit code is 1 where something is
-    an error, and 0 otherwise.
+    Without --fix it changes nothing. It looks at releases, extensions, rights,
+    settings, indexes, statistics, dead rows, what waits, recall, jobs and
+    workers, and asks each embedder for one vector. The exit code is 1 where
+    something is an error, and 0 otherwise.
     """
     found = diagnosis(state_of(context), collection)
     if fix and _mend(state_of(context), found, yes=yes):
