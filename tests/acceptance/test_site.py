@@ -63,7 +63,7 @@ def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
     assert calls[0] == "search"
     assert {"search", "get", "make_filterable"} <= set(calls)
     assert "Search by words, or by a precomputed vector" in page
-    assert "SearchResult</span>" in page
+    assert ">SearchResult</a>" in page
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
