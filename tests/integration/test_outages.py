@@ -31,6 +31,7 @@ from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.services.evaluate import evaluate_collection, parse_metrics
 from retrieval.services.judgements import JudgedQuery
+from retrieval.surfaces.http import readiness
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import build_server
@@ -340,7 +341,7 @@ async def client_of(settings: Settings) -> AsyncIterator[AsyncClient]:
 
 async def test_over_http_words_answer_in_time(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """Searches, batches and writes; none is told that it took too long."""
-    chosen = asking(settings, database_url, server.url, http_deadline_seconds=6)
+    chosen = asking(settings, database_url, server.url, http_deadline_seconds=4)
     async with client_of(chosen) as client:
         server.faults.extend([hanging] * 200)
         path, started = "/v1/collections/docs", time.monotonic()
@@ -372,9 +373,10 @@ async def test_a_client_that_allows_less_than_the_budget_is_answered(
 
 
 async def test_readiness_tells_what_searches_found_out(
-    settings: Settings, database_url: str, server: OpenAIServer
+    settings: Settings, database_url: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, although it was well a moment ago; and its own question is the probe that brings the embedder back."""
+    monkeypatch.setattr(readiness, "ILL_EMBEDDER_HOLDS_SECONDS", 1.0)
     async with client_of(asking(settings, database_url, server.url)) as client:
         assert (await client.get("/readyz")).json()["status"] == "ready"
         server.faults.extend([hanging] * 200)
@@ -397,7 +399,7 @@ async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_u
     """A principle is found by its words, and kept, before the client gives up."""
     async with StoreOpening(asking(settings, database_url, server.url), "principles") as opening:
         tools = build_server(opening)
-        tools.seconds = 6
+        tools.seconds = 4
         store = await opening.store()
         await store.add_principle("Restart the pool", "When connections time out.", ["pool"])
         server.faults.extend([hanging] * 200)
