@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedAnswer:
-    """What an application showed, with all that its record is made of."""
+    """An answer that an application showed, with all parts of its record."""
 
     retrieval_id: UUID
     collection_id: int
     query: str
     vector: Vector | None
-    """What it looked for, shape (dimensions,), unit length; None: the words."""
+    """The vector that the application searched with, shape (dimensions,), unit length; None: the words."""
     shown: Sequence[ShownItem]
-    """In the order in which they were shown."""
+    """The items in the order in which they were shown."""
     context: Context
     origin: str
-    """What put it together."""
+    """The part of the application that put the answer together."""
     retrieval_time_ms: float
     notes: Sequence[str] = ()
     cluster: int | None = None
@@ -201,7 +201,7 @@ class AnswerCalls(CollectionHandle):
         return answer.retrieval_id if await _kept(self._recorder, stored, answer) else None
 
     async def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
-        """What a session was answered, the newest first: searches, and answers that an application put together.
+        """Gives the answers of a session, the newest first: searches, and answers that an application put together.
 
         ``origin``: of these alone that were recorded with it; empty: searches. Answers of this platform that wait to be
         recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a

@@ -31,7 +31,7 @@ from retrieval.engine.request import check_fields, check_filter, check_orders
 from retrieval.engine.stopwatch import Clock
 
 FRESH_SECONDS = 1.0
-"""How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
+"""Seconds for which a handle uses what it last read of its collection; it sees changes by other processes after that."""
 
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
@@ -44,7 +44,7 @@ _Answer = TypeVar("_Answer")
 
 
 class CollectionHandle:
-    """What the calls about a collection share; ``Collection`` inherits it with them."""
+    """The state that the calls of a collection share; ``Collection`` inherits it with them."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class CollectionHandle:
 
     @property
     def bounds(self) -> SearchBounds:
-        """How much one search may bring, by the settings."""
+        """The limits of one search, by the settings."""
         return self._bounds
 
     async def _filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:

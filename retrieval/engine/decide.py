@@ -62,7 +62,7 @@ class Decision:
 
     @property
     def is_open(self) -> bool:
-        """Whether the order or the places may differ from those of relevance."""
+        """True if the order or the places may differ from those of relevance."""
         return bool(self.candidates) or self.decided.model_version > 0
 
 
@@ -101,7 +101,7 @@ class Decider:
         return _Known(cluster, model, one.context.buckets(cluster))
 
     def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:
-        """What to read of the candidates: their arms, and how near the query is to those they were rewarded for."""
+        """The statements that read the candidates' arms, and the query's likeness to those they were rewarded for."""
         if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
             return []
         from retrieval.adapters.store.learning.arms import arms_statement
@@ -120,7 +120,7 @@ class Decider:
 
 
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
-    """Whether more than the hits of a search have to be looked at."""
+    """True if more candidates than the hits of a search have to be read."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
 
 

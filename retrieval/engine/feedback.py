@@ -101,7 +101,7 @@ def reported(outcomes: Sequence[StoredOutcome]) -> FeedbackReport:
 
 
 def refusal(outcome: StoredOutcome, event: Feedback) -> RetrievalError | None:
-    """Why the event is not stored; None: it is."""
+    """Gives the reason why the event is not stored; None: it is stored."""
     match outcome.what:
         case "unknown retrieval":
             return UnknownRetrievalError(
@@ -124,7 +124,7 @@ class FeedbackCalls(ABC):
     """The calls about feedback, for the platform to inherit; see docs/concepts/feedback.md."""
 
     observer: Observer | None = None
-    """Who is told of searches and feedback; to be set before the platform is opened."""
+    """The observer that is told of searches and feedback; set it before the platform is opened."""
 
     @property
     @abstractmethod

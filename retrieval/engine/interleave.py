@@ -32,7 +32,7 @@ MIXED = "hits of two profiles, mixed by team draft: a score is that of the profi
 NOTHING_TO_COMPARE = "the search was not recorded, so it says nothing about the two profiles"
 
 POLICY = "team_draft/1"
-"""What chance decided, as it is recorded."""
+"""The recorded policy of an interleaved search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Interleaved:
     retrieval_id: UUID
     collection_id: int
     names: tuple[str, str]
-    """Of the profiles, as the caller knows them."""
+    """The names of the profiles, as the caller knows them."""
     request: SearchRequest
     context: Context
     results: tuple[SearchResult, SearchResult]
@@ -57,11 +57,11 @@ class Interleaved:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What either search had to say."""
+        """The notes of both searches."""
         return tuple(dict.fromkeys((MIXED, *self.results[0].notes, *self.results[1].notes)))
 
     def result(self) -> SearchResult:
-        """What the caller gets."""
+        """Gives the result for the caller."""
         return SearchResult(
             hits=self.hits(),
             path=self.results[0].path,
@@ -74,7 +74,7 @@ class Interleaved:
         )
 
     def unrecorded(self) -> SearchResult:
-        """What the caller gets when nothing was kept."""
+        """Gives the result for the caller when nothing was recorded."""
         return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
 
     def hits(self) -> tuple[Hit, ...]:

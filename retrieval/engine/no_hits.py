@@ -1,4 +1,4 @@
-"""Why a search has no hits: which part of its filter lets nothing through, and what is near to it.
+"""The reasons why a search has no hits: the part of its filter that excludes every item, and values close to it.
 
 It is asked for after the answer and only where the answer is empty, so that a search with hits pays nothing.
 """
@@ -39,7 +39,7 @@ _LONGEST = 80
 
 
 class Asked(Protocol):
-    """What is asked of the collection."""
+    """The question that was put to the collection."""
 
     async def page(self, where: Filter | None = None, *, after: str = "", limit: int = 100) -> Sequence[object]:
         """Some items that the filter lets through."""
@@ -51,7 +51,7 @@ class Asked(Protocol):
 async def reasons(
     collection: Asked, wanted: Filter | None, *, documents: int, types: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """What to tell whoever finds nothing by this filter, a note each; nothing where there is nothing to say.
+    """Gives notes on why this filter finds nothing, one a reason; nothing where there is no reason to give.
 
     ``types``: the JSON types that items have, by attribute. An error of the database says nothing.
     """
@@ -89,7 +89,7 @@ async def _explain(
 
 
 async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[str]]) -> str:
-    """What the field holds instead."""
+    """Gives the values that the field holds instead, as the end of a note."""
     match part:
         case OneOf(field, values):
             wanted: tuple[Scalar, ...] = values

@@ -1,4 +1,4 @@
-"""What is called about profiles: their versions, which of them is used, and what others would show."""
+"""The calls about profiles: their versions, the active one, and previews of others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_VERSION = 2**31 - 1
 
 
 class Searching(Protocol):
-    """What can be searched."""
+    """A collection that can be searched."""
 
     async def search(
         self,
@@ -62,7 +62,7 @@ class ProfileCalls(CollectionHandle, ABC):
         return await latest_profiles(self._database, self._tenant_id, (await self._fresh()).collection_id, limit)
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
-        """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
+        """Gives that version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
         from retrieval.adapters.store.items.collections import stored_profile
 
         collection_id = (await self._fresh()).collection_id
@@ -108,7 +108,7 @@ class ProfileCalls(CollectionHandle, ABC):
         syntax: bool = True,
         context: Context = Context(),
     ) -> Preview:
-        """What each of 1 to 10 profiles would show for the query; what entered, left and moved against the first.
+        """Gives the hits of each of 1 to 10 profiles for the query, and what entered, left and moved against the first.
 
         ``profiles`` are by name, such as ``{"now": collection.profile, "candidate": other}``. Each is a search, which
         is not recorded and explores nothing. Raises what ``search`` raises.

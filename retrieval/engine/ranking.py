@@ -1,4 +1,4 @@
-"""From the legs' candidates to one ranking, and from the ranking to hits. Pure."""
+"""Ranking: the legs' candidates become one ranking, and the ranking becomes hits. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCORE = itemgetter(3)
 
 
 def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
-    """How well each candidate fits the query by itself, 0 to 1, in the order given and of the same order.
+    """Gives each candidate's own relevance to the query, 0 to 1, in the order given and of the same order.
 
     A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
     share of the leg's best score. Union: the share of the most that its signals can give.
@@ -40,7 +40,7 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[
 
 
 def bests_of(found: Found) -> dict[str, float]:
-    """By ranking, the score that counts as 1: the leg's best, and the most that a signal can be."""
+    """Gives the score that counts as 1 of each ranking: the leg's best, or the maximum of a signal."""
     return {
         name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
         for name, candidates in found.rankings.items()
@@ -70,7 +70,7 @@ ONE_LEG = "none"
 _SEVERAL = 2
 
 _ROUNDING = 1e-12
-"""What adding up may take from a score that is exactly the least."""
+"""The most that rounding takes from a sum that is exactly the least score."""
 
 
 def with_refining(found: Found, profile: Profile) -> Found:
@@ -99,7 +99,7 @@ def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str,
 
 
 def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
-    """What a query and its rewritten ones brought, as one, and what they brought of each thing that is preferred.
+    """Merges the candidates of a query and its rewrites, and those of each preferred filter.
 
     The rankings of the rewritten ones are named by their number, such as ``lexical:1``; those of what is preferred are
     ``lexical:preferred``, ``lexical:1:preferred``, and of what is preferred in the second place
@@ -143,7 +143,7 @@ def _all_vectors(each: Sequence[Found]) -> PoolVectors:
 
 
 def fusion_name(found: Found, profile: Profile) -> str:
-    """How the scores came about."""
+    """Names how the scores were computed."""
     return profile.fusion.kind.value if len(found.rankings) > 1 or profile.signals else ONE_LEG
 
 
@@ -216,7 +216,7 @@ SPREAD_HITS = 5
 
 
 class WithScore(Protocol):
-    """What was shown with a score."""
+    """An item that was shown, with its score."""
 
     @property
     def score(self) -> float:
@@ -234,7 +234,7 @@ def score_spread(hits: Sequence[WithScore]) -> float | None:
 
 
 def signals_of(contributions: Sequence[Contribution]) -> dict[str, Any]:
-    """What made a score, by name: rank, raw, weight and value of each contribution."""
+    """The parts of the score by name: rank, raw, weight and value of each contribution."""
     return {
         part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
         for part in contributions

@@ -1,4 +1,4 @@
-"""What is read of a collection without searching it: items, lists, vectors, counts, recorded searches."""
+"""The calls that read a collection without a search: items, lists, vectors, counts, recorded searches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MAX_LISTED = 10_000
-"""What one page of a listing holds at most."""
+"""The most items on one page of a listing."""
 
 
 class ListingCalls(CollectionHandle):
@@ -170,7 +170,7 @@ class ReadingCalls(CollectionHandle):
         return info_of(stored, pending)
 
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
-        """How many items have each value of the field, the most frequent first; archived ones do not count.
+        """Counts the items with each value of the field, the most frequent value first; archived items do not count.
 
         ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
         ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
@@ -188,7 +188,7 @@ class ReadingCalls(CollectionHandle):
         return await value_counts(self._database, self._tenant_id, stored, counted, wanted)
 
     async def count_vectors(self) -> int:
-        """How many items have their vector in the active embedding space; 0 without one."""
+        """Counts the items that have their vector in the active embedding space; 0 without a space."""
         from retrieval.adapters.store.items.collection_facts import count_vectors
 
         stored = await self._fresh()

@@ -83,7 +83,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
 
 
 def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What older records do not have."""
+    """The fields that older records do not have."""
     as_of, about = asked.get("as_of"), asked.get("about")
     return {
         "rewrites": tuple(asked.get("rewrites", ())),
@@ -137,7 +137,7 @@ NO_POLICY = "off/1"
 
 
 class Recordable(Protocol):
-    """What the recorder keeps: something that was answered."""
+    """An answer that the recorder keeps."""
 
     @property
     def retrieval_id(self) -> UUID:
@@ -153,7 +153,7 @@ class Recordable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What the learned and the exploring stage went by; as it stands, nothing was learned and nothing drawn."""
+    """The inputs of the learned and the exploring stage; by default nothing was learned and nothing was drawn."""
 
     model_version: int = 0
     policy: str = NO_POLICY
@@ -166,7 +166,7 @@ class Decided:
     scores: Mapping[str, float] = field(default_factory=dict)
     """The final score by item id, where it is not the relevance alone."""
     signals: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """What is known of the pool's items beside relevance and legs, by name and item id."""
+    """The facts about the pool's items beside relevance and legs, by name and item id."""
 
     def explored(self, policy: str, propensity: Mapping[str, float]) -> Decided:
         """The same with a slate drawn by a policy; ``propensity`` is the probability to be shown, by item id."""
@@ -190,7 +190,7 @@ class Answered:
     shown: Sequence[Fused]
     """The hits, in their order, without the texts of their items: those may be large, and records wait."""
     slate: Sequence[Placed] = ()
-    """Why the hits stand where they stand; of one that it does not name, its score brought it there."""
+    """The slots of the hits; a hit that it does not name has its place for its score."""
     timings_ms: Mapping[str, float]
     seed: int
     decided: Decided = Decided()
@@ -285,12 +285,12 @@ def _placed(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any
 
 
 _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
-"""In place of a candidate that a leg does not know."""
+"""The value of a candidate that a leg does not know."""
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
 def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, list[float | None]]:
-    """What was learned of the candidates, and read to explore, by name; the score where it is not the relevance."""
+    """What was learned of the candidates and read to explore, by name; the score where it differs from relevance."""
     measured: dict[str, list[float | None]] = {
         name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
     }

@@ -1,4 +1,4 @@
-"""What happens behind answers: searches are recorded, and some of them are kept as samples.
+"""The work behind answers: searches are recorded, and some of them are kept as samples.
 
 A search never waits for its record, unless its profile asks for that, and never fails with it. While the database is
 away, records wait for it; those for which there is no room, or that it refuses, are counted by reason.
@@ -47,10 +47,10 @@ _PIECE = 8
 """Records that are written down at once: a millisecond or two, for which the event loop may wait."""
 
 LINGER_SECONDS = 0.05
-"""How long the first record of a batch waits for others."""
+"""Time that the first record of a batch waits for others."""
 
 WAIT_SECONDS = 5.0
-"""How long a search waits for its record, where its profile asks for that."""
+"""Time that a search waits for its record, where its profile asks for that."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 """Between attempts while the database is away: twice as long each time."""
@@ -63,7 +63,7 @@ Store = Callable[[Database, int, Sequence[bytes], Losses], Awaitable[frozenset[U
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingState:
-    """How recording goes, since the platform was opened."""
+    """The state of recording since the platform was opened."""
 
     recorded: int
     """Searches that are in the database."""
@@ -77,9 +77,9 @@ class RecordingState:
 class _Waiting:
     answered: Recordable | WrittenDown
     number: int
-    """From 1, in the order of the searches."""
+    """The number of the search, from 1, in order."""
     stored: asyncio.Future[bool] | None = None
-    """For a search that waits for its record."""
+    """Completed when the record is stored, for a search that waits for it."""
     row: bytes | None = None
     """The record as it is sent, once it was made."""
 
@@ -93,7 +93,7 @@ class Recorder:
     most_waiting: int = MOST_WAITING
     store_together: Store = store_recordings
     observer: Observer | None = None
-    """Who is told of what was recorded, and what was not; None: nobody."""
+    """The observer that is told of stored and lost records; None: there is no observer."""
     _queue: deque[_Waiting] = field(default_factory=deque)
     _offered: int = 0
     _recorded: int = 0
@@ -105,18 +105,18 @@ class Recorder:
     _task: asyncio.Task[None] | None = None
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    """Who waits until all up to a number is settled."""
+    """The callers that wait until all records up to a number are settled."""
     _is_closing: bool = False
     _pause: float = 0.0
     """Seconds until the next attempt, where the last one found no database."""
 
     @property
     def state(self) -> RecordingState:
-        """How recording goes."""
+        """The state of recording."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
     def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
-        """What is to be offered of the search: as it is sent if it is long."""
+        """Prepares the record to be queued: it is encoded first if it is long."""
         return answered.written_down() if is_long else answered
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:

@@ -54,7 +54,7 @@ def candidates_again(
 
 
 def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedModel | None) -> tuple[str, ...]:
-    """Where the policy of the profile, with the recorded seed and candidates, does not draw what was shown.
+    """Tells where the profile's policy, with recorded seed and candidates, does not draw what was shown.
 
     Nothing: it does, or nothing was drawn. Diverse pages are not drawn again: their order comes from vectors.
     """
@@ -108,7 +108,7 @@ def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, 
 def statistics_moved(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None, arms: Mapping[str, ItemArms]
 ) -> tuple[str, ...]:
-    """Where what was known of the candidates does not follow from the feedback that counts today, as it was then.
+    """Tells which recorded statistics differ from those of the feedback that counts today, as of the recorded time.
 
     ``arms`` are those of ``looked_at`` in ``buckets_of``, as of the moment of the statistics, by item id.
     """
@@ -200,29 +200,29 @@ class Difference:
     score_then: float | None
     score_now: float | None
     why: tuple[str, ...]
-    """In words."""
+    """The reason in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What a replay found."""
+    """The result of a replay."""
 
     retrieval_id: UUID
     retrieved_at: datetime
     collection: str
     query: str
     is_reproduced: bool
-    """Whether the recorded ranking follows from the record."""
+    """True if the recorded ranking follows from the record."""
     why_not: tuple[str, ...]
-    """Where it does not, in words."""
+    """The places where it does not, in words."""
     changes: tuple[str, ...]
-    """What has changed since for the whole search: profile, path, model, statistics."""
+    """The changes since then that concern the whole search: profile, path, model, statistics."""
     differences: tuple[Difference, ...]
     """Item by item, in the order of today's hits and then of those that are gone."""
 
     @property
     def is_same_today(self) -> bool:
-        """Whether today's answer has the same items at the same places with the same scores."""
+        """True if today's answer has the same items at the same places with the same scores."""
         return not self.differences
 
     def as_dict(self) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def _stacked(
 
 
 def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
-    """By leg, the score that a weighted sum takes as 1."""
+    """Gives the score that a weighted sum takes as 1, by leg."""
     bests: Mapping[str, float] = recorded.pool_signals["bests"]
     return bests
 
@@ -288,7 +288,7 @@ def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
 def why_not_reproduced(
     recorded: RecordedSearch, profile: Profile | None, model: LearnedModel | None = None
 ) -> tuple[str, ...]:
-    """Where the recorded ranking does not follow from its own record; nothing: it does.
+    """Gives the reasons why the recorded ranking does not follow from its own record; none: it follows.
 
     ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
     """
@@ -317,7 +317,7 @@ def why_not_reproduced(
 def differences(
     then: RecordedSearch, now: RecordedSearch, items: Mapping[str, ItemState]
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
-    """What has changed for the whole search, and the items that stand elsewhere or with another score, each with why.
+    """Gives the changes of the whole search, and the items whose place or score differs, each with the reason.
 
     ``items``: those of both that there are today, by id.
     """
@@ -390,7 +390,7 @@ def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[st
 
 
 def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
-    """By leg, how the item's raw score or rank has moved."""
+    """Tells how the item's raw score or rank has moved, by leg."""
     found = []
     for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
         raw_then, raw_now = _signal(then, "legs", leg, item_id), _signal(now, "legs", leg, item_id)
@@ -410,7 +410,7 @@ def _signal(search: RecordedSearch, name: str, leg: str, item_id: str) -> Any:
 
 
 def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) -> float | None:
-    """As it was shown, or else as it stands in the pool."""
+    """The score that was shown, or else the score in the pool."""
     if shown is not None:
         return shown.score
     try:
@@ -433,7 +433,7 @@ def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
 
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
-    """Where the hits that their scores brought do not stand in the order of the scores."""
+    """Tells which hits placed by score are not in the order of the scores."""
     shown = _exploited(recorded)
     wrong = [one for one in shown if not _is_equal(one.score, scores[one.item_id])]
     found = [f"the score of hit {one.item_id} is not that of its candidate" for one in wrong[:1]]

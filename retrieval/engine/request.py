@@ -1,4 +1,4 @@
-"""What is asked of a search, checked once at the door, and the vectors that it looks for."""
+"""The request of a search, checked once where it comes in, and the vectors that it searches with."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ MAX_PREFERRED = 4
 """Filters whose matches one search ranks higher."""
 
 MAX_ENTITIES = 100
-"""What one question is about."""
+"""The most entities that one question names."""
 
 MAX_TAGS = 100
 """The same, by tag."""
@@ -103,11 +103,11 @@ class SearchRequest:
     rewrites: tuple[str, ...] = ()
     """Other wordings of the query: every leg runs once more for each."""
     preferred: tuple[Filter, ...] = ()
-    """What is to be ranked higher, the most preferred first: every leg runs once more within each."""
+    """The filters whose items rank higher, the most preferred first: every leg runs once more within each."""
     entities: frozenset[Entity] = frozenset()
-    """What the question is about."""
+    """The entities that the question is about."""
     tags: frozenset[str] = frozenset()
-    """What it is about, by tag."""
+    """The tags that the question is about."""
     as_of: datetime | None = None
     """The moment that signals take as now; None: the clock's."""
     about: Vector | None = None
@@ -375,7 +375,7 @@ def _without_order(name: str, value: Scalar, seen: Sequence[str]) -> str:
 
 
 SPOKEN_TYPES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
-"""What people call the JSON types that are no lists or objects."""
+"""The everyday names of the JSON types that are neither lists nor objects."""
 
 
 def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:
@@ -412,7 +412,7 @@ _HINTS = {
 
 
 def _meaning(value: Scalar) -> tuple[str, Scalar]:
-    """What the value says, as a number or as its spelling: a command line gives 26 as both, in one list."""
+    """Gives the value as a number or as its spelling: a command line gives 26 as both, in one list."""
     said: object = value
     if isinstance(value, str):
         try:
@@ -477,7 +477,7 @@ class QueryVectors:
 
     vectors: tuple[Vector | None, ...]
     why_none: str | None = None
-    """Why there are not all of them."""
+    """The reason why some vectors are missing."""
 
 
 async def query_vectors(
@@ -532,10 +532,10 @@ def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | Non
 
 
 def weighs_vectors(profile: Profile) -> bool:
-    """Whether the score tells of the query's vector, whatever the legs are."""
+    """True if the score depends on the query's vector, whatever the legs are."""
     return any(isinstance(signal, VectorSimilarity) and signal.weight for signal in profile.signals)
 
 
 def _lost(profile: Profile) -> str:
-    """What a search without a vector does without."""
+    """Names what a search without a vector does without."""
     return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

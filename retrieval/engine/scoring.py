@@ -34,13 +34,13 @@ class Pool:
     """0 to 1, by leg; none where there is one leg, which relevance tells."""
     arms: Sequence[ItemArms]
     cosines: Sequence[float | None]
-    """Of the query and those that the item was rewarded for; None: it never was."""
+    """Cosines of the query and the queries that each item was rewarded for; None: it never was."""
     buckets: tuple[str, ...]
     """The context buckets of the search."""
 
 
 def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
-    """What each candidate is expected to earn, as the combination needs it."""
+    """Predicts the reward of each candidate, as the combination needs it."""
     if combination is Combination.SUM:
         return model.reward.predict(pool.buckets, pool.arms, pool.relevance, signals=pool.legs)
     return model.by_item.predict(pool.buckets, pool.arms)
@@ -51,9 +51,9 @@ class PoolScores:
     """The scores of a pool, and what each is made of; only what is shown is worth explaining."""
 
     scores: Sequence[float]
-    """In the order of the pool."""
+    """The scores in the order of the pool."""
     parts: Callable[[int], tuple[Contribution, ...]]
-    """What the score of the candidate at that place of the pool is made of."""
+    """The parts of the score of the candidate at that place of the pool."""
 
     def order(self, pool: Pool) -> list[int]:
         """The places of the candidates, the best first; equal scores are ordered by item id."""
@@ -238,7 +238,7 @@ def predicted(
     items: Sequence[ItemArms],
     relevance: Mapping[str, float],
 ) -> dict[str, Expectation]:
-    """What the model says of the items, as a search with that combination would have it. Pure."""
+    """Gives the model's predictions for the items, as a search with that combination computes them. Pure."""
     if learned.combination is Combination.SUM:
         known = [relevance.get(item.item_id) for item in items]
         found = model.reward.predict(buckets, items, known)

@@ -58,15 +58,15 @@ class PlannedSearch:
     queries: tuple[Query, ...]
     """The query, and after it the rewritten ones."""
     seed: int
-    """What chance goes by in this search."""
+    """The seed of everything random in this search."""
     is_recorded: bool
-    """Whether its record is wanted."""
+    """True if the search is to be recorded."""
     preferred: tuple[CandidateRequest, ...] = ()
-    """What is asked once more, within each thing that is preferred."""
+    """The filters within each of which every leg runs once more."""
 
     @property
     def requests(self) -> tuple[CandidateRequest, ...]:
-        """What is asked of the store."""
+        """The requests to the store."""
         return (self.plan.request, *self.preferred)
 
     @property
@@ -76,7 +76,7 @@ class PlannedSearch:
 
     @property
     def profile(self) -> Profile:
-        """What it goes by; what is not recorded explores nothing, as nothing could be learned from it."""
+        """The profile in effect; a search that is not recorded explores nothing, as nothing can be learned from it."""
         profile = self.plan.profile
         is_as_it_is = self.is_recorded or profile.exploration.is_off
         return profile if is_as_it_is else replace(profile, exploration=Exploration())
@@ -100,11 +100,11 @@ class Final:
     slate: Sequence[Placed]
     decided: Decided
     shown: list[Fused]
-    """In the order of the slate, each with the parts of its score."""
+    """The items in the order of the slate, each with the parts of its score."""
 
 
 def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Whose searches they were, and how many; which way the first one went, and what came of it."""
+    """Puts tenant, number, path and result of the searches on the span."""
     first = results[0]
     traced.set_attributes(
         {
@@ -124,7 +124,7 @@ def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, resu
 
 
 def tell_candidates(traced: Span | None, asked: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
-    """What each leg brought, an event a leg: one statement finds the candidates of all of them."""
+    """Puts the candidates of each leg on the span, an event a leg: one statement finds those of all legs."""
     if traced is None:
         return
     traced.set_attributes(
@@ -145,7 +145,7 @@ def tell_candidates(traced: Span | None, asked: Sequence[PlannedSearch], each: S
 
 
 _DEEPER = 4
-"""How many times the candidates when groups or near-duplicates leave too few."""
+"""The factor by which more candidates are fetched when groups or near-duplicates leave too few."""
 
 _POOL = 4
 """Candidates for each hit wanted, from which diverse ones are chosen."""
@@ -163,20 +163,20 @@ NOT_RECORDED = "the search was not recorded; retrieval status says how many were
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searcher:
-    """What answers the searches of one collection."""
+    """Answers the searches of one collection."""
 
     database: Database
     tenant_id: int
     collection: StoredCollection
     embedder: CachedEmbedder | None
     sampler: Sampler | None = None
-    """Who keeps some of the searches; None: nobody."""
+    """Keeps some of the searches as samples; None: none is kept."""
     recorder: Recorder | None = None
-    """Who records the searches; None: nobody."""
+    """Records the searches; None: none is recorded."""
     decider: Decider | None = None
-    """Who knows what was learned; None: relevance alone makes the order."""
+    """Knows what was learned; None: relevance alone makes the order."""
     observer: Observer | None = None
-    """Who is told of each search; None: nobody."""
+    """The observer that is told of each search; None: there is no observer."""
     chance: random.Random = field(default_factory=random.Random)
     clock: Clock = time.perf_counter
     wall_clock: Clock = time.time
@@ -258,7 +258,7 @@ class Searcher:
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
-        """Whether Python has so much to do for them that it leaves the event loop."""
+        """True if Python has so much to do for them that it leaves the event loop."""
         things = 0
         for one in requests:
             profile = one.profile or self.collection.profile
@@ -308,7 +308,7 @@ class Searcher:
         return merged(*each)
 
     async def _find_each(self, asked: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
-        """Those that plan alike share a round trip; one without words or without a vector plans differently."""
+        """Finds candidates: searches with the same plan share a round trip; the plan depends on words and vector."""
         answers: list[list[list[Found]]] = [[] for _ in asked]
         for request in dict.fromkeys(request for one in asked for request in one.requests):
             places = [place for place, one in enumerate(asked) if request in one.requests]
@@ -354,7 +354,7 @@ class Searcher:
             [found] = await self._signalled([one], [await self._find(one, requests)])
 
     def _pool_size(self, one: PlannedSearch) -> int:
-        """How many candidates are looked at closely."""
+        """The number of candidates that are kept for a closer look."""
         if self.decider is None or not may_decide(self.collection, one.plan.profile):
             return one.request.limit
         return max(one.request.limit, pool_of(one.plan.profile))
@@ -398,7 +398,7 @@ class Searcher:
     def _answer(
         self, one: PlannedSearch, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> tuple[Answered, tuple[Hit, ...]]:
-        """What is kept of the search, and its hits, whose texts are not."""
+        """Gives the record of the search, and its hits without their texts."""
         found, shown = final.ranked.found, present(final.shown, columns)
         fusion = fusion_name(found, one.plan.profile)
         if final.decided.model_version:
@@ -426,7 +426,7 @@ class Searcher:
         is_wanted: Sequence[bool],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> list[bool | None]:
-        """Whether each search is recorded, or will be after its answer; None: no record is wanted."""
+        """Tells whether each search is recorded, or will be after its answer; None: no record is wanted."""
         if self.recorder is None or not any(is_wanted):
             return [None] * len(answered)
         wanted, recorder = list(compress(answered, is_wanted)), self.recorder

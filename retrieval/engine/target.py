@@ -26,15 +26,15 @@ class TargetCandidate(NamedTuple):
 
     item_id: str
     score: float
-    """What it is ranked by."""
+    """The score that it is ranked by."""
     relevance: float
     """0 to 1."""
     place: int
-    """In the recorded pool."""
+    """The place in the recorded pool."""
     legs: Mapping[str, float]
     """Its score in each leg, 0 to 1; none where there is one leg."""
     contender: Ranked
-    """As exploration sees it."""
+    """The candidate as exploration sees it."""
 
 
 def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
@@ -102,7 +102,7 @@ def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
 
 
 def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
-    """Whether the recorded predictions are those that the combination needs.
+    """True if the recorded predictions are those that the combination needs.
 
     The stack is about items alone; what a sum adds may know of relevance too.
     """
@@ -144,7 +144,7 @@ def _summed(one: TargetCandidate, pool: RecordedPool, share: float) -> TargetCan
 def _stacked(
     candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
 ) -> list[TargetCandidate] | None:
-    """As ``retrieval.engine.scoring.scored`` has them; None: a candidate's signals were not recorded."""
+    """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
     logits = [_at(pool.logit_mean, one.place) for one in candidates]
     known = [logit for logit in logits if logit is not None]
     if len(known) < len(candidates):
@@ -185,7 +185,7 @@ def _at(column: Optional | Sequence[float], place: int) -> float | None:
 
 
 class Unanswerable(StrEnum):
-    """Why a recorded search cannot tell what a profile would have shown."""
+    """The reason why a recorded search cannot tell what a profile would have shown."""
 
     COMPOSED = "an application put it together itself"
     NO_POOL = "no candidates were recorded with it"
@@ -204,7 +204,7 @@ class NamedProfile:
     name: str
     profile: Profile
     version: int | None = None
-    """Of the stored one; None: it is not stored."""
+    """The version of the stored profile; None: it is not stored."""
 
 
 def target_slate(
@@ -270,7 +270,7 @@ def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Prof
 
 
 def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
-    """Whether the record has how uncertain the candidate was: the model's word, or without one its uses."""
+    """True if the record has the candidate's uncertainty: the model's, or without a model its uses."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
     if one.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
         return bool(pool.uses) and pool.uses[one.place] is not None
@@ -278,7 +278,7 @@ def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: 
 
 
 def _is_eligible(place: int, pool: RecordedPool, wanted: Exploration) -> bool | None:
-    """Whether the profile might explore the candidate; None: how old it was is not known.
+    """True if the profile might explore the candidate; None: its age is not known.
 
     What was recorded is whether it was used less, or younger, than the profile of the search asked for.
     """

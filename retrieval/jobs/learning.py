@@ -93,7 +93,7 @@ class _Search(NamedTuple):
     vector: Vector | None
     shown: Sequence[str]
     relevance: Mapping[str, float]
-    """By item: those shown or rated that its record knows."""
+    """Relevance by item: of items that were shown or rated and that the record knows."""
     legs: Mapping[str, Mapping[str, float]]
     """The same of each leg's scores from 0 to 1; of one leg alone, none."""
 
@@ -212,13 +212,13 @@ def _mean(verdicts: Sequence[Rated]) -> float | None:
 
 
 LEAST_VERDICTS = 50
-"""So many new verdicts make a new model worth fitting."""
+"""The number of new verdicts that make a new model worth fitting."""
 
 UNUSED = "the profile does not use what is learned"
 
 
 class _Tried(NamedTuple):
-    """What a trial was about, and how it went."""
+    """The profile of a trial and its outcome."""
 
     outcomes: Mapping[Combination, TrialOutcome]
     incumbent: Incumbent | None
@@ -227,7 +227,7 @@ class _Tried(NamedTuple):
 
 
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether enough verdicts came since a model was fitted last, or those are gone that one is trusted by."""
+    """True if enough verdicts came since the last fit, or verdicts are gone that the model in use is trusted by."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
     count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
     return count >= least or await _is_trust_lost(workplace, target)
@@ -276,7 +276,7 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unhe
 
 
 async def _is_trust_lost(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the model in use is trusted by more verdicts than are left, and may be taken out of use."""
+    """True if the model in use is trusted by more verdicts than are left, and may be taken out of use."""
     collection = target.collection
     trusted_from = collection.profile.learned.trusted_from
     where = (workplace.database, target.tenant_id, collection.collection_id)
@@ -348,7 +348,7 @@ async def _stored(
 
 
 def _reason(outcome: TrialOutcome | None, made: LearnedModel, learned: Learned) -> str:
-    """Why the model is used, or is not."""
+    """Gives the reason why the model is used, or is not."""
     if outcome is None:
         return UNUSED
     if not outcome.passed and made.is_trusted(learned):
@@ -369,11 +369,11 @@ TOLERANCE = 1e-9
 """Relative difference of a decayed sum that is rounding and no drift."""
 
 MOST_HALF_LIVES = 100
-"""How far the moment may be from the landmark before that is moved."""
+"""The most half-lives between landmark and now before the landmark is moved."""
 
 
 async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the collection has any arm or event."""
+    """True if the collection has any arm or event."""
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     return bool(await items_with_feedback(*where, after="", most=1))
 
@@ -424,7 +424,7 @@ _SEED = 1
 
 
 async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether there is feedback to learn by cluster, and items without one or centroids that are out of date."""
+    """True if there is feedback to learn by cluster, and items without a cluster or outdated centroids."""
     collection, space = target.collection, target.collection.space
     if space is None or collection.documents < LEAST_ITEMS:
         return False

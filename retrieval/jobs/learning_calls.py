@@ -1,4 +1,4 @@
-"""What is called about learning: what is known of items, the models, and how feedback counts."""
+"""The calls about learning: statistics of items, the models, and how feedback counts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class LearningCalls(CollectionHandle):
     """The calls about learning, for a collection to inherit; see docs/concepts/learning.md."""
 
     _workplace: Workplace | None = None
-    """Where jobs work; None: this handle runs none."""
+    """The place where jobs work; None: this handle runs none."""
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
-        """How each of those items that exist has fared so far, by item id: raw counts over all contexts."""
+        """Gives the raw counts over all contexts of those items that exist, by item id."""
         from retrieval.adapters.store.learning.standings import read_standings
 
         keys = checked_item_ids(item_ids)
         return await read_standings(self._database, self._tenant_id, (await self._fresh()).collection_id, keys)
 
     async def standings_where(self, where: Where | Filter) -> list[Standing]:
-        """How each item that the filter lets through has fared so far, by item id; archived ones are left out.
+        """Gives the raw counts of each item that matches the filter, by item id; archived items are left out.
 
         One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
         and ``InvalidRequestError`` for no filter.
@@ -58,7 +58,7 @@ class LearningCalls(CollectionHandle):
         query: str | None = None,
         relevance: Mapping[str, float] | None = None,
     ) -> dict[str, Expectation]:
-        """What each item is expected to earn in the context, by item id; also one that nothing is known of.
+        """Gives the expected reward of each item in the context, by item id; also of an item without feedback.
 
         With a model in use (``is_trained``) it is the model's prediction, in the cluster of the question too where its
         ``vector``, shape (dimensions,), or its words are given; ``relevance``, 0 to 1 by item id, is used by logistic
@@ -87,11 +87,11 @@ class LearningCalls(CollectionHandle):
         )
 
     async def is_trained(self) -> bool:
-        """Whether what was learned counts in the searches of the collection's profile: a model is in use."""
+        """True if what was learned counts in the searches of the collection's profile: a model is in use."""
         return await self._model_in_use(await self._fresh()) is not None
 
     async def count_verdicts(self, *, domain: str | None = None, at_most: int | None = None) -> int:
-        """How many verdicts on the collection's items count: in all contexts, or in those of a domain.
+        """Counts the verdicts on the collection's items that count: in all contexts, or in those of a domain.
 
         ``at_most``, at least 1: count no further, where it is enough to know that there are so many; the statistics of
         all items are read otherwise. Raises ``InvalidRequestError``.
